@@ -12,6 +12,7 @@ from pathlib import Path
 from vibe_llms.engine.states import State
 from vibe_llms.engine.table import TABLE, Situation, find_row
 from vibe_llms.engine.tails import Tail
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -20,7 +21,6 @@ from vibe_llms.messages.canisters import (
     StopReason,
     UserCanister,
 )
-from vibe_llms.values import frozen
 
 PICTURE = Path(__file__).resolve().parent / "architecture" / "engine.svg"
 BEGIN = "begin"

@@ -23,8 +23,8 @@ from vibe_llms.flows.courses import Course
 from vibe_llms.flows.drawing import annotate
 from vibe_llms.flows.examples import survey_examples
 from vibe_llms.flows.reading import read_task
+from vibe_llms.foundation.package_data import access_data
 from vibe_llms.messages.canisters import Usage
-from vibe_llms.resources import access_data
 
 PICTURES = Path(__file__).resolve().parent / "guides" / "flows"
 

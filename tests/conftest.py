@@ -10,10 +10,10 @@ from importlib.util import find_spec
 
 import pytest
 
-from node_programs import find_lack
-from object_server import find_lack as find_objects_lack
-from postgresql_programs import find_lack as find_postgresql_lack
-from properties import draw_seed, load_profile
+from support.quality.node_programs import find_lack
+from support.quality.properties import draw_seed, load_profile
+from support.stores.object_server import find_lack as find_objects_lack
+from support.stores.postgresql_programs import find_lack as find_postgresql_lack
 
 pytest_plugins = ["vibe_llms.testing.pytest_plugin"]
 

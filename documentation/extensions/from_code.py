@@ -73,7 +73,7 @@ def write_settings() -> Iterator[str]:
     import tomli
 
     from vibe_llms.configuration.definitions import SETTINGS
-    from vibe_llms.resources import access_data
+    from vibe_llms.foundation.package_data import access_data
 
     rows = [
         (f"`{each.name}`", f"`{each.variable}`", each.summary, each.kind.words)

@@ -6,8 +6,10 @@ connects nowhere, and takes no time to speak of.
 
 from __future__ import annotations
 
-from vibe_llms.laziness import produce_attribute_access
-from vibe_llms.version import __version__ as __version__
+import sys
+
+from vibe_llms.foundation.lazy_imports import MovedModules, produce_attribute_access
+from vibe_llms.foundation.version import __version__ as __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,3 +117,4 @@ _HOMES = {
 __all__ = sorted(_HOMES)
 
 __getattr__, __dir__ = produce_attribute_access(__name__, _HOMES)
+sys.meta_path.append(MovedModules)

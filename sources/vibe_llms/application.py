@@ -15,11 +15,11 @@ from weakref import WeakKeyDictionary
 
 import attrs
 
-from vibe_llms.closing import Closing
 from vibe_llms.configuration.definitions import DIRECTORY_STORE, TERMINAL_APPROVER
 from vibe_llms.exceptions import DependencyError, UnknownNameError
-from vibe_llms.representation import represent
-from vibe_llms.values import define
+from vibe_llms.foundation.async_closing import Closing
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.reprs import represent
 
 if TYPE_CHECKING:
     import asyncio

@@ -41,11 +41,11 @@ import enum
 from collections.abc import Iterable
 from typing import Any, ClassVar, cast
 
-from vibe_llms.facts import Factual
-from vibe_llms.facts import Stage as Stage
-from vibe_llms.facts import access_facts as access_facts
-from vibe_llms.findings import Finding as Finding
-from vibe_llms.suggestions import suggest
+from vibe_llms.foundation.error_facts import Factual
+from vibe_llms.foundation.error_facts import Stage as Stage
+from vibe_llms.foundation.error_facts import access_facts as access_facts
+from vibe_llms.foundation.findings import Finding as Finding
+from vibe_llms.foundation.suggestions import suggest
 
 
 def end_sentence(text: str) -> str:

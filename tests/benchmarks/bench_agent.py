@@ -21,8 +21,8 @@ import loopback
 import tomli_w
 
 from vibe_llms import Conversation, Engine
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.invocables import invocable
-from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import UserCanister
 
 EARLY, LATE, AROUND = 20, 300, 10

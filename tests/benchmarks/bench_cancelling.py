@@ -13,13 +13,13 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from hostility import produce_stream
-from shipped import SHIPPED, SURVEYED, Shipped, is_survey
+from support.network.wire_servers import Connection, serve
+from support.vendors.hostility import produce_stream
+from support.vendors.shipped import SHIPPED, SURVEYED, Shipped, is_survey
 from vibe_llms.events.stream import ContentDeltaEvent
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request
 from vibe_llms.testing.simulator.scripts import Say
-from wire_servers import Connection, serve
 
 REPETITIONS = 20
 TARGET_MILLISECONDS = 10.0

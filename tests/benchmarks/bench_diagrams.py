@@ -14,7 +14,7 @@ import gc
 import time
 from collections.abc import Callable
 
-from large_diagrams import SHAPES, compose_task
+from support.diagrams.large_diagrams import SHAPES, compose_task
 from vibe_llms.flows.checking import check_task
 from vibe_llms.flows.reading import examine_task
 from vibe_llms.mermaid import parse_diagram

@@ -23,9 +23,10 @@ import attrs
 import psutil
 from dbos import DBOS, SetWorkflowID
 
-from acting import script as produce_script
-from hosted import Premises
-from postgresql_server import Server
+from support.runs.acting import script as produce_script
+from support.runs.hosted import Premises
+from support.runs.written import SAID, CountingDisk, compose, look, measure_new
+from support.stores.postgresql_server import Server
 from vibe_llms import Conversation, Engine
 from vibe_llms.agents.durable.database import APPLICATION, VERSION, open_database
 from vibe_llms.agents.workers import HostSettings
@@ -33,9 +34,8 @@ from vibe_llms.conversations import ConversationStore, DirectoryStore
 from vibe_llms.conversations.run_logs.log import RunLog
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.events.engine import RunEndedEvent
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import UserCanister
-from written import SAID, CountingDisk, compose, look, measure_new
 
 TURNS = int(os.environ.get("TURNS", "100"))
 ROUNDS = int(os.environ.get("ROUNDS", "7"))

@@ -34,9 +34,9 @@ from vibe_llms.events.stream import (
     StreamEvent,
     UsageEvent,
 )
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.instruments.engines import Engine
 from vibe_llms.invocables import invocable
-from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import StopReason, Usage, UserCanister
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.catalogue import Catalogue

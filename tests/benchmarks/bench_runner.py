@@ -27,7 +27,7 @@ from pathlib import Path
 import loopback
 import psutil
 
-from postgresql_programs import find_lack
+from support.stores.postgresql_programs import find_lack
 from vibe_llms.agents.batches import open_batches
 from vibe_llms.application import Application
 from vibe_llms.batches.batches import Batches
@@ -142,7 +142,7 @@ def read_memory(workers: list[subprocess.Popen[str]]) -> int:
 
 async def compare_workers(url: str) -> None:
     """Prints the rows for one worker and two on PostgreSQL."""
-    from postgresql_server import access_server, produce_url
+    from support.stores.postgresql_server import access_server, produce_url
 
     access_server()
     with tempfile.TemporaryDirectory() as name:

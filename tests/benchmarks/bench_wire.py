@@ -13,7 +13,7 @@ import clients
 import loopback
 import msgspec
 
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.wire.direct import DirectTransport
 from vibe_llms.wire.exchanges import WireRequest
 from vibe_llms.wire.sse import SseFramer

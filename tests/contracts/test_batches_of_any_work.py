@@ -15,9 +15,9 @@ from typing import Any
 import attrs
 import pytest
 
-from acting import invoke, say
-from batching import BASES, NEEDS_DBOS, choose_url, start_program, start_worker
-from scripting import write_script
+from support.batches.batching import BASES, NEEDS_DBOS, choose_url, start_program, start_worker
+from support.runs.acting import invoke, say
+from support.runs.scripting import write_script
 from vibe_llms.agents.batches import open_batches
 from vibe_llms.application import Application
 from vibe_llms.batches.batches import Batches

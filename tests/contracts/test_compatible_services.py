@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from remoting import Counterpart, answer_json, produce_context
-from vibe_llms.limits import Limits
+from support.vendors.remoting import Counterpart, answer_json, produce_context
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import ResultCanister, UserCanister
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from acting import say
-from postgresql_server import produce_url
-from scripting import write_script
+from support.runs.acting import say
+from support.runs.scripting import write_script
+from support.stores.postgresql_server import produce_url
 
 LACKING = pytest.mark.skipif(find_spec("dbos") is None, reason="dbos is not installed")
 TUTORIAL = Path(__file__).parents[2] / "documentation" / "tutorials" / "first-runner.rst"

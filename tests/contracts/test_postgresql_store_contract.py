@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from postgresql_server import produce_url
+from support.stores.postgresql_server import produce_url
 from vibe_llms.conversations import ConversationStore
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.testing.contracts import StoreContract

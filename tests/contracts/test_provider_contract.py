@@ -11,9 +11,9 @@ from typing import ClassVar
 import attrs
 import pytest
 
-from embedded import acquire_shared_weights, keep_loaded
-from far_sides import FarSide
-from properties import sample
+from support.gateways.far_sides import FarSide
+from support.quality.properties import sample
+from support.vendors.embedded import acquire_shared_weights, keep_loaded
 from vibe_llms.testing.contracts import ProviderContract, SimulatedContract, simulated
 from vibe_llms.testing.contracts.oddities import ELSEWHERE, ODDITIES, survey_names
 from vibe_llms.testing.contracts.worlds import CANARY, World

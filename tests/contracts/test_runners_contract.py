@@ -14,10 +14,10 @@ import attrs
 import psycopg
 import pytest
 
-from acting import invoke, say
-from hosted import FAST, Premises, produce_application, write_event
-from postgresql_server import Server, produce_url
-from scripting import write_script
+from support.runs.acting import invoke, say
+from support.runs.hosted import FAST, Premises, produce_application, write_event
+from support.runs.scripting import write_script
+from support.stores.postgresql_server import Server, produce_url
 from vibe_llms.agents.batches import look_at_batches, open_batches
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import Order

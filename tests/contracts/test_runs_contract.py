@@ -12,10 +12,10 @@ from typing import Any
 import attrs
 import pytest
 
-from acting import invoke, say
-from flow_tasks import compose_task
-from hosted import FAST, Premises
-from postgresql_server import produce_url
+from support.flows.flow_tasks import compose_task
+from support.runs.acting import invoke, say
+from support.runs.hosted import FAST, Premises
+from support.stores.postgresql_server import produce_url
 from vibe_llms.agents.interfaces import Runs, ToldEvent
 from vibe_llms.agents.orders import Order
 from vibe_llms.agents.remote import connect

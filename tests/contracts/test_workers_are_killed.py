@@ -10,23 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from acting import invoke, say
-from command_line import produce_environment
-from postgresql_server import produce_url
-from scripting import write_script
+from support.runs.acting import invoke, say
+from support.runs.scripting import write_script
+from support.screens.command_line import produce_environment
+from support.stores.postgresql_server import produce_url
 from vibe_llms.conversations import ConversationStore, DirectoryStore
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.messages.views import text_of
 from vibe_llms.runs.replaying import replay_run
 
-PROGRAM = Path(__file__).parents[1] / "worker_kills_runner.py"
+PROGRAM = Path(__file__).parents[1] / "support" / "runs" / "worker_kills_runner.py"
 LACKING = pytest.mark.skipif(find_spec("dbos") is None, reason="dbos is not installed")
 TURNS = (
     [invoke("look", "a", where="x"), invoke("look", "b", where="y")],
     [invoke("pay", "c")],
     [say("Done.")],
 )
-BATCHES = PROGRAM.with_name("batch_kills_runner.py")
+BATCHES = Path(__file__).parents[1] / "support" / "batches" / "batch_kills_runner.py"
 EVENTS = 15
 """How many a run has at least: three answers, three calls, and what is between them."""
 

@@ -31,9 +31,9 @@ from typing import NamedTuple
 import pyte
 import pytest
 
-import embedded
-from pseudoterminals import Terminal
-from scripting import write_script
+from support.runs.scripting import write_script
+from support.screens.pseudoterminals import Terminal
+from support.vendors import embedded
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [

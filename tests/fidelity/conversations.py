@@ -7,6 +7,7 @@ from typing import Any, Final
 from fidelity.answers import CLOSING, PICTURE, WORK
 from fidelity.parties import BEGIN, Party
 from vibe_llms.dialects.extras import keep_native
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import (
     AnyCanister,
     DocumentCanister,
@@ -25,7 +26,6 @@ from vibe_llms.messages.contents import (
 )
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request
-from vibe_llms.plain import JsonObject
 
 PLACE: Final[JsonObject] = {
     "type": "object",

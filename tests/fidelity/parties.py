@@ -21,6 +21,7 @@ from vibe_llms.dialects import (
     ollama_chat,
     responses,
 )
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
@@ -28,7 +29,6 @@ from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.definitions import produce_control
 from vibe_llms.models.integrators import ModelsIntegrator
 from vibe_llms.models.keys import KEYS, KeyRole
-from vibe_llms.plain import JsonObject
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.providers.lowering import find_lowered, lower
 

@@ -12,8 +12,8 @@ from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolUnio
 from openai.types.responses import ResponseInputParam
 from pydantic import TypeAdapter, ValidationError
 
-from anthropic_types import find_misfit
 from fidelity.parties import Party
+from support.vendors.anthropic_types import find_misfit
 
 
 def find_offence(body: Mapping[str, Any], party: Party, *, is_common: bool = True) -> str | None:

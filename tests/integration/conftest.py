@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-import embedded
-from terminals import Terminals
+from support.screens.terminals import Terminals
+from support.vendors import embedded
 from vibe_llms.models.catalogue import Catalogue
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.local import produce_provider

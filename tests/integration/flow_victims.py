@@ -20,20 +20,20 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # as the tests themselves have it
 
-from flow_tasks import compose_task
-from killing import World, cut_power, live
-from scripting import write_script
+from support.flows.flow_tasks import compose_task
+from support.runs.killing import World, cut_power, live
+from support.runs.scripting import write_script
 from vibe_llms.conversations import DirectoryStore, verify
 from vibe_llms.events.engine import GenerationDoubtedEvent, GenerationFailedEvent
 from vibe_llms.events.flow import FlowEndedEvent, NodeFinishedEvent, NodeStartedEvent
 from vibe_llms.exceptions import StoreError
 from vibe_llms.flows import AdapterConfig, UniversalAdapter
 from vibe_llms.flows.records import FlowRecord, read_record
+from vibe_llms.foundation.package_data import access_data
 from vibe_llms.invocables import InvocationContext, produce_invoker
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of
 from vibe_llms.providers.scripted.client import ScriptedModel
-from vibe_llms.resources import access_data
 
 DIAGRAM = """
     START --> P0 --> S[both ways]

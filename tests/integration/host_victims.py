@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # as the tests themselves have it
 
-from hosted import Premises
+from support.runs.hosted import Premises
 from vibe_llms.agents.runners import LOCAL
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.invocables import produce_invoker

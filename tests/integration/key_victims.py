@@ -15,8 +15,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # as the tests themselves have it
 
-from key_holders import arrive, use, want
-from killing import Guillotine, World
+from support.gateways.key_holders import arrive, use, want
+from support.runs.killing import Guillotine, World
 from vibe_llms.daemons.keys.authorizer import KeyAuthorizer
 from vibe_llms.exceptions import AccessError
 from vibe_llms.plugins.specification.daemons import Authorizer

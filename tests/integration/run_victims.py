@@ -22,9 +22,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # as the tests themselves have it
 
-from acting import invoke, say, script
-from killing import World, cut_power, read_synchronized
-from killing import live as live_by
+from support.runs.acting import invoke, say, script
+from support.runs.killing import World, cut_power, read_synchronized
+from support.runs.killing import live as live_by
 from vibe_llms.conversations import Conversation, DirectoryStore, verify
 from vibe_llms.engine.states import Reason, State
 from vibe_llms.events.codec import decode_event, encode_event

@@ -13,11 +13,11 @@ from typing import Any
 import aiohttp
 import pytest
 
-from acting import invoke, say
-from command_line import produce_environment
-from flow_tasks import compose_task
-from gateways import find_port
-from run_daemons import serving
+from support.daemons.run_daemons import serving
+from support.flows.flow_tasks import compose_task
+from support.gateways.gateways import find_port
+from support.runs.acting import invoke, say
+from support.screens.command_line import produce_environment
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.daemons.agents.refusing import refuse_foreign

@@ -13,9 +13,9 @@ import openapi_spec_validator
 import pytest
 from jsonschema import Draft202012Validator
 
-from acting import invoke, say
-from flow_tasks import compose_task
-from run_daemons import Daemon, serving
+from support.daemons.run_daemons import Daemon, serving
+from support.flows.flow_tasks import compose_task
+from support.runs.acting import invoke, say
 from vibe_llms.conversations import Conversation
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.invocables import produce_invoker

@@ -21,11 +21,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from yarl import URL
 
-from acting import invoke, say
-from doormen import Doorman
-from gateway_nonsense import distort, draw_headers, garble
-from properties import examples
-from run_daemons import Daemon, serving
+from support.daemons.run_daemons import Daemon, serving
+from support.gateways.doormen import Doorman
+from support.gateways.gateway_nonsense import distort, draw_headers, garble
+from support.quality.properties import examples
+from support.runs.acting import invoke, say
 from vibe_llms import Conversation
 from vibe_llms.agents.remote import connect
 from vibe_llms.conversations.run_logs.log import LoggedEvent

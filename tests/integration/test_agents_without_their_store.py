@@ -10,10 +10,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from acting import say
-from hosted import FAST, Premises
-from postgresql_server import Server as Postgresql
-from run_daemons import serving
+from support.daemons.run_daemons import serving
+from support.runs.acting import say
+from support.runs.hosted import FAST, Premises
+from support.stores.postgresql_server import Server as Postgresql
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.daemons.agents.making import produce_service

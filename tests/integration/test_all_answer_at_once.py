@@ -15,11 +15,11 @@ import aiohttp
 import attrs
 import pytest
 
-from acting import invoke, say
-from browsers import Tab, open_browser
-from hosted import Premises
-from pseudoterminals import Terminal
-from run_daemons import serving
+from support.daemons.run_daemons import serving
+from support.runs.acting import invoke, say
+from support.runs.hosted import Premises
+from support.screens.browsers import Tab, open_browser
+from support.screens.pseudoterminals import Terminal
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.daemons.agents.viewing import produce_view
 from vibe_llms.daemons.arrivals import find_hosts

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from command_line import VIBE, produce_environment
-from far_sides import FarSide, ask_far
+from support.gateways.far_sides import FarSide, ask_far
+from support.screens.command_line import VIBE, produce_environment
 from vibe_llms.application import Application
 from vibe_llms.daemons.gateway.making import produce_service
 from vibe_llms.daemons.server import Server, ServerSettings

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import VIBE, produce_environment
+from support.screens.command_line import VIBE, produce_environment
 
 ROUNDS, COUNT, CONCURRENCY = 40, 2_000, 8
 HERE = Path(__file__).parent

@@ -20,7 +20,7 @@ from typing import Any
 import attrs
 import pytest
 
-from batching import (
+from support.batches.batching import (
     BASES,
     NEEDS_DBOS,
     Vendor,

@@ -19,7 +19,7 @@ from typing import Any
 import attrs
 import pytest
 
-from hostility import produce_stream
+from support.vendors.hostility import produce_stream
 from vibe_llms import Model
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration

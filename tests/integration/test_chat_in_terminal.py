@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from command_line import VIBE, produce_environment
-from pseudoterminals import PATIENCE_SECONDS, Terminal
+from support.screens.command_line import VIBE, produce_environment
+from support.screens.pseudoterminals import PATIENCE_SECONDS, Terminal
 
 _CODE = "\n".join(f"value_{number} = {number}" for number in range(40))
 _WORDS = " ".join(f"word{number}" for number in range(200))

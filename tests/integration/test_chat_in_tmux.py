@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from terminals import Terminals
+from support.screens.terminals import Terminals
 from vibe_llms.testing.simulator import SynchronousSimulator
 
 pytestmark = pytest.mark.terminal

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import produce_environment
+from support.screens.command_line import produce_environment
 
 _HEAVY = (
     "aiohttp",
@@ -84,7 +84,7 @@ def test_the_version_is_answered_before_anything_is_imported(tmp_path: Path) -> 
 
     assert {name for name in modules if name.startswith("vibe_llms")} == {
         "vibe_llms",
-        "vibe_llms.version",
+        "vibe_llms.foundation.version",
         *{name for name in modules if name.startswith("vibe_llms.") and _is_ground(name)},
     }
     assert "click" not in modules
@@ -92,7 +92,8 @@ def test_the_version_is_answered_before_anything_is_imported(tmp_path: Path) -> 
 
 def _is_ground(name: str) -> bool:
     return name in {
-        "vibe_llms.laziness",
+        "vibe_llms.foundation",
+        "vibe_llms.foundation.lazy_imports",
         "vibe_llms.interfaces",
         "vibe_llms.interfaces.cli",
         "vibe_llms.interfaces.cli.entry",

@@ -12,11 +12,11 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from flow_tasks import compose_task
-from gateway_files import Routed
-from gateways import serve_gateway
-from run_daemons import serving
-from scripting import write_script
+from support.daemons.run_daemons import serving
+from support.flows.flow_tasks import compose_task
+from support.gateways.gateway_files import Routed
+from support.gateways.gateways import serve_gateway
+from support.runs.scripting import write_script
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import ConfigurationError

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 import vibe_llms
-from invoking import connected, produce_ensemble_context
+from support.runs.invoking import connected, produce_ensemble_context
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.invocables.invokers import Effect
 from vibe_llms.invocables.outcomes import Outcome

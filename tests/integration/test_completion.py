@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import produce_environment
+from support.screens.command_line import produce_environment
 
 Complete = Callable[..., list[str]]
 PLUGINS = Path(__file__).parents[1] / "fixtures" / "example-plugins"

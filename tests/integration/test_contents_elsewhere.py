@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from disks import HastyDisk
-from object_server import ObjectServer, access_object_server
-from postgresql_server import access_server, produce_url
-from stored import change, describe
+from support.stores.disks import HastyDisk
+from support.stores.object_server import ObjectServer, access_object_server
+from support.stores.postgresql_server import access_server, produce_url
+from support.stores.stored import change, describe
 from vibe_llms.conversations import DirectoryStore, verify
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.proof import collect_content, plan_collection

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from acting import say
-from doormen import Doorman
-from run_daemons import Daemon, serving
+from support.daemons.run_daemons import Daemon, serving
+from support.gateways.doormen import Doorman
+from support.runs.acting import say
 from vibe_llms.conversations import Conversation
 from vibe_llms.conversations.index.reading import ReadingIndex
 from vibe_llms.conversations.metadata import ConversationMetadata

@@ -11,8 +11,8 @@ from functools import partial
 import attrs
 import pytest
 
-from gateways import become
-from serving import Served, compose
+from support.gateways.gateways import become
+from support.network.serving import Served, compose
 from vibe_llms.daemons.admission import ServiceLimits
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.health import add_health
@@ -21,7 +21,7 @@ from vibe_llms.daemons.routes import Handler, Route, write_plain_error
 from vibe_llms.daemons.server import Server, ServerSettings
 from vibe_llms.daemons.service import Service
 from vibe_llms.exceptions import RequestError
-from vibe_llms.version import __version__
+from vibe_llms.foundation.version import __version__
 
 
 @attrs.define(kw_only=True)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-import three_daemons
-from daemons_chaos import TROUBLES, kill, rage
-from three_daemons import NAMES
+from support.daemons import three_daemons
+from support.daemons.daemons_chaos import TROUBLES, kill, rage
+from support.daemons.three_daemons import NAMES
 
 
 async def _rage(

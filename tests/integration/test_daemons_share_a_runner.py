@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from acting import invoke, say
-from hosted import FAST, Premises
-from postgresql_server import produce_url
+from support.runs.acting import invoke, say
+from support.runs.hosted import FAST, Premises
+from support.stores.postgresql_server import produce_url
 from vibe_llms.agents.interfaces import Runs
 from vibe_llms.agents.remote import connect
 from vibe_llms.conversations.run_logs.log import LoggedEvent

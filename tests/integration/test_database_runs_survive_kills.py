@@ -11,9 +11,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from acting import invoke, say, script
-from disks import Crash
-from postgresql_server import opened
+from support.runs.acting import invoke, say, script
+from support.stores.disks import Crash
+from support.stores.postgresql_server import opened
 from vibe_llms import Conversation, Engine
 from vibe_llms.conversations import ConversationStore, verify
 from vibe_llms.conversations.stores.postgresql.database import Database

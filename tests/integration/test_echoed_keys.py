@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from shipped import SHIPPED, SURVEYED, Shipped, is_survey
+from support.network.wire_servers import Connection, serve
+from support.vendors.shipped import SHIPPED, SURVEYED, Shipped, is_survey
 from vibe_llms.events.codec import encode_event
 from vibe_llms.events.stream import NativeEvent
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request
 from vibe_llms.providers.interfaces import ConverserModel
-from wire_servers import Connection, serve
 
 KEY = "canary-7c1e5b9f2a"
 REQUEST = Request(canisters=[UserCanister("Hello")])

@@ -13,14 +13,14 @@ from typing import Any
 import psutil
 import pytest
 
-from approvers import AllowAll
-from mcp_servers import describe_server
-from shipped import SHIPPED
+from support.mcp.mcp_servers import describe_server
+from support.runs.approvers import AllowAll
+from support.vendors.shipped import SHIPPED
 from vibe_llms.engine.states import Reason, State
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.instruments.engines import Engine, RunOutcome
 from vibe_llms.invocables import invocable, produce_invoker
 from vibe_llms.invocables.mcp import McpEnsemble
-from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import InvocationCanister, ResultCanister, StopReason
 from vibe_llms.messages.views import text_of
 from vibe_llms.testing.simulator import Invoke, Say, ScriptedAnswer, Simulator

@@ -8,9 +8,9 @@ import signal
 import subprocess
 from pathlib import Path
 
-from command_line import VIBE, produce_environment
-from flow_tasks import compose_task
-from scripting import write_script
+from support.flows.flow_tasks import compose_task
+from support.runs.scripting import write_script
+from support.screens.command_line import VIBE, produce_environment
 
 
 def test_ctrl_c_stops_a_run_and_says_how_it_goes_on(tmp_path: Path) -> None:

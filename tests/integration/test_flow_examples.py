@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import tomli
 
-import embedded
-from scripting import write_script
+from support.runs.scripting import write_script
+from support.vendors import embedded
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.flows import AdapterConfig, AdapterResult, UniversalAdapter, execute_task, run_task

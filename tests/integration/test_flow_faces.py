@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from flow_tasks import compose_task
+from support.flows.flow_tasks import compose_task
 from vibe_llms.conversations import MemoryStore
 from vibe_llms.flows import AdapterConfig, UniversalAdapter, execute_task, run_task
 

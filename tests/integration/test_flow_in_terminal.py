@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from flow_tasks import compose_task
-from pseudoterminals import Terminal
-from scripting import write_script
+from support.flows.flow_tasks import compose_task
+from support.runs.scripting import write_script
+from support.screens.pseudoterminals import Terminal
 
 
 def test_a_run_is_drawn_while_it_goes_on_and_its_end_stays(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from flow_tasks import compose_task
-from scripting import write_script
+from support.flows.flow_tasks import compose_task
+from support.runs.scripting import write_script
 from vibe_llms import invocable
 from vibe_llms.conversations import Conversation, DirectoryStore
 from vibe_llms.conversations.stores.interfaces import ConversationStore

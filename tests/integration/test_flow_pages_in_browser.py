@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from browsers import Tab, open_browser
-from flow_tasks import compose_task
+from support.flows.flow_tasks import compose_task
+from support.screens.browsers import Tab, open_browser
 from vibe_llms.conversations import MemoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, NodeStartedEvent
-from vibe_llms.files import replace_file
 from vibe_llms.flows import UniversalAdapter
 from vibe_llms.flows.run_pages import read_run_page
+from vibe_llms.foundation.files import replace_file
 
 pytestmark = pytest.mark.browser
 

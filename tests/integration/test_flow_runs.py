@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from flow_tasks import compose_task
-from scripting import hold_slow_answers, write_script
+from support.flows.flow_tasks import compose_task
+from support.runs.scripting import hold_slow_answers, write_script
 from vibe_llms import invocable
 from vibe_llms.conversations import Conversation, DirectoryStore, MemoryStore
 from vibe_llms.events.engine import RunEndedEvent, RunStartedEvent

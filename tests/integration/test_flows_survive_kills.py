@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import killing
-from properties import STEP, sample
-from vibe_llms.resources import access_data
+from support.quality.properties import STEP, sample
+from support.runs import killing
+from vibe_llms.foundation.package_data import access_data
 
 VICTIMS = Path(__file__).parent / "flow_victims.py"
 

@@ -11,12 +11,12 @@ from typing import Any
 import aiohttp
 import pytest
 
-from accounts import Account
-from gateways import become, produce_application, serve_gateway
+from support.gateways.accounts import Account
+from support.gateways.gateways import become, produce_application, serve_gateway
+from support.network.wire_servers import Connection, serve
 from vibe_llms.daemons.logs import describe
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.messages.canisters import Usage
-from wire_servers import Connection, serve
 
 ASKED = {"messages": [{"role": "user", "content": "Name a sea."}], "max_completion_tokens": 9}
 MODELS = ["openai_conversations:m", "anthropic:m"]

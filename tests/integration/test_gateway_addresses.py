@@ -11,7 +11,7 @@ import openai
 import pytest
 import pytest_asyncio
 
-from gateways import produce_application, serve_gateway
+from support.gateways.gateways import produce_application, serve_gateway
 from vibe_llms.daemons.arrivals import find_hosts
 from vibe_llms.testing.simulator import Simulator
 

@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from gateways import produce_application, serve_gateway
+from support.gateways.gateways import produce_application, serve_gateway
 from vibe_llms.testing.simulator import Simulator
 
 SCHEMA = {"type": "object", "properties": {}}

@@ -13,8 +13,8 @@ import attrs
 import openai
 import pytest
 
-from gateways import produce_application, serve_gateway
-from key_holders import Clocks, enter, give_key, open_authorizer, total, use, want
+from support.gateways.gateways import produce_application, serve_gateway
+from support.gateways.key_holders import Clocks, enter, give_key, open_authorizer, total, use, want
 from vibe_llms.daemons.keys.ledger import KeyAccount
 from vibe_llms.daemons.keys.register import Register
 from vibe_llms.testing.simulator import Say, Simulator

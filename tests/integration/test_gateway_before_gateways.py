@@ -8,8 +8,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from accounts import Account
-from gateways import become, produce_application, serve_gateway
+from support.gateways.accounts import Account
+from support.gateways.gateways import become, produce_application, serve_gateway
 from vibe_llms.testing.simulator import Say, Simulator
 
 ALIASES = 'quick = "anthropic:claude-sonnet-5"\nslow = "openai_responses:gpt-5.5"'

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gateways import produce_application, serve_gateway
-from judging import open_judge
-from llama_servers import serve_weights
-from properties import sample
+from support.gateways.gateways import produce_application, serve_gateway
+from support.gateways.judging import open_judge
+from support.quality.properties import sample
+from support.vendors.llama_servers import serve_weights
 from vibe_llms.daemons.records import CallRecord
 
 KEY = "canary"

@@ -9,9 +9,9 @@ from pathlib import Path
 import openai
 import pytest
 
-from doormen import Doorman
-from gateway_files import Routed, hold_answers
-from gateways import become
+from support.gateways.doormen import Doorman
+from support.gateways.gateway_files import Routed, hold_answers
+from support.gateways.gateways import become
 from vibe_llms.testing.simulator import Say, Simulator
 
 CACHED = '[models.quick]\ntargets = ["first:gpt-5.5"]\ncache = { seconds = 600 }\n'

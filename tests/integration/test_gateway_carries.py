@@ -12,10 +12,10 @@ import openai
 import pytest
 from yarl import URL
 
-from gateways import produce_application, serve_gateway
+from support.gateways.gateways import produce_application, serve_gateway
+from support.network.wire_servers import Connection, serve
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.testing.simulator import Invoke, Say, ScriptedAnswer, Simulator
-from wire_servers import Connection, serve
 
 MADE_UP = re.compile(rb'"(call_|chatcmpl-)\w+"|"created":\s*\d+')
 """What the simulator says otherwise each time."""

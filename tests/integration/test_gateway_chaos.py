@@ -12,8 +12,14 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from hostile_upstreams import FAULTS, SECRET, Process, gateway_process, is_last_asked_for
-from vibe_llms.values import frozen
+from support.gateways.hostile_upstreams import (
+    FAULTS,
+    SECRET,
+    Process,
+    gateway_process,
+    is_last_asked_for,
+)
+from vibe_llms.foundation.attrs_classes import frozen
 
 CARRIED, TRANSLATED = "openai_conversations", "anthropic"
 LONGEST_SECONDS = 50.0

@@ -13,10 +13,10 @@ import aiohttp
 import psutil
 import pytest
 
-from crowds import CLIENTS, Crowd, find_faults, survey
-from gateways import produce_application, serve_gateway
-from hostile_upstreams import find_key_folder, gateway_process, start
-from key_holders import Clocks, give_key, open_authorizer, total
+from support.gateways.crowds import CLIENTS, Crowd, find_faults, survey
+from support.gateways.gateways import produce_application, serve_gateway
+from support.gateways.hostile_upstreams import find_key_folder, gateway_process, start
+from support.gateways.key_holders import Clocks, give_key, open_authorizer, total
 from vibe_llms.testing.simulator import Say, Simulator
 
 

@@ -16,7 +16,7 @@ import pytest_asyncio
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
-from gateway_nonsense import (
+from support.gateways.gateway_nonsense import (
     LONGEST_SECONDS,
     Client,
     Nonsense,
@@ -25,9 +25,9 @@ from gateway_nonsense import (
     draw_messages,
     draw_request,
 )
-from gateway_samples import BODIES, CHAT
-from hostile_upstreams import Process, gateway_process
-from properties import examples
+from support.gateways.gateway_samples import BODIES, CHAT
+from support.gateways.hostile_upstreams import Process, gateway_process
+from support.quality.properties import examples
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

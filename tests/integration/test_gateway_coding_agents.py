@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import aiohttp
 import pytest
 
-from coding_agents import (
+from support.gateways.coding_agents import (
     AGENTS,
     PATCH,
     Agent,
@@ -22,7 +22,7 @@ from coding_agents import (
     GeminiCli,
     OpenCode,
 )
-from gateways import produce_application, serve_gateway
+from support.gateways.gateways import produce_application, serve_gateway
 from vibe_llms.dialects.bookkeeping import is_bookkeeping
 from vibe_llms.testing.simulator import Invoke, Raw, Say, Simulator, Think
 

@@ -10,9 +10,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from gateways import produce_application, serve_gateway
+from support.gateways.gateways import produce_application, serve_gateway
+from support.network.wire_servers import Connection, serve
 from vibe_llms.providers import moulds, written
-from wire_servers import Connection, serve
 
 
 async def echo(connection: Connection) -> None:

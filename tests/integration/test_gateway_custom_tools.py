@@ -9,7 +9,7 @@ from typing import Any
 import openai
 import pytest
 
-from gateways import produce_application, serve_gateway
+from support.gateways.gateways import produce_application, serve_gateway
 from vibe_llms.testing.simulator import Invoke, Say, Simulator
 
 PATCH = '*** Begin Patch\n*** Add File: tide "é" 🌊.txt\n+High at noon.\\\n*** End Patch\n'

@@ -15,10 +15,10 @@ import openai
 import pytest
 import trustme
 
-from gateways import become, produce_application, serve_gateway
+from support.gateways.gateways import become, produce_application, serve_gateway
+from support.network.wire_servers import Connection, Server, serve
 from vibe_llms.daemons.admission import ServiceLimits
 from vibe_llms.daemons.records import CallRecord
-from wire_servers import Connection, Server, serve
 
 CHUNK = b'data: {"id":"c","choices":[{"index":0,"delta":{"content":"word"}}]}\n\n'
 ASKED = {"messages": [{"role": "user", "content": "Name a sea."}], "max_tokens": 9}

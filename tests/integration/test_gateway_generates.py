@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from gateways import produce_application, serve_gateway
+from support.gateways.gateways import produce_application, serve_gateway
 from vibe_llms.testing.simulator import Say, Simulator, Think
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

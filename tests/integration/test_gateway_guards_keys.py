@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from gateways import produce_application, serve_gateway
+from support.gateways.gateways import produce_application, serve_gateway
 
 KEY = "canary-4c1f7e9b-20d8"
 TOLD = [{"role": "user", "content": "Hello"}]

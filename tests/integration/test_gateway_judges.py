@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gateways import produce_application, serve_gateway
-from judging import PICTURE, Judge, open_judge
+from support.gateways.gateways import produce_application, serve_gateway
+from support.gateways.judging import PICTURE, Judge, open_judge
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.testing.simulator import Invoke, Say, ScriptedAnswer, Simulator, Think
 

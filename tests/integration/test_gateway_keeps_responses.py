@@ -11,13 +11,13 @@ import openai
 import pytest
 from openai.types.responses import Response
 
-from gateways import produce_application, serve_gateway
+from support.gateways.gateways import produce_application, serve_gateway
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.daemons.gateway.responses import storage
 from vibe_llms.daemons.gateway.responses.registry import ResponseDatabase
 from vibe_llms.daemons.gateway.responses.storage import ResponseStorage, StorageLimits
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.plugins.specification.daemons import Arrival, Demand
 from vibe_llms.testing.simulator import Invoke, Say, Simulator, Think
 

@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from gateways import become, produce_application, serve_gateway
+from support.gateways.gateways import become, produce_application, serve_gateway
 from vibe_llms.daemons.gateway.request_limits import GatewayLimits
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.dialects import chat_completions

@@ -11,7 +11,7 @@ import anthropic
 import openai
 import pytest
 
-from gateways import produce_application, serve_gateway
+from support.gateways.gateways import produce_application, serve_gateway
 from vibe_llms.testing.simulator import Say, Simulator
 
 AGENTS = "These agents are available: explorer."

@@ -11,10 +11,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from gateways import produce_application, serve_gateway
-from judging import open_judge
+from support.gateways.gateways import produce_application, serve_gateway
+from support.gateways.judging import open_judge
+from support.network.wire_servers import Connection, serve
 from vibe_llms.daemons.gateway import keep_alive
-from wire_servers import Connection, serve
 
 HEAD = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: text/event-stream\r\n\r\n"
 CHAT = [

@@ -16,8 +16,8 @@ from aiohttp.test_utils import TestServer
 from google import genai
 from yarl import URL
 
-from gateway_files import Routed
-from gateways import produce_application, serve_gateway
+from support.gateways.gateway_files import Routed
+from support.gateways.gateways import produce_application, serve_gateway
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.messages.losses import LossGrade, rank_losses
 from vibe_llms.testing.simulator import Simulator

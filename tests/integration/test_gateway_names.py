@@ -12,8 +12,8 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from doormen import Doorman
-from gateways import produce_application, serve_gateway
+from support.gateways.doormen import Doorman
+from support.gateways.gateways import produce_application, serve_gateway
 from vibe_llms.testing.simulator import Say, Simulator
 
 TOLD = [{"role": "user", "content": "Name a sea."}]

@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from gateways import produce_application, serve_gateway
+from support.gateways.gateways import produce_application, serve_gateway
 from vibe_llms.testing.simulator import Simulator
 
 LONG = "mcp__plugin_harbour-tables_harbour-tables__" + "tell_when_it_is_high_water_at_a_place_" * 2

@@ -9,7 +9,7 @@ from typing import Any
 import openai
 import pytest
 
-from gateways import produce_application, serve_gateway
+from support.gateways.gateways import produce_application, serve_gateway
 from vibe_llms.testing.simulator import Invoke, Raw, Say, Simulator
 
 SCHEMA = {"type": "object", "properties": {"place": {"type": "string"}}}

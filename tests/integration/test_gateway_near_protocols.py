@@ -13,7 +13,7 @@ import openai
 import pytest
 from aiohttp import web
 
-from gateways import produce_application, serve_gateway
+from support.gateways.gateways import produce_application, serve_gateway
 
 TOOL: Any = {
     "type": "function",

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from gateways import become, produce_application, serve_gateway
-from node_programs import FOLDER_VARIABLE, NODE
+from support.gateways.gateways import become, produce_application, serve_gateway
+from support.quality.node_programs import FOLDER_VARIABLE, NODE
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.testing.simulator import Invoke, Say, ScriptedAnswer, Simulator
 from vibe_llms.testing.simulator.behaviour import produce_png

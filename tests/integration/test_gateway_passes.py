@@ -13,10 +13,10 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from accounts import Account
-from doormen import Doorman
-from gateway_files import Routed
-from gateways import become
+from support.gateways.accounts import Account
+from support.gateways.doormen import Doorman
+from support.gateways.gateway_files import Routed
+from support.gateways.gateways import become
 from vibe_llms.testing.simulator import Simulator
 
 JSON = {"content-type": "application/json"}

@@ -10,8 +10,8 @@ from typing import Any
 import openai
 import pytest
 
-from gateway_files import Routed
-from gateways import produce_application, serve_gateway
+from support.gateways.gateway_files import Routed
+from support.gateways.gateways import produce_application, serve_gateway
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.testing.simulator import Invoke, Say, ScriptedAnswer, Simulator
 

@@ -15,16 +15,16 @@ import aiohttp
 import attrs
 import pytest
 
-from gateways import become, produce_application, serve_gateway
-from properties import STEP
+from support.gateways.gateways import become, produce_application, serve_gateway
+from support.network.wire_servers import Connection, serve
+from support.quality.properties import STEP
 from vibe_llms.daemons.records import CallRecord
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, Owner
 from vibe_llms.messages.contents import FileContent, ImageContent, TextualContent
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.wire.ndjson import NdjsonFramer
 from vibe_llms.wire.sse import SseFramer
-from wire_servers import Connection, serve
 
 RECORDINGS = os.environ.get("VIBE_LLMS_RECORDINGS", "")
 FACES = {

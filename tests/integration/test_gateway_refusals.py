@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 from google import genai
 
-from gateways import produce_application, serve_gateway
+from support.gateways.gateways import produce_application, serve_gateway
 from vibe_llms.testing.simulator import Simulator
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway_files import Routed
+from support.gateways.gateway_files import Routed
 from vibe_llms.daemons.server.running import serve
 from vibe_llms.daemons.server.settings import ServerSettings
 from vibe_llms.testing.simulator import Simulator

@@ -14,7 +14,7 @@ from typing import Any
 import openai
 import pytest
 
-from gateways import become, produce_application, serve_gateway
+from support.gateways.gateways import become, produce_application, serve_gateway
 from vibe_llms.daemons.gateway.responses import background as responses_background
 from vibe_llms.daemons.gateway.responses.registry import ResponseDatabase
 from vibe_llms.testing.simulator import Invoke, Say, Simulator

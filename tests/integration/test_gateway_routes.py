@@ -16,9 +16,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from gateway_files import Heard, Routed, hold_answers
-from gateways import become
-from vibe_llms.clocks import Clock
+from support.gateways.gateway_files import Heard, Routed, hold_answers
+from support.gateways.gateways import become
+from vibe_llms.foundation.clocks import Clock
 from vibe_llms.testing.simulator import Say, Simulator, Think
 
 BOTH = '[models.quick]\ntargets = ["first:gpt-5.5"]\nfallback = ["second:gpt-5.5"]\n'

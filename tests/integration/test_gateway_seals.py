@@ -12,8 +12,8 @@ import anthropic
 import openai
 import pytest
 
-from gateway_files import Routed
-from gateways import produce_application, serve_gateway
+from support.gateways.gateway_files import Routed
+from support.gateways.gateways import produce_application, serve_gateway
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.dialects.seals import MARK
 from vibe_llms.messages.losses import LossKind

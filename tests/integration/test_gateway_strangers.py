@@ -8,8 +8,8 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from doormen import Clerk
-from gateways import produce_application, serve_gateway
+from support.gateways.doormen import Clerk
+from support.gateways.gateways import produce_application, serve_gateway
 from vibe_llms.daemons.arrivals import find_hosts
 from vibe_llms.plugins.specification.daemons import Arrival, Authorizer, Grant
 from vibe_llms.testing.simulator import Simulator

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from gateway_files import Heard, Routed
+from support.gateways.gateway_files import Heard, Routed
 from vibe_llms.testing.simulator import Say, Simulator
 
 TABLES = """

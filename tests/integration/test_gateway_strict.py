@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from gateways import produce_application, serve_gateway
+from support.gateways.gateways import produce_application, serve_gateway
 from vibe_llms.testing.simulator import Say, Simulator
 
 TALK = [{"role": "user", "content": "Name a sea."}]

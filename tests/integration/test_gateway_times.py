@@ -12,11 +12,11 @@ import aiohttp
 import attrs
 import pytest
 
-from gateways import become, produce_application, serve_gateway
-from hostile_upstreams import CHUNKS, MESSAGE_FRAMES
+from support.gateways.gateways import become, produce_application, serve_gateway
+from support.gateways.hostile_upstreams import CHUNKS, MESSAGE_FRAMES
+from support.network.wire_servers import Connection, serve
 from vibe_llms.daemons.admission import ServiceLimits
 from vibe_llms.daemons.records import CallRecord
-from wire_servers import Connection, serve
 
 CARRIED, TRANSLATED = "openai_conversations:m", "anthropic:m"
 FIRST, BETWEEN, TOTAL, LONGER, SHORTER = 200, 30, 500, 2_000, 120

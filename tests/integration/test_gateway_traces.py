@@ -13,12 +13,12 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from gateways import become, produce_application, serve
+from support.gateways.gateways import become, produce_application, serve
 from vibe_llms.daemons.gateway.making import produce_service
 from vibe_llms.daemons.service import Service
 from vibe_llms.daemons.tracing import Tracing
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.testing.simulator import Say, Simulator
-from vibe_llms.values import define
 
 _TRACE = "0af7651916cd43dd8448eb211c80319c"
 _PARENT = "b7ad6b7169203331"

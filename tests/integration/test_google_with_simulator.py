@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from remoting import produce_context
+from support.vendors.remoting import produce_context
 from vibe_llms.exceptions import (
     ContextOverflowError,
     ConverseError,
@@ -16,7 +16,7 @@ from vibe_llms.exceptions import (
     ProviderFault,
     StreamTruncatedError,
 )
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import (
     AnyCanister,
     InvocationCanister,

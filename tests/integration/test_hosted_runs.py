@@ -12,11 +12,11 @@ from typing import Any
 import attrs
 import pytest
 
-from acting import invoke, say
-from flow_tasks import compose_task
-from gateways import become
-from hosted import Premises, produce_application, write_event
-from scripting import write_script
+from support.flows.flow_tasks import compose_task
+from support.gateways.gateways import become
+from support.runs.acting import invoke, say
+from support.runs.hosted import Premises, produce_application, write_event
+from support.runs.scripting import write_script
 from vibe_llms.agents import workers
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import Order, OrderRules

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from hostility import frame_event, produce_body, produce_stream
-from properties import STEP
-from shipped import SHIPPED, SURVEYED, Shipped, is_survey
+from support.network.wire_servers import Connection, Server, serve
+from support.quality.properties import STEP
+from support.vendors.hostility import frame_event, produce_body, produce_stream
+from support.vendors.shipped import SHIPPED, SURVEYED, Shipped, is_survey
 from vibe_llms.exceptions import (
     ConverseError,
     LimitError,
@@ -23,13 +24,12 @@ from vibe_llms.exceptions import (
     TransportError,
     TransportTimeoutError,
 )
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request
 from vibe_llms.providers import sources
 from vibe_llms.providers.interfaces import ConverserModel
 from vibe_llms.testing.simulator.scripts import Invoke, Say, Think
-from wire_servers import Connection, Server, serve
 
 REQUEST = Request(canisters=[UserCanister("hello")])
 DEADLINE_SECONDS = 30

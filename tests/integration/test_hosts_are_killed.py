@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from acting import invoke, say
-from flow_tasks import compose_task
-from hosted import Premises
-from properties import STEP
+from support.flows.flow_tasks import compose_task
+from support.quality.properties import STEP
+from support.runs.acting import invoke, say
+from support.runs.hosted import Premises
 from vibe_llms.agents.orders import Order
 from vibe_llms.invocables.approvals import allow, deny
 from vibe_llms.messages.canisters import InvocationCanister, ResultCanister, UserCanister

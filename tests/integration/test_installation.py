@@ -21,11 +21,11 @@ ROOT = Path(__file__).resolve().parents[2]
 REPORT = """
 import json, pathlib, sys
 import vibe_llms
-from vibe_llms import resources
+from vibe_llms.foundation import package_data
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.models.catalogue import Catalogue
 
-data = resources.access_data_directory()
+data = package_data.access_data_directory()
 files = sorted(str(path.relative_to(data)) for path in data.rglob("*") if path.is_file())
 attributes = Catalogue().access_integrator("local").integrate("smollm2")
 print(json.dumps({

@@ -12,7 +12,7 @@ import attrs
 import openai
 import pytest
 
-from gateways import become, produce_application, serve_gateway
+from support.gateways.gateways import become, produce_application, serve_gateway
 from vibe_llms.daemons.gateway.responses import background
 from vibe_llms.testing.simulator import Say, Simulator
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import aiohttp
 import msgspec
 
-from command_line import produce_environment
-from gateways import produce_application
+from support.gateways.gateways import produce_application
+from support.screens.command_line import produce_environment
 from vibe_llms.testing.simulator import Say, Simulator
 
 ROUNDS = 6

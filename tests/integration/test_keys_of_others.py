@@ -13,11 +13,11 @@ import aiohttp
 import attrs
 import pytest
 
-from acting import invoke, say
-from doormen import Clerk
-from flow_tasks import compose_task
-from hosted import FAST, Premises
-from postgresql_server import produce_url
+from support.flows.flow_tasks import compose_task
+from support.gateways.doormen import Clerk
+from support.runs.acting import invoke, say
+from support.runs.hosted import FAST, Premises
+from support.stores.postgresql_server import produce_url
 from vibe_llms.agents.orders import Order
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.stores.interfaces import ConversationStore

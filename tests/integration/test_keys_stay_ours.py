@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import tomli_w
 
-from command_line import VIBE, produce_environment
-from vibe_llms.concealment import strip_keys
+from support.screens.command_line import VIBE, produce_environment
+from vibe_llms.foundation.child_environment import strip_keys
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="only Linux shows a process with what it began"
@@ -97,7 +97,7 @@ def test_an_mcp_server_finds_no_key(tmp_path: Path) -> None:
 
 _OWN = """
 import os, subprocess, sys
-from vibe_llms.concealment import conceal_keys, remember_key
+from vibe_llms.foundation.child_environment import conceal_keys, remember_key
 conceal_keys()
 conceal_keys()
 own = open("/proc/self/environ").read()

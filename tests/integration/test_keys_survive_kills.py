@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from key_holders import count_under_way, give_key, total
-from properties import STEP
+from support.gateways.key_holders import count_under_way, give_key, total
+from support.quality.properties import STEP
 from vibe_llms.daemons.keys.charges import KeySpending
 from vibe_llms.daemons.keys.ledger import KeyAccount, KeyLedger
 from vibe_llms.daemons.keys.register import Register

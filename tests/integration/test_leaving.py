@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from hostility import produce_stream
-from shipped import SHIPPED, SURVEYED, Shipped, is_survey
+from support.network.wire_servers import Connection, serve
+from support.vendors.hostility import produce_stream
+from support.vendors.shipped import SHIPPED, SURVEYED, Shipped, is_survey
 from vibe_llms.events.stream import ContentDeltaEvent
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request
 from vibe_llms.testing.simulator.scripts import Say
-from wire_servers import Connection, serve
 
 REQUEST = Request(canisters=[UserCanister("hello")])
 WAYS = ("leave the stream", "cancel the stream", "cancel before headers", "cancel a whole answer")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-import embedded
-from command_line import produce_environment
-from properties import sample
+from support.quality.properties import sample
+from support.screens.command_line import produce_environment
+from support.vendors import embedded
 from vibe_llms.testing.simulator import SynchronousSimulator
 
 HEADER = """

@@ -10,7 +10,7 @@ from typing import Any, Final
 import attrs
 import pytest
 
-from vendor_batching import produce_application
+from support.batches.vendor_batching import produce_application
 from vibe_llms import Conversation, Engine
 from vibe_llms.application import Application
 from vibe_llms.conversations import MemoryStore

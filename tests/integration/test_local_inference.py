@@ -13,7 +13,7 @@ import attrs
 import jsonschema
 import pytest
 
-from properties import sample
+from support.quality.properties import sample
 from vibe_llms.events.stream import ContentDeltaEvent, ResponseFinishedEvent
 from vibe_llms.exceptions import (
     CapabilityError,

@@ -15,12 +15,12 @@ from pathlib import Path
 import attrs
 import pytest
 
-from mcp_conformance_client import converse, read_task
-from node_programs import CONFORMANCE, compose_command, read_required, read_verdicts
+from support.mcp.mcp_conformance_client import converse, read_task
+from support.quality.node_programs import CONFORMANCE, compose_command, read_required, read_verdicts
 
 pytestmark = pytest.mark.node
 
-FORWARDER = Path(__file__).parent.parent / "mcp_conformance_forwarder.py"
+FORWARDER = Path(__file__).parents[1] / "support" / "mcp" / "mcp_conformance_forwarder.py"
 SUITE_SECONDS = 120
 
 OUT_OF_SCOPE = {

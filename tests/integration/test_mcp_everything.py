@@ -15,9 +15,9 @@ import attrs
 import psutil
 import pytest
 
-from approvers import AllowAll
-from node_programs import EVERYTHING, compose_command
-from scripting import produce_model
+from support.quality.node_programs import EVERYTHING, compose_command
+from support.runs.approvers import AllowAll
+from support.runs.scripting import produce_model
 from vibe_llms.invocables import InvocationContext, Registry, perform
 from vibe_llms.invocables.mcp import ElicitationAnswer, McpEnsemble, McpServer, produce_mcp_ensemble
 from vibe_llms.invocables.mcp.elicitation import Question

@@ -18,12 +18,12 @@ from typing import Any
 import psutil
 import pytest
 
-from mcp_servers import FIXTURES, call, describe_server
+from support.mcp.mcp_servers import FIXTURES, call, describe_server
 from vibe_llms.exceptions import EnsembleError
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.invocables import Registry, measure_schemas
 from vibe_llms.invocables.mcp import McpEnsemble
 from vibe_llms.invocables.mcp.kit import load_kit
-from vibe_llms.limits import Limits
 
 
 def describe(manner: str = "plain", **fields: Any) -> McpEnsemble:

@@ -14,12 +14,12 @@ import psutil
 import pytest
 from aiohttp import web
 
-from mcp_servers import call
+from support.mcp.mcp_servers import call
 from vibe_llms.exceptions import EnsembleError
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.invocables import Registry
 from vibe_llms.invocables.mcp import McpEnsemble, McpServer
 from vibe_llms.invocables.mcp.kit import load_kit
-from vibe_llms.limits import Limits
 
 TOOLS = (
     *("echo", "cut", "drop", "half", "halves", "hang", "html", "huge", "packed", "stream"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from mcp_servers import call, describe_server, run_http_server
+from support.mcp.mcp_servers import call, describe_server, run_http_server
 from vibe_llms.invocables import InvocationContext, Registry, perform
 from vibe_llms.invocables.invokers import Effect
 from vibe_llms.invocables.mcp import McpEnsemble, McpServer

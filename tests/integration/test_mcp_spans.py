@@ -20,9 +20,9 @@ provider = TracerProvider()
 provider.add_span_processor(SimpleSpanProcessor(exporter))
 trace.set_tracer_provider(provider)
 
-from acting import invoke, say, script
-from approvers import AllowAll
-from mcp_servers import describe_server
+from support.runs.acting import invoke, say, script
+from support.runs.approvers import AllowAll
+from support.mcp.mcp_servers import describe_server
 from vibe_llms import Engine
 from vibe_llms.invocables.mcp import produce_mcp_ensemble
 from vibe_llms.telemetry.opentelemetry import OpenTelemetryObserver

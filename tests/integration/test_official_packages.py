@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from remoting import produce_context
+from support.network.wire_servers import Connection, serve
+from support.vendors.remoting import produce_context
 from vibe_llms.exceptions import LimitError, TransportTimeoutError
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request
 from vibe_llms.providers.openai_conversations import produce_provider
-from wire_servers import Connection, serve
 
 REQUEST = Request(canisters=[UserCanister("Well?")])
 ANSWER = {

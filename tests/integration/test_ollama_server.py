@@ -19,7 +19,7 @@ from vibe_llms.exceptions import (
     StreamTruncatedError,
     TransportError,
 )
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import (
     InvocationCanister,
     ResultCanister,

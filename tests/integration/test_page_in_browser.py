@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from acting import invoke, say
-from browsers import Tab, open_browser
-from doormen import Doorman
-from flow_tasks import compose_task
-from hosted import Premises
-from run_daemons import serving
+from support.daemons.run_daemons import serving
+from support.flows.flow_tasks import compose_task
+from support.gateways.doormen import Doorman
+from support.runs.acting import invoke, say
+from support.runs.hosted import Premises
+from support.screens.browsers import Tab, open_browser
 from vibe_llms import Conversation
 from vibe_llms.daemons.agents.viewing import produce_view
 from vibe_llms.daemons.arrivals import find_hosts

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import aiohttp
 
-from acting import invoke, say
-from hosted import Premises
-from run_daemons import serving
+from support.daemons.run_daemons import serving
+from support.runs.acting import invoke, say
+from support.runs.hosted import Premises
 from vibe_llms.daemons.agents.viewing import produce_view
 from vibe_llms.daemons.arrivals import find_hosts
 from vibe_llms.daemons.server import Server, ServerSettings
+from vibe_llms.foundation.package_data import access_data
 from vibe_llms.invocables import produce_invoker
-from vibe_llms.resources import access_data
 
 TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 

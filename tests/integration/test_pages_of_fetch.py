@@ -17,8 +17,8 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from invoking import connected, produce_ensemble_context
-from properties import examples
+from support.quality.properties import examples
+from support.runs.invoking import connected, produce_ensemble_context
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.invocables.invokers import Effect
 from vibe_llms.invocables.outcomes import Outcome

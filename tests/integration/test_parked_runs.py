@@ -11,7 +11,7 @@ from typing import Any, Final
 import attrs
 import pytest
 
-from vendor_batching import MODELS, advance_all, produce_application
+from support.batches.vendor_batching import MODELS, advance_all, produce_application
 from vibe_llms.agents.durable.runner import DurableRunner
 from vibe_llms.agents.lanes import GATHER_SECONDS, Lane
 from vibe_llms.agents.local import LocalRuns

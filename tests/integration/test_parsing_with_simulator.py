@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 import pytest
 
-from remoting import produce_context
+from support.vendors.remoting import produce_context
 from vibe_llms.instruments.channels.asynchronous import AsyncChannel
 from vibe_llms.instruments.parsers.choosing import Mode
 from vibe_llms.instruments.parsers.dialogue import Dialogue

@@ -18,9 +18,10 @@ import attrs
 import psycopg
 import pytest
 
-from acting import invoke, say, script
-from hosted import Premises
-from postgresql_server import Server, opened, produce_url
+from support.runs.acting import invoke, say, script
+from support.runs.hosted import Premises
+from support.runs.written import compose, look
+from support.stores.postgresql_server import Server, opened, produce_url
 from vibe_llms import Engine
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.conversations import Conversation, verify
@@ -43,7 +44,7 @@ from vibe_llms.exceptions import (
     StoreUnavailableError,
     UnknownConversationError,
 )
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import ResultCanister, UserCanister
 from vibe_llms.messages.contents import ImageContent
 from vibe_llms.messages.views import text_of
@@ -51,7 +52,6 @@ from vibe_llms.runs.delivering import deliver, take_letters
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.opening import open_run
 from vibe_llms.runs.surveying import read_summary
-from written import compose, look
 
 pytestmark = pytest.mark.postgresql
 

@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from acting import invoke, say
-from command_line import VIBE
-from scripting import write_script
-from terminals import Terminals
+from support.runs.acting import invoke, say
+from support.runs.scripting import write_script
+from support.screens.command_line import VIBE
+from support.screens.terminals import Terminals
 
 pytestmark = pytest.mark.terminal
 
 _CURIOUS = f"""
 import sys
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
-import asking_server
+from support.mcp import asking_server
 asking_server.produce_server().run()
 """
 

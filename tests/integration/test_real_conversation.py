@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import embedded
+from support.vendors import embedded
 from vibe_llms import Application, Conversation, Model, SyncModel
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.conversations.exchange import export_html, export_json, export_markdown

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from llama_servers import serve_weights
-from remoting import produce_context
+from support.vendors.llama_servers import serve_weights
+from support.vendors.remoting import produce_context
 from vibe_llms.events.stream import ContentDeltaEvent, ResponseStartedEvent
 from vibe_llms.exceptions import ContextOverflowError, ProviderError, ProviderFault
 from vibe_llms.messages.canisters import (

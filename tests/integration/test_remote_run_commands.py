@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from acting import invoke, say
-from command_line import produce_environment
-from hosted import FAST, Premises
+from support.runs.acting import invoke, say
+from support.runs.hosted import FAST, Premises
+from support.screens.command_line import produce_environment
 from vibe_llms.agents.remote import connect
 from vibe_llms.daemons.agents.making import produce_service
 from vibe_llms.daemons.server import Server, ServerSettings

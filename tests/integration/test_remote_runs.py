@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from acting import invoke, say
-from doormen import Doorman
-from hosted import FAST, Premises
+from support.gateways.doormen import Doorman
+from support.runs.acting import invoke, say
+from support.runs.hosted import FAST, Premises
 from vibe_llms.agents.remote import RemoteRuns, connect
 from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.daemons.agents.making import produce_service

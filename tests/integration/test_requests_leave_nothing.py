@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from gateway_files import Routed
-from gateways import become, produce_application, serve_gateway
+from support.gateways.gateway_files import Routed
+from support.gateways.gateways import become, produce_application, serve_gateway
+from support.network.wire_servers import Connection, Server, serve
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.testing.simulator import Simulator
-from wire_servers import Connection, Server, serve
 
 LONG = "x" * 3_000_000
 FACES: dict[str, tuple[str, dict[str, Any]]] = {

@@ -7,8 +7,8 @@ import logging
 import aiohttp
 import pytest
 
-from gateways import serve
-from serving import Message, Receive, Send, begin, read_body, say
+from support.gateways.gateways import serve
+from support.network.serving import Message, Receive, Send, begin, read_body, say
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.routes import Route

@@ -8,7 +8,7 @@ import threading
 import attrs
 import pytest
 
-from acting import invoke, say, script
+from support.runs.acting import invoke, say, script
 from vibe_llms import (
     Conversation,
     Engine,

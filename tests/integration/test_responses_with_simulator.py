@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import pytest
 
-from remoting import produce_context
+from support.vendors.remoting import produce_context
 from vibe_llms.exceptions import ProviderError
 from vibe_llms.messages.canisters import (
     InvocationCanister,

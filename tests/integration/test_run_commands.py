@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from command_line import VIBE, produce_environment
-from paying import begin_paying, go_on_paying
-from pseudoterminals import Terminal
-from scripting import write_script
+from support.runs.paying import begin_paying, go_on_paying
+from support.runs.scripting import write_script
+from support.screens.command_line import VIBE, produce_environment
+from support.screens.pseudoterminals import Terminal
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.dialects.history import BEGUN
 from vibe_llms.events.engine import ApprovalAnsweredEvent

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-import embedded
-from postgresql_server import produce_url
+from support.stores.postgresql_server import produce_url
+from support.vendors import embedded
 
 PAGE = Path(__file__).resolve().parents[2] / "documentation" / "tutorials" / "first-runner.rst"
 URL = "postgresql://vibe@database.example/vibe"

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from acting import invoke, say
-from flow_tasks import compose_task
-from hosted import Premises, produce_application
-from scripting import write_script
+from support.flows.flow_tasks import compose_task
+from support.runs.acting import invoke, say
+from support.runs.hosted import Premises, produce_application
+from support.runs.scripting import write_script
 from vibe_llms.agents.local import LocalRuns, survey_parts
 from vibe_llms.agents.orders import Order
 from vibe_llms.conversations import DirectoryStore

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from acting import invoke, say
-from flow_tasks import compose_task
-from gateways import become
-from hosted import Premises, write_event
-from postgresql_server import produce_url
+from support.flows.flow_tasks import compose_task
+from support.gateways.gateways import become
+from support.runs.acting import invoke, say
+from support.runs.hosted import Premises, write_event
+from support.stores.postgresql_server import produce_url
 from vibe_llms.agents import workers
 from vibe_llms.agents.orders import Order
 from vibe_llms.agents.workers import HostSettings

@@ -10,10 +10,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from acting import invoke, say
-from doormen import Clerk, Doorman
-from flow_tasks import compose_task
-from run_daemons import read_frames, serving
+from support.daemons.run_daemons import read_frames, serving
+from support.flows.flow_tasks import compose_task
+from support.gateways.doormen import Clerk, Doorman
+from support.runs.acting import invoke, say
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import Order
 from vibe_llms.events.codec import decode_event

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-import killing
-from properties import STEP
+from support.quality.properties import STEP
+from support.runs import killing
 
 VICTIMS = Path(__file__).parent / "run_victims.py"
 

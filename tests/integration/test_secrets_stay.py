@@ -23,13 +23,14 @@ from urllib.parse import quote
 import pytest
 import tomli_w
 
-from command_line import VIBE, produce_environment
-from far_sides import FarSide
-from properties import sample
-from shipped import SHIPPED, SURVEYED, Shipped, is_survey
+from support.gateways.far_sides import FarSide
+from support.network.wire_servers import Connection, serve
+from support.quality.properties import sample
+from support.screens.command_line import VIBE, produce_environment
+from support.vendors.shipped import SHIPPED, SURVEYED, Shipped, is_survey
 from vibe_llms.events.codec import encode_event
 from vibe_llms.exceptions import ConfigurationError, ConverseError
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.codec.envelopes import encode_response
 from vibe_llms.messages.codec.errors import encode_error
@@ -39,7 +40,6 @@ from vibe_llms.providers.interfaces import ConverserModel
 from vibe_llms.testing.recording import Recorder
 from vibe_llms.testing.simulator import FAULTS, SynchronousSimulator
 from vibe_llms.wire.direct import DirectTransport
-from wire_servers import Connection, serve
 
 KEY = 'canary-7c/1e+5b"9f2a'
 HEADER = "canary-of-a-header:8d+3"

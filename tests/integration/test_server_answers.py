@@ -7,7 +7,17 @@ import json
 
 import pytest
 
-from serving import Message, Receive, Send, begin, compose, echo, read_body, say, serving
+from support.network.serving import (
+    Message,
+    Receive,
+    Send,
+    begin,
+    compose,
+    echo,
+    read_body,
+    say,
+    serving,
+)
 
 
 async def test_a_request_reaches_the_application_and_its_answer_the_client() -> None:

@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 
-from serving import Message, Receive, Send, begin, compose, echo, read_body, say, serving
+from support.network.serving import (
+    Message,
+    Receive,
+    Send,
+    begin,
+    compose,
+    echo,
+    read_body,
+    say,
+    serving,
+)
 from vibe_llms.daemons.server.exchange import BUFFER_BYTES
 
 

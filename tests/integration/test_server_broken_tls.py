@@ -18,7 +18,7 @@ import pytest
 import trustme
 import uvloop
 
-from serving import Client, Served, compose, echo, serving
+from support.network.serving import Client, Served, compose, echo, serving
 
 PATIENCE = {"head_seconds": 0.3, "idle_seconds": 0.5}
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}

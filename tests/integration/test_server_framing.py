@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from serving import Message, Receive, Send, begin, compose, say, serving
+from support.network.serving import Message, Receive, Send, begin, compose, say, serving
 
 OLD = b"GET / HTTP/1.0\r\n\r\n"
 

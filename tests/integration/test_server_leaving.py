@@ -8,8 +8,8 @@ from contextlib import suppress
 
 import pytest
 
-from gateways import become
-from serving import Message, Receive, Send, begin, compose, read_body, say, serving
+from support.gateways.gateways import become
+from support.network.serving import Message, Receive, Send, begin, compose, read_body, say, serving
 from vibe_llms.daemons.server.connection import IncomingConnection
 from vibe_llms.daemons.server.words import DISCONNECT_EXTENSION, ClientGone
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from properties import examples
-from serving import Client, Served, compose, echo, serving
+from support.network.serving import Client, Served, compose, echo, serving
+from support.quality.properties import examples
 
 CHUNKED = "Transfer-Encoding: chunked\r\n"
 HOST = b"Host: h\r\n"

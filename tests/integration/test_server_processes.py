@@ -18,7 +18,7 @@ import attrs
 import psutil
 import pytest
 
-PROGRAM = Path(__file__).resolve().parents[1] / "served_program.py"
+PROGRAM = Path(__file__).resolve().parents[1] / "support" / "network" / "served_program.py"
 
 
 @attrs.define

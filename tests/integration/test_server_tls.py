@@ -16,9 +16,22 @@ import pytest
 import trustme
 from cryptography import x509
 
-from doormen import Porter
-from gateways import become, produce_application
-from serving import Client, Message, Receive, Send, Served, begin, compose, echo, say, serving
+from support.gateways.doormen import Porter
+from support.gateways.gateways import become, produce_application
+from support.network.serving import (
+    Client,
+    Message,
+    Receive,
+    Send,
+    Served,
+    begin,
+    compose,
+    echo,
+    say,
+    serving,
+)
+from support.network.wire_servers import Connection
+from support.network.wire_servers import serve as serve_upstream
 from vibe_llms.daemons.gateway.making import produce_service
 from vibe_llms.daemons.server import Server, ServerSettings, listening
 from vibe_llms.exceptions import ConfigurationError, TransportError
@@ -26,8 +39,6 @@ from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request
 from vibe_llms.testing.contracts.worlds import World
 from vibe_llms.testing.simulator import Say, Simulator
-from wire_servers import Connection
-from wire_servers import serve as serve_upstream
 
 
 def write(folder: Path, authority: trustme.CA, name: str, *, host: str = "127.0.0.1") -> Path:

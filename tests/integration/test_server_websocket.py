@@ -9,7 +9,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from serving import Message, Receive, Send, compose, serving
+from support.network.serving import Message, Receive, Send, compose, serving
 from vibe_llms.daemons.server.words import DISCONNECT_EXTENSION
 
 HANDSHAKE = (

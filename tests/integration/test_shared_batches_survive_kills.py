@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from batching import NEEDS_DBOS, run_vendor, start_worker
-from namespaces import ADDRESSES, connected
-from postgresql_server import Server, produce_url
+from support.batches.batching import NEEDS_DBOS, run_vendor, start_worker
+from support.network.namespaces import ADDRESSES, connected
+from support.stores.postgresql_server import Server, produce_url
 from vibe_llms.agents.batches import open_batches
 from vibe_llms.application import Application
 from vibe_llms.batches.channel import BatchChannel

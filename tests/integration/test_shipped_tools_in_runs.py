@@ -12,8 +12,8 @@ import attrs
 import psutil
 import pytest
 
-from acting import invoke, say, script
-from approvers import DenyAll
+from support.runs.acting import invoke, say, script
+from support.runs.approvers import DenyAll
 from vibe_llms import Application
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.engine.states import Reason, State

@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from gateways import become
+from support.gateways.gateways import become
 from vibe_llms.testing.simulator import (
     FAULTS,
     QUIRKS,

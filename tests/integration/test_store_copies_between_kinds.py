@@ -9,9 +9,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from disks import Crash, HastyDisk
-from postgresql_server import opened
-from stored import change, describe, is_whole, say_more
+from support.stores.disks import Crash, HastyDisk
+from support.stores.postgresql_server import opened
+from support.stores.stored import change, describe, is_whole, say_more
 from vibe_llms.conversations import DirectoryStore, verify
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from properties import STEP
+from support.quality.properties import STEP
 from vibe_llms.conversations import DirectoryStore, verify
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.proof import collect_content, plan_collection

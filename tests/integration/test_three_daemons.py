@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
-import three_daemons
-from gateways import become
-from judging import open_judge
-from three_daemons import MODEL, NAMES, SECRET, read_jobs
-from watched_sockets import read_ports, watch_sockets
+from support.daemons import three_daemons
+from support.daemons.three_daemons import MODEL, NAMES, SECRET, read_jobs
+from support.gateways.gateways import become
+from support.gateways.judging import open_judge
+from support.network.watched_sockets import read_ports, watch_sockets
 
 
 async def test_runs_go_on_while_strangers_ask_the_gateway(

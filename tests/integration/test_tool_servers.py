@@ -14,9 +14,7 @@ import httpx2
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from gateways import become
-from mcp_servers import call
-from tool_servers import (
+from support.daemons.tool_servers import (
     ERAS,
     Asked,
     compose_command,
@@ -27,6 +25,8 @@ from tool_servers import (
     read_text,
     serve_tools,
 )
+from support.gateways.gateways import become
+from support.mcp.mcp_servers import call
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.tools.refusing import leave_out_providers
 from vibe_llms.exceptions import ConfigurationError, ConverseError

@@ -14,9 +14,7 @@ import httpx2
 import pytest
 import trustme
 
-from doormen import Porter
-from gateways import become
-from tool_servers import (
+from support.daemons.tool_servers import (
     ERAS,
     Asked,
     Offering,
@@ -26,6 +24,8 @@ from tool_servers import (
     read_text,
     serve_tools,
 )
+from support.gateways.doormen import Porter
+from support.gateways.gateways import become
 from vibe_llms.daemons.server.serving import Server
 from vibe_llms.daemons.server.settings import ServerSettings
 from vibe_llms.daemons.tools.making import produce_service
@@ -44,7 +44,7 @@ from vibe_llms.plugins.specification.daemons import Arrival
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 ELICITATION = {"elicitation": {"form": {}}}
 ANSWER = {"name": {"action": "accept", "content": {"name": "Ada"}}}
-SERVER = Path(__file__).parent.parent / "passed_server.py"
+SERVER = Path(__file__).parents[1] / "support" / "mcp" / "passed_server.py"
 
 
 class Greeter:

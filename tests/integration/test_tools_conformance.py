@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from node_programs import CONFORMANCE, compose_command, read_required, read_verdicts
-from tool_servers import PLUGINS, produce_application, serve_tools
+from support.daemons.tool_servers import PLUGINS, produce_application, serve_tools
+from support.quality.node_programs import CONFORMANCE, compose_command, read_required, read_verdicts
 
 pytestmark = pytest.mark.node
 

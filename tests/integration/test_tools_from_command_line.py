@@ -14,8 +14,8 @@ import attrs
 import pytest
 import tomli_w
 
-from flow_tasks import compose_task
-from mcp_servers import FIXTURES
+from support.flows.flow_tasks import compose_task
+from support.mcp.mcp_servers import FIXTURES
 from vibe_llms.interfaces.cli.running import run
 
 _SCRIPT = """

@@ -12,8 +12,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from node_programs import INSPECTOR, NODE, compose_command
-from tool_servers import PLUGINS, compose_environment, produce_application, serve_tools
+from support.daemons.tool_servers import (
+    PLUGINS,
+    compose_environment,
+    produce_application,
+    serve_tools,
+)
+from support.quality.node_programs import INSPECTOR, NODE, compose_command
 
 pytestmark = pytest.mark.node
 

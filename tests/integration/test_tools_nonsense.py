@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from properties import examples
-from tool_servers import PLUGINS, produce_application, serve_tools
+from support.daemons.tool_servers import PLUGINS, produce_application, serve_tools
+from support.quality.properties import examples
 
 CONFIGURATION = '[ensembles.conformance]\nmodule = "conformance_ensemble"\n'
 META = {

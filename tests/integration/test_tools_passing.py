@@ -15,9 +15,16 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 
-from tool_servers import ERAS, Asked, meet, produce_application, read_text, serve_tools
+from support.daemons.tool_servers import (
+    ERAS,
+    Asked,
+    meet,
+    produce_application,
+    read_text,
+    serve_tools,
+)
 
-SERVER = Path(__file__).parent.parent / "passed_server.py"
+SERVER = Path(__file__).parents[1] / "support" / "mcp" / "passed_server.py"
 BEHIND = ("2025-11-25", "2026-07-28")
 
 pytestmark = pytest.mark.filterwarnings(

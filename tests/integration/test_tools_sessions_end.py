@@ -12,8 +12,8 @@ from typing import Any
 import attrs
 import pytest
 
-from serving import Message
-from tool_servers import Offering
+from support.daemons.tool_servers import Offering
+from support.network.serving import Message
 from vibe_llms.daemons.service import Service
 from vibe_llms.daemons.tools.making import produce_service
 from vibe_llms.daemons.tools.settings import ToolsSettings

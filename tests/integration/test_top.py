@@ -11,9 +11,9 @@ from typing import Any
 import attrs
 import pytest
 
-from acting import invoke, say
-from hosted import Premises
-from terminals import Terminals
+from support.runs.acting import invoke, say
+from support.runs.hosted import Premises
+from support.screens.terminals import Terminals
 from vibe_llms.agents.interfaces import ToldEvent
 from vibe_llms.exceptions import TransportError
 from vibe_llms.invocables import produce_invoker

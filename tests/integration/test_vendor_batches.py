@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import attrs
 import pytest
 
-from vendor_batching import (
+from support.batches.vendor_batching import (
     MODELS,
     advance_all,
     ask,

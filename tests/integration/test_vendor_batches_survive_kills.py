@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-import parked_run_runner
-from command_line import VIBE, produce_environment
-from vendor_batch_runner import POINTS, TEXTS
-from vendor_batching import MODELS, read_lines
+from support.batches.vendor_batch_runner import POINTS, TEXTS
+from support.batches.vendor_batching import MODELS, read_lines
+from support.runs import parked_run_runner
+from support.screens.command_line import VIBE, produce_environment
 from vibe_llms.conversations.stores.directory import DirectoryStore
 from vibe_llms.messages.views import text_of
 from vibe_llms.testing.simulator import SynchronousSimulator
@@ -36,7 +36,8 @@ def test_kill_9_at_any_point_submits_nothing_twice_and_loses_nothing(
     """Killed at each point: the vendor has one batch, and each input has one line."""
     with SynchronousSimulator() as simulator:
         url = simulator.access_url("batch_polls=1")
-        runner = [sys.executable, TESTS / "vendor_batch_runner.py", provider, url, tmp_path]
+        program = TESTS / "support" / "batches" / "vendor_batch_runner.py"
+        runner = [sys.executable, program, provider, url, tmp_path]
         runner += [str(deaths)]
         environment = {**os.environ, "HOME": str(tmp_path)}
         subprocess.run(runner, check=True, timeout=120, env=environment)
@@ -61,7 +62,8 @@ def test_kill_9_at_any_point_bills_no_request_of_a_run_twice(
     """Whoever starts next goes on with it: one batch, and one answer, for each run."""
     with SynchronousSimulator() as simulator:
         url = simulator.access_url("batch_polls=1")
-        runner = [sys.executable, TESTS / "parked_run_runner.py", provider, url, str(deaths)]
+        program = TESTS / "support" / "runs" / "parked_run_runner.py"
+        runner = [sys.executable, program, provider, url, str(deaths)]
         subprocess.run(runner, check=True, timeout=120, env=produce_environment(tmp_path))
         made = [each for each in simulator.requests if each.path.endswith("/batches")]
 

@@ -17,8 +17,8 @@ import attrs
 import pytest
 import tomli_w
 
-from command_line import VIBE, produce_environment
-from properties import sample
+from support.quality.properties import sample
+from support.screens.command_line import VIBE, produce_environment
 from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.interfaces.cli.running import run
 from vibe_llms.testing.simulator import Say, SynchronousSimulator

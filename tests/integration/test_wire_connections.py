@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 import trustme
 
+from support.network.wire_servers import Connection, Server, echo, serve, stall, stall_within
 from vibe_llms.exceptions import RequestError, TransportError
-from vibe_llms.limits import Limits
-from vibe_llms.secrets import Secret
+from vibe_llms.foundation.limits import Limits
+from vibe_llms.foundation.secrets import Secret
 from vibe_llms.wire.direct import DirectTransport
 from vibe_llms.wire.exchanges import Timeouts, WireRequest
 from vibe_llms.wire.http import pools
-from wire_servers import Connection, Server, echo, serve, stall, stall_within
 
 QUICK = Timeouts(connect_seconds=20, first_byte_seconds=20, between_chunks_seconds=20)
 Handler = Callable[[Connection], Awaitable[None]]

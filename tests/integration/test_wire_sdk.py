@@ -17,6 +17,7 @@ import msgspec
 import openai
 import pytest
 
+from support.network.wire_servers import Connection, Server, serve, stall_within
 from vibe_llms.exceptions import (
     ConfigurationError,
     ConverseError,
@@ -25,13 +26,12 @@ from vibe_llms.exceptions import (
     TransportError,
     TransportTimeoutError,
 )
-from vibe_llms.limits import Limits
-from vibe_llms.secrets import Secret
+from vibe_llms.foundation.limits import Limits
+from vibe_llms.foundation.secrets import Secret
 from vibe_llms.wire.event_stream import EventStreamRewriter
 from vibe_llms.wire.exchanges import Timeouts, WireRequest
 from vibe_llms.wire.sdk import SdkTransport
 from vibe_llms.wire.sse import SseFramer
-from wire_servers import Connection, Server, serve, stall_within
 
 BODY = {"model": "m", "messages": [], "stream": True, "temperature": 0.1}
 STREAM = b'event: a\ndata: {"type": "a", "odd":  1.0}\n\n: ping\n\ndata: [DONE]\n\n'

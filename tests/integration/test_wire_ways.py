@@ -13,18 +13,18 @@ import attrs
 import pytest
 import trustme
 
+from support.network.wire_servers import Connection, Server, echo, serve
 from vibe_llms.exceptions import (
     ConfigurationError,
     Stage,
     TransportError,
     TransportTimeoutError,
 )
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.wire import failures
 from vibe_llms.wire.direct import DirectTransport
 from vibe_llms.wire.exchanges import Timeouts, WireRequest
 from vibe_llms.wire.http import faults, pools
-from wire_servers import Connection, Server, echo, serve
 
 PATIENT = Timeouts(connect_seconds=20, first_byte_seconds=20, between_chunks_seconds=20)
 CREDENTIALS = "somebody:canary%20word"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from bare import make_bare_python
-from command_line import produce_environment
+from support.quality.bare import make_bare_python
+from support.screens.command_line import produce_environment
 
 Bare = Callable[..., subprocess.CompletedProcess[str]]
 PROGRAM = "from vibe_llms.interfaces.cli.entry import main; main()"

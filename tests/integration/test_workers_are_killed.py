@@ -17,10 +17,10 @@ from pathlib import Path
 import attrs
 import pytest
 
-from acting import invoke, say
-from hosted import Premises
-from namespaces import ADDRESSES, connected
-from postgresql_server import Server, produce_url
+from support.network.namespaces import ADDRESSES, connected
+from support.runs.acting import invoke, say
+from support.runs.hosted import Premises
+from support.stores.postgresql_server import Server, produce_url
 from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.messages.canisters import InvocationCanister, ResultCanister, UserCanister

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from acting import script
-from hosted import Premises
-from postgresql_server import produce_url
+from support.runs.acting import script
+from support.runs.hosted import Premises
+from support.runs.written import CountingDisk, compose, count_rows, look, measure_new
+from support.stores.postgresql_server import produce_url
 from vibe_llms import Conversation, Engine
 from vibe_llms.agents.workers import HostSettings
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import UserCanister
-from written import CountingDisk, compose, count_rows, look, measure_new
 
 TURNS = 200
 

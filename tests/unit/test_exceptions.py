@@ -32,7 +32,7 @@ from vibe_llms.exceptions import (
     UnknownConversationError,
     UnknownNameError,
 )
-from vibe_llms.facts import access_facts
+from vibe_llms.foundation.error_facts import access_facts
 
 
 def walk_classes(root: type[ConverseError] = ConverseError) -> Iterator[type[ConverseError]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import mutations
+from support.quality import mutations
 from vibe_llms.logs.locks import locked
 
 SHOWN = """# vibe_llms.engine.x.x_f__mutmut_3: survived

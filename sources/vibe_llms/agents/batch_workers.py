@@ -12,7 +12,6 @@ from contextlib import suppress
 from typing import Final
 
 from vibe_llms.agents.queues import BATCHES, Queue
-from vibe_llms.asynchrony import finish
 from vibe_llms.batches.databases import BatchDatabase
 from vibe_llms.batches.making import WorkMaker
 from vibe_llms.batches.performing import ChunkPerformer
@@ -23,7 +22,8 @@ from vibe_llms.batches.row_chunks import (
     take_next,
 )
 from vibe_llms.exceptions import StoreError
-from vibe_llms.values import define
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.portal import finish
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -12,8 +12,6 @@ from urllib.parse import urlsplit
 import attrs
 import msgspec
 
-from vibe_llms.clocks import Clock
-from vibe_llms.closing import Closing
 from vibe_llms.exceptions import (
     CodecError,
     ConfigurationError,
@@ -22,16 +20,18 @@ from vibe_llms.exceptions import (
     Stage,
     TransportError,
 )
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.async_closing import Closing
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.clocks import Clock
+from vibe_llms.foundation.json_errors import UNREADABLE
+from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.foundation.limits import Limits
+from vibe_llms.foundation.secrets import Secret
 from vibe_llms.messages.codec.errors import read_error
-from vibe_llms.plain import JsonObject
 from vibe_llms.providers.bodies import encode_body
 from vibe_llms.providers.borders import clean_error
 from vibe_llms.providers.credentials import ensure_key
 from vibe_llms.providers.retries import RetryPolicy
-from vibe_llms.secrets import Secret
-from vibe_llms.unreadable import UNREADABLE
-from vibe_llms.values import define
 from vibe_llms.wire.bodies import describe_address
 from vibe_llms.wire.exchanges import Exchange, Timeouts, Transport, WireRequest
 

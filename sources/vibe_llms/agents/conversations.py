@@ -10,7 +10,6 @@ from itertools import islice
 from typing import Final
 
 from vibe_llms.agents.local import LocalRuns
-from vibe_llms.asynchrony import in_thread
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.exchange.choosing import access_form, write_document
 from vibe_llms.conversations.index.answers import ConversationRow, SearchHit
@@ -27,12 +26,13 @@ from vibe_llms.exceptions import (
     UnknownConversationError,
     UnknownNameError,
 )
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.portal import in_thread
 from vibe_llms.messages.contents import MediaContent
 from vibe_llms.messages.views import media_of
 from vibe_llms.plugins.specification.conversations import ExporterSpecification
 from vibe_llms.runs.owners import read_owner
 from vibe_llms.runs.surveying import read_summary
-from vibe_llms.values import frozen
 
 _IDENTITY_DIGITS: Final = 32
 MEDIA_TYPES: Final[Mapping[str, str]] = {

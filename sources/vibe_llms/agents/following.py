@@ -21,10 +21,10 @@ from vibe_llms.exceptions import (
     StreamTruncatedError,
     UnknownConversationError,
 )
+from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.providers.retries import RetryPolicy
 from vibe_llms.runs.summaries import RunSummary
 from vibe_llms.runs.surveying import RESTS
-from vibe_llms.unreadable import UNREADABLE
 from vibe_llms.wire.frames import Frame
 from vibe_llms.wire.sse import SseFramer
 

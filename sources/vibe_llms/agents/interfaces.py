@@ -9,9 +9,9 @@ from vibe_llms.agents.orders import Order
 from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.events.flow import VisitEvent
 from vibe_llms.events.stream import StreamEvent
+from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.invocables.approvals import Approval
 from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.plain import JsonValue
 from vibe_llms.runs.summaries import RunState, RunSummary
 from vibe_llms.runs.surveying import RESTS, STATES
 from vibe_llms.runs.waiting import Waiting

@@ -15,7 +15,6 @@ from vibe_llms.agents.parking import VENDOR, ParkingDesk, refuse_strange, refuse
 from vibe_llms.agents.runners import Runner
 from vibe_llms.agents.watching import ensure_reached, watch_log
 from vibe_llms.application import Application
-from vibe_llms.asynchrony import finish, in_thread
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.run_logs.inbox import Letter
@@ -45,11 +44,12 @@ from vibe_llms.flows.hearing import find_hearer
 from vibe_llms.flows.outlines import Outline, read_outline
 from vibe_llms.flows.reading import examine_task
 from vibe_llms.flows.visiting import begin_conversation
+from vibe_llms.foundation.json_types import JsonValue
+from vibe_llms.foundation.portal import finish, in_thread
 from vibe_llms.invocables.approvals import Approval
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.views import asks_nothing
-from vibe_llms.plain import JsonValue
 from vibe_llms.runs.delivering import deliver, is_heard
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.opening import BegunRun

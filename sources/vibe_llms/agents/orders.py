@@ -17,12 +17,12 @@ from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.flows.budgets import BUDGETS
 from vibe_llms.flows.reading import examine_task
 from vibe_llms.flows.tasks import Task
-from vibe_llms.limits import Limits
-from vibe_llms.plain import JsonValue
-from vibe_llms.suggestions import end_among
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonValue
+from vibe_llms.foundation.limits import Limits
+from vibe_llms.foundation.suggestions import end_among
 from vibe_llms.tables.kinds import Choice, is_whole
 from vibe_llms.tables.reading import read_table, require
-from vibe_llms.values import frozen
 
 CHANNEL = Choice(("", VENDOR))
 _IDENTITY_DIGITS = 32

@@ -20,7 +20,6 @@ from urllib.parse import quote, unquote
 
 from vibe_llms.agents.lanes import UNSENT, Lane, answer
 from vibe_llms.application import Application
-from vibe_llms.asynchrony import finish
 from vibe_llms.batches.vendor_chunks import SUFFIX, ChunkLog
 from vibe_llms.batches.vendor_runs import find_batches
 from vibe_llms.conversations.run_logs.log import LoggedEvent
@@ -34,6 +33,7 @@ from vibe_llms.exceptions import (
     StoreError,
     UnknownConversationError,
 )
+from vibe_llms.foundation.portal import finish
 from vibe_llms.logs import locks
 from vibe_llms.runs.delivering import deliver
 from vibe_llms.runs.indexing import RunIndex

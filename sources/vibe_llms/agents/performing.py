@@ -21,13 +21,13 @@ from vibe_llms.flows.adapter import Share, UniversalAdapter
 from vibe_llms.flows.budgets import BUDGETS
 from vibe_llms.flows.results import AdapterResult
 from vibe_llms.flows.settings import AdapterConfig
+from vibe_llms.foundation.attrs_classes import define, frozen
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.instruments.engines import Engine, Tool
 from vibe_llms.invocables.ensembles import Ensemble, gather_ensembles
 from vibe_llms.invocables.pools import EnsemblePool
-from vibe_llms.limits import Limits
 from vibe_llms.runs.opening import BegunRun
 from vibe_llms.runs.spending import measure_spent
-from vibe_llms.values import define, frozen
 
 HOLDING_SECONDS: Final = 60.0
 

@@ -6,8 +6,8 @@ import re
 from typing import Any, Final
 
 from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.tables.kinds import Kind, is_whole
-from vibe_llms.values import frozen
 
 DEFAULT_QUEUE: Final = "runs"
 """Where runs wait whose order names no other."""

@@ -15,19 +15,19 @@ from vibe_llms.agents.connecting import Connection, produce_connection
 from vibe_llms.agents.following import Follower
 from vibe_llms.agents.interfaces import ToldEvent
 from vibe_llms.agents.orders import Order
-from vibe_llms.clocks import Clock
-from vibe_llms.closing import Closing
 from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.foundation.async_closing import Closing
+from vibe_llms.foundation.clocks import Clock
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
+from vibe_llms.foundation.limits import Limits
+from vibe_llms.foundation.secrets import Secret
 from vibe_llms.invocables.approvals import Approval
-from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import AnyCanister, SupervisorCanister, UserCanister
 from vibe_llms.messages.contents import TextualContent
 from vibe_llms.messages.identities import produce_identity
-from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.runs.summaries import RunState, RunSummary
 from vibe_llms.runs.surveying import RESTS, STATES
 from vibe_llms.runs.waiting import Waiting
-from vibe_llms.secrets import Secret
 from vibe_llms.wire.exchanges import Transport
 
 if TYPE_CHECKING:

@@ -14,8 +14,6 @@ import attrs
 
 from vibe_llms.agents.outcomes import PASSING, write_outcome
 from vibe_llms.agents.performing import OrderPerformer
-from vibe_llms.asynchrony import finish
-from vibe_llms.clocks import double
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.run_logs.announcing import find_place, hearing
 from vibe_llms.conversations.run_logs.inbox import LETTER_WORDS
@@ -32,6 +30,9 @@ from vibe_llms.exceptions import (
     StoreUnavailableError,
     UnknownConversationError,
 )
+from vibe_llms.foundation.attrs_classes import define, frozen
+from vibe_llms.foundation.clocks import double
+from vibe_llms.foundation.portal import finish
 from vibe_llms.runs.compacting import compact_logs, find_moment
 from vibe_llms.runs.delivering import deliver
 from vibe_llms.runs.indexing import RunIndex
@@ -39,7 +40,6 @@ from vibe_llms.runs.opening import BegunRun
 from vibe_llms.runs.spending import count_begun, count_retried
 from vibe_llms.runs.summaries import RunSummary
 from vibe_llms.runs.surveying import OPEN, is_pausing
-from vibe_llms.values import define, frozen
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from vibe_llms.batches.databases import BatchDatabase
 from vibe_llms.batches.items import BUCKETS, BatchItem, read_buckets
 from vibe_llms.batches.lines import decode_item
 from vibe_llms.exceptions import LimitError, ParseError, ProviderError
-from vibe_llms.gathering import Gatherer
+from vibe_llms.foundation.coalescing import Gatherer
 from vibe_llms.instruments.estimates import AnyEstimator, count_money, read_money
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.telemetry.prices import Price, price_usage

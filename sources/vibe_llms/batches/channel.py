@@ -28,13 +28,13 @@ from vibe_llms.batches.pools import perform_all
 from vibe_llms.batches.runs import BatchRun
 from vibe_llms.batches.vendor_chunks import refuse_open_chunks
 from vibe_llms.batches.work import ModelWork, Wording
-from vibe_llms.closing import Closing
 from vibe_llms.exceptions import Finding
+from vibe_llms.foundation.async_closing import Closing
+from vibe_llms.foundation.reprs import represent
 from vibe_llms.instruments.channels.composing import Composing
 from vibe_llms.instruments.engines import Engine, SyncEngine
 from vibe_llms.instruments.models import Model, RequestOptions, SyncModel
 from vibe_llms.instruments.parsers.parsers import Parser
-from vibe_llms.representation import represent
 
 T = TypeVar("T")
 

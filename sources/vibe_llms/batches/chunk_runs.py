@@ -9,7 +9,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-from vibe_llms.asynchrony import finish
 from vibe_llms.batches.budgets import BatchBudget
 from vibe_llms.batches.databases import BatchDatabase
 from vibe_llms.batches.items import BatchItem
@@ -31,7 +30,8 @@ from vibe_llms.exceptions import (
     StoreError,
     StoreUnavailableError,
 )
-from vibe_llms.values import define
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.portal import finish
 
 _LOGGER = logging.getLogger(__name__)
 

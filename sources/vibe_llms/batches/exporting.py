@@ -13,9 +13,9 @@ import msgspec
 
 from vibe_llms.batches.lines import JournalLine, LineCounts
 from vibe_llms.exceptions import StoreError
-from vibe_llms.installing import needing
+from vibe_llms.foundation.json_errors import UNREADABLE
+from vibe_llms.foundation.optional_packages import needing
 from vibe_llms.messages.canisters import INPUT_BUCKETS, OUTPUT_BUCKETS
-from vibe_llms.unreadable import UNREADABLE
 
 if TYPE_CHECKING:
     from vibe_llms.batches.orders import BatchRunner

@@ -23,8 +23,8 @@ from vibe_llms.batches.orders import (
 )
 from vibe_llms.batches.work import ModelWork
 from vibe_llms.exceptions import ConverseError, LimitError, RequestError, Stage
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.instruments.estimates import write_input
-from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
     from vibe_llms.batches.channel import Inputs

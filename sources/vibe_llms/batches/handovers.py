@@ -9,7 +9,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
-from vibe_llms.asynchrony import finish
 from vibe_llms.batches.databases import BatchDatabase, Transaction
 from vibe_llms.batches.following import read_placed
 from vibe_llms.batches.journals import refuse_input
@@ -21,6 +20,7 @@ from vibe_llms.batches.orders import (
 )
 from vibe_llms.batches.row_chunks import read_inputs, settle, write_inputs
 from vibe_llms.exceptions import RequestError, StoreError
+from vibe_llms.foundation.portal import finish
 from vibe_llms.instruments.estimates import count_money
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.runs.patience import retry_in_thread

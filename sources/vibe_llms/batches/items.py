@@ -9,9 +9,9 @@ from typing import Any, Generic, TypeVar
 import attrs
 
 from vibe_llms.exceptions import ConverseError, Stage
+from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.messages.canisters import INPUT_BUCKETS, OUTPUT_BUCKETS, Origin, Usage
 from vibe_llms.messages.requests import Response
-from vibe_llms.values import define, frozen
 
 T = TypeVar("T")
 

@@ -9,9 +9,9 @@ import msgspec
 
 from vibe_llms.batches.items import BatchItem, read_buckets
 from vibe_llms.exceptions import CodecError, ConverseError, RequestError, StoreError
+from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.messages.canisters import Origin, StopReason, Usage
 from vibe_llms.messages.trusting import trusted
-from vibe_llms.unreadable import UNREADABLE
 
 DIGEST_CHARACTERS = 16
 

@@ -33,6 +33,7 @@ from vibe_llms.exceptions import (
     UnknownConversationError,
     UnknownNameError,
 )
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.instruments.engines import Engine, EngineOptions, RunOutcome, Tool
 from vibe_llms.instruments.estimates import read_input
 from vibe_llms.instruments.inputs import gather_canisters, say
@@ -43,7 +44,6 @@ from vibe_llms.messages.field_types import renew
 from vibe_llms.messages.requests import Request, replace_canisters
 from vibe_llms.runs.spending import measure_spent
 from vibe_llms.runs.surveying import read_summary
-from vibe_llms.values import frozen
 
 _DIGITS: Final = 32
 

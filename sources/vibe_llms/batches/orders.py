@@ -10,10 +10,10 @@ import msgspec
 
 from vibe_llms.batches.tables import BatchState
 from vibe_llms.exceptions import RequestError
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.instruments.parsers.parsers import ATTEMPTS, Parser
 from vibe_llms.messages.codec.envelopes import decode_request, encode_request
 from vibe_llms.messages.requests import Request
-from vibe_llms.values import frozen
 
 PRIORITY_BOUND = 1_000
 

@@ -8,7 +8,6 @@ from contextlib import suppress
 from decimal import Decimal
 from typing import Any, Final
 
-from vibe_llms.asynchrony import finish
 from vibe_llms.batches.budgets import BatchBudget, RowLedger
 from vibe_llms.batches.chunk_runs import ChunkRun, Work
 from vibe_llms.batches.databases import BatchDatabase
@@ -18,6 +17,7 @@ from vibe_llms.batches.places import Places
 from vibe_llms.batches.row_chunks import Taken, leave
 from vibe_llms.batches.tables import WORKING, BatchState
 from vibe_llms.exceptions import ConverseError, StoreError
+from vibe_llms.foundation.portal import finish
 from vibe_llms.instruments.estimates import AnyEstimator, Estimator, RunEstimator, read_money
 from vibe_llms.messages.codec.errors import encode_error
 

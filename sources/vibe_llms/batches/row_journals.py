@@ -27,7 +27,7 @@ from vibe_llms.batches.lines import encode
 from vibe_llms.batches.row_chunks import Taken, read_bits, settle, write_bits
 from vibe_llms.batches.tables import WORKING
 from vibe_llms.exceptions import StoreError
-from vibe_llms.gathering import Gatherer
+from vibe_llms.foundation.coalescing import Gatherer
 
 _LOGGER = logging.getLogger(__name__)
 

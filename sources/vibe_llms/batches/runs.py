@@ -18,7 +18,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from vibe_llms.asynchrony import finish
 from vibe_llms.batches.file_journals import FileJournal
 from vibe_llms.batches.items import (
     BatchInput,
@@ -29,7 +28,6 @@ from vibe_llms.batches.items import (
 from vibe_llms.batches.journals import DoneItem
 from vibe_llms.batches.lines import decode_item, digest, encode
 from vibe_llms.batches.work import Ask, ModelWork
-from vibe_llms.clocks import double
 from vibe_llms.exceptions import (
     ConfigurationError,
     ConverseError,
@@ -44,10 +42,12 @@ from vibe_llms.exceptions import (
     StoreError,
     TrustError,
 )
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.clocks import double
+from vibe_llms.foundation.portal import finish
 from vibe_llms.instruments.estimates import write_input
 from vibe_llms.messages.field_types import renew
 from vibe_llms.messages.requests import Request
-from vibe_llms.values import define
 
 if TYPE_CHECKING:
     from vibe_llms.batches.budgets import BatchBudget, MemoryLedger

@@ -19,11 +19,11 @@ from vibe_llms.batches.vendor_chunks import (
     name_item,
 )
 from vibe_llms.exceptions import ConverseError
+from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.providers.batches import BatchRequest, was_refused
 from vibe_llms.providers.batching import ModelBatches
-from vibe_llms.values import define, frozen
 
 ARRIVING_SECONDS: Final = 120
 """How long after an intent its batch may still appear at the vendor: longer than what was on its

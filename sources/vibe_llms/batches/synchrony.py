@@ -16,10 +16,10 @@ from vibe_llms.batches.vendor_channel import (
     VendorBatchChannel,
     VendorSettings,
 )
+from vibe_llms.foundation.sync_faces import SyncFace, blocking, iterating
 from vibe_llms.instruments.engines import Engine, SyncEngine
 from vibe_llms.instruments.models import Model, SyncModel
 from vibe_llms.instruments.parsers.parsers import Parser
-from vibe_llms.synchrony import SyncFace, blocking, iterating
 
 T = TypeVar("T")
 

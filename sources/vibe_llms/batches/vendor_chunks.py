@@ -14,11 +14,11 @@ from typing import Final
 
 import msgspec
 
-from vibe_llms.asynchrony import finish
 from vibe_llms.exceptions import Finding, RequestError, StoreError
+from vibe_llms.foundation.json_errors import UNREADABLE
+from vibe_llms.foundation.portal import finish
 from vibe_llms.logs.disk import Disk, write_new_file
 from vibe_llms.logs.log import Log
-from vibe_llms.unreadable import UNREADABLE
 
 SUFFIX: Final = ".chunks"
 FORMAT: Final = 1

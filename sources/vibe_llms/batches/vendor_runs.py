@@ -31,12 +31,12 @@ from vibe_llms.exceptions import (
     CapabilityError,
     ConverseError,
 )
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.losses import Translation
 from vibe_llms.models.counting import estimate_request
 from vibe_llms.providers.batches import BatchRequest
 from vibe_llms.providers.batching import ModelBatches
 from vibe_llms.providers.interfaces import ConverserModel
-from vibe_llms.values import frozen
 
 T = TypeVar("T")
 

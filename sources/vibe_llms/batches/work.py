@@ -16,6 +16,7 @@ from vibe_llms.batches.orders import write_pattern
 from vibe_llms.engine.limits import export_limits
 from vibe_llms.engine.states import Reason, State
 from vibe_llms.exceptions import ConverseError, LimitError, RequestError, Stage
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.instruments.answering import Answer
 from vibe_llms.instruments.channels.composing import Composing, compose_aside
 from vibe_llms.instruments.engines import Engine, RunOutcome
@@ -30,7 +31,6 @@ from vibe_llms.messages.requests import Request, Response, replace_canisters
 from vibe_llms.messages.trusting import trusted
 from vibe_llms.messages.views import add_usages, text_of
 from vibe_llms.providers.interfaces import ConverserModel
-from vibe_llms.values import frozen
 
 _FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 0.05, 1.0
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from vibe_llms.limits import Limits
+    from vibe_llms.foundation.limits import Limits
     from vibe_llms.messages.requests import WindowPolicy
     from vibe_llms.tables.documents import Document
 
@@ -246,7 +246,7 @@ class Configuration(NamedTuple):
     @property
     def limits(self) -> Limits:
         """The named limits."""
-        from vibe_llms.limits import Limits  # whoever converses needs them
+        from vibe_llms.foundation.limits import Limits  # whoever converses needs them
 
         return Limits(**self.access_table("limits"))
 

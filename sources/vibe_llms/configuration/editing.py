@@ -16,7 +16,7 @@ from vibe_llms.configuration.classes import Configuration, Layer
 from vibe_llms.configuration.places import access_user_file
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import ConfigurationError, Finding, UnknownNameError
-from vibe_llms.files import read_regular, replace_file
+from vibe_llms.foundation.files import read_regular, replace_file
 from vibe_llms.tables.lines import locate_keys
 from vibe_llms.tables.reading import write_path
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from vibe_llms.configuration.classes import Configuration, Setting
 from vibe_llms.configuration.redaction import redact_setting
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
 
 
 @frozen(kw_only=True)

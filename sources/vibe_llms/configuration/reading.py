@@ -22,7 +22,7 @@ from vibe_llms.configuration.definitions import (
     define_limit,
     is_plugin_name,
 )
-from vibe_llms.suggestions import find_nearest, suggest
+from vibe_llms.foundation.suggestions import find_nearest, suggest
 from vibe_llms.tables.kinds import FAULTY, Kind
 from vibe_llms.tables.reading import KeyPath, Position, TableReader, write_path
 

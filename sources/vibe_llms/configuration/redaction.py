@@ -14,7 +14,7 @@ from typing import Any
 
 from vibe_llms.configuration.classes import Setting
 from vibe_llms.configuration.definitions import DEFAULTS, NAMED_TABLES, PLUGIN_TABLES
-from vibe_llms.secrets import HIDDEN, KEY_SHAPES, is_secret_name, split_words
+from vibe_llms.foundation.secrets import HIDDEN, KEY_SHAPES, is_secret_name, split_words
 
 _HARMLESS_TEXTS = frozenset({"module", "package", "model", "path", "script", "base_url"})
 _HARMLESS_LISTS = frozenset({"directories", "read_only"})

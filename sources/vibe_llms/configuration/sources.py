@@ -31,9 +31,9 @@ from vibe_llms.configuration.places import (
     resolve_path,
 )
 from vibe_llms.configuration.reading import LayerReader, LayerValues
-from vibe_llms.files import read_beginning
-from vibe_llms.resources import access_data
-from vibe_llms.suggestions import find_nearest
+from vibe_llms.foundation.files import read_beginning
+from vibe_llms.foundation.package_data import access_data
+from vibe_llms.foundation.suggestions import find_nearest
 from vibe_llms.tables.documents import MAXIMUM_FILE_BYTES, parse_document
 from vibe_llms.tables.reading import KeyPath
 

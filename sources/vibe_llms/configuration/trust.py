@@ -21,7 +21,7 @@ import tomli
 
 from vibe_llms.configuration.classes import Setting, TrustRequest
 from vibe_llms.configuration.definitions import FREE_TABLES, Definition
-from vibe_llms.files import read_file, replace_file
+from vibe_llms.foundation.files import read_file, replace_file
 
 if TYPE_CHECKING:
     from vibe_llms.plugins.specification.users import Consent

@@ -8,7 +8,7 @@ of a directory store, and any other store through its protocol.
 
 from __future__ import annotations
 
-from vibe_llms.laziness import produce_attribute_access
+from vibe_llms.foundation.lazy_imports import produce_attribute_access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -19,11 +19,11 @@ from vibe_llms.exceptions import (
     StoreError,
     UnknownConversationError,
 )
+from vibe_llms.foundation.attrs_classes import define, frozen
+from vibe_llms.foundation.reprs import represent
 from vibe_llms.messages.canisters import AnyCanister, UserCanister
 from vibe_llms.messages.contents import AnyContent
 from vibe_llms.messages.identities import access_now, produce_identity
-from vibe_llms.representation import represent
-from vibe_llms.values import define, frozen
 
 
 @frozen

@@ -8,10 +8,10 @@ from typing import Any
 
 import attrs
 
-from vibe_llms.absence import ABSENT, Absence
 from vibe_llms.exceptions import StoreError
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.sentinels import ABSENT, Absence
 from vibe_llms.messages.identities import access_now, ensure_utc
-from vibe_llms.values import frozen
 
 
 def order_tags(tags: Iterable[str]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from vibe_llms.conversations.stores.interfaces import ConversationStore, HasPlaces, LeftBytes, Seen
 from vibe_llms.exceptions import ConverseError, Finding, StoreError
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
 
 GRACE_SECONDS = 3600.0
 """How long unreferenced content is kept: a program may add content first and speak of it later."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from vibe_llms.exceptions import LimitError, Stage
-from vibe_llms.slots import Slots
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.semaphores import Slots
 from vibe_llms.tables.annotations import Amount, Count, Seconds
-from vibe_llms.values import frozen
 
 
 @frozen(kw_only=True)

@@ -8,11 +8,11 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from vibe_llms.asynchrony import perform_apart
 from vibe_llms.daemons.asgi import HttpCall, refuse_body, refuse_compressed
 from vibe_llms.dialects.decoding import mend_escapes
 from vibe_llms.exceptions import LimitError, RequestError, Stage
-from vibe_llms.unreadable import UNREADABLE
+from vibe_llms.foundation.json_errors import UNREADABLE
+from vibe_llms.foundation.portal import perform_apart
 
 _T = TypeVar("_T")
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Any])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from vibe_llms.daemons.server.words import Message, Receive, Send
-from vibe_llms.secrets import HIDDEN, KEY_SHAPES
+from vibe_llms.foundation.secrets import HIDDEN, KEY_SHAPES
 
 MOST_BYTES: Final = 65_536
 """Of each body; of what is longer the beginning is kept."""

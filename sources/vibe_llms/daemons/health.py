@@ -113,7 +113,7 @@ async def _tell_health(call: HttpCall, record: CallRecord) -> None:
 
 
 async def _tell_name(call: HttpCall, record: CallRecord) -> None:
-    from vibe_llms.version import __version__
+    from vibe_llms.foundation.version import __version__
 
     told = {"name": "vibe-llms", "version": __version__, "description": "/openapi.json"}
     await call.tell(told)

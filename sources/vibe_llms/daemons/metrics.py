@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.service import Service
-from vibe_llms.installing import needing
+from vibe_llms.foundation.optional_packages import needing
 
 FOLDER_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"

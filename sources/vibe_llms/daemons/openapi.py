@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from vibe_llms.plain import JsonObject
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject
 
 if TYPE_CHECKING:
     from vibe_llms.daemons.routes import Route
@@ -86,7 +86,7 @@ class ApiOperation:
 
 def describe(routes: Sequence[Route], title: str) -> JsonObject:
     """Returns the whole description of what answers at some routes."""
-    from vibe_llms.version import __version__
+    from vibe_llms.foundation.version import __version__
 
     schemas: dict[str, JsonObject] = {}
     paths: dict[str, dict[str, JsonObject]] = {}

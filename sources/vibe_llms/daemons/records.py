@@ -7,9 +7,9 @@ from decimal import Decimal
 from typing import TypeAlias
 
 from vibe_llms.daemons.contents import Contents
+from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.messages.losses import Loss
-from vibe_llms.values import define, frozen
 
 
 @frozen(kw_only=True)

@@ -12,7 +12,7 @@ from vibe_llms.daemons.openapi import ApiOperation
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.dialects.answering import ErrorAnswer, classify, compose_error_headers
 from vibe_llms.exceptions import ConverseError, ProviderFault
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
 
 Handler: TypeAlias = Callable[[HttpCall, CallRecord], Awaitable[None]]
 """Answers one request; what it raises before it has begun to answer becomes an error's answer."""

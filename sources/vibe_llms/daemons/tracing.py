@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.records import CallRecord
-from vibe_llms.installing import needing
+from vibe_llms.foundation.optional_packages import needing
 from vibe_llms.telemetry.opentelemetry import conventions as words
 from vibe_llms.telemetry.opentelemetry.attributes import Attributes, describe_usage, split_address
 from vibe_llms.telemetry.opentelemetry.operations import Operation
@@ -44,8 +44,8 @@ class Tracing:
         with needing("opentelemetry", "opentelemetry-api", "Telling of spans"):
             from opentelemetry import context, trace
             from opentelemetry.trace.propagation import tracecontext
+        from vibe_llms.foundation.version import __version__
         from vibe_llms.telemetry.opentelemetry.observer import OpenTelemetryObserver
-        from vibe_llms.version import __version__
 
         self._tracer = trace.get_tracer("vibe_llms", __version__, tracer_provider, words.SCHEMA_URL)
         self._kind = trace.SpanKind.SERVER

@@ -32,11 +32,11 @@ from vibe_llms.exceptions import (
     UnknownConversationError,
     UnknownNameError,
 )
-from vibe_llms.files import is_full
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.files import is_full
+from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.foundation.secrets import HIDDEN, KEY_SHAPES
 from vibe_llms.messages.losses import Loss
-from vibe_llms.plain import JsonObject
-from vibe_llms.secrets import HIDDEN, KEY_SHAPES
-from vibe_llms.values import frozen
 
 _STATUSES: Final[Mapping[ProviderFault, int]] = {
     ProviderFault.AUTHENTICATION: 401,

@@ -11,8 +11,8 @@ import msgspec
 
 from vibe_llms.events.stream import LossEvent, ResponseFinishedEvent, StreamEvent
 from vibe_llms.exceptions import ConverseError, Stage, StreamTruncatedError
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.losses import Loss, LossKind
-from vibe_llms.values import frozen
 
 _ESCAPE: Final = re.compile(
     rb"\\(?:(u[dD][89abAB]..\\u[dD][c-fC-F]..)|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL

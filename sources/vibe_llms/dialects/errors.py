@@ -15,8 +15,8 @@ from vibe_llms.exceptions import (
     ProviderError,
     ProviderFault,
 )
-from vibe_llms.resources import access_data
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.package_data import access_data
 
 _NOTHING: Final[Mapping[int, ProviderFault]] = MappingProxyType({})
 

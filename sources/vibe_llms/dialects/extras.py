@@ -12,9 +12,9 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.exceptions import RequestError
+from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.messages.contents import Native
 from vibe_llms.messages.trusting import trusted
-from vibe_llms.unreadable import UNREADABLE
 
 _make_native: Final = trusted(Native)
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vibe_llms.dialects.extras import keep_native, read_native, without
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.contents import Native
-from vibe_llms.plain import JsonObject
 
 _CHAT: Final = "chat_completions"
 _RESPONSES: Final = "responses"

@@ -12,8 +12,8 @@ from typing import Final
 import attrs
 
 from vibe_llms.events.stream import ContentStartedEvent
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.views import BOUNDARY
-from vibe_llms.values import define
 
 _TEXTS: Final = frozenset({"text"})
 

@@ -17,6 +17,7 @@ from typing import Final, TypeGuard
 import attrs
 
 from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.canisters import (
     BROKEN_OFF,
     AnyCanister,
@@ -28,7 +29,6 @@ from vibe_llms.messages.canisters import (
 )
 from vibe_llms.messages.contents import AnyContent, TextualContent
 from vibe_llms.messages.views import text_of
-from vibe_llms.values import frozen
 
 NO_RESULT: Final = "No result is known. This call may or may not have been executed."
 """The result of an invocation that has none. A history does not say whether it was executed."""

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from vibe_llms.dialects.extras import AS_IT_IS, read_native, without, write_json
 from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import InvocationCanister
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Translation
-from vibe_llms.plain import JsonObject
-from vibe_llms.values import frozen
 
 BROKEN_ARGUMENTS: Final = "INVALID_JSON"
 """Under which arguments that are no JSON object go to a vendor, as Anthropic's documentation
@@ -54,7 +54,7 @@ def holds_object(text: str) -> bool:
     """Tells whether a text is a JSON object."""
     import msgspec  # most conversations hold no calls
 
-    from vibe_llms.unreadable import UNREADABLE
+    from vibe_llms.foundation.json_errors import UNREADABLE
 
     try:
         return isinstance(msgspec.json.decode(text), dict)

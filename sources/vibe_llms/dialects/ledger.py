@@ -12,10 +12,10 @@ import attrs
 from vibe_llms.dialects.bookkeeping import is_bookkeeping
 from vibe_llms.dialects.extras import MESSAGE, TOLD, is_mark, read_native, unescape
 from vibe_llms.exceptions import RequestError
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.canisters import AnyCanister, Origin
 from vibe_llms.messages.contents import MediaContent, Native
 from vibe_llms.messages.losses import Loss, LossKind
-from vibe_llms.values import define
 
 _Medium = TypeVar("_Medium", bound=MediaContent)
 

@@ -27,7 +27,7 @@ from vibe_llms.exceptions import (
     UnknownConversationError,
     UnknownNameError,
 )
-from vibe_llms.plain import JsonObject
+from vibe_llms.foundation.json_types import JsonObject
 
 _WORDS: Final[Mapping[ProviderFault, tuple[str, str | None]]] = {
     ProviderFault.AUTHENTICATION: ("invalid_request_error", "invalid_api_key"),

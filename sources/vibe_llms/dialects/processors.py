@@ -14,6 +14,8 @@ import attrs
 
 from vibe_llms.events.stream import StreamEvent
 from vibe_llms.exceptions import ConverseError
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss, Translation
@@ -21,8 +23,6 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.models.tokens import TokenCount
-from vibe_llms.plain import JsonObject, JsonValue
-from vibe_llms.values import frozen
 
 _Part = TypeVar("_Part")
 

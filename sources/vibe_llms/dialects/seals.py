@@ -23,6 +23,8 @@ import msgspec
 
 from vibe_llms.dialects.extras import make_native, read_native, write_json
 from vibe_llms.events.stream import ContentStartedEvent, FinishedItem
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -32,8 +34,6 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import AnyContent, Native, ReasoningContent, TextualContent
 from vibe_llms.messages.requests import Response
 from vibe_llms.messages.views import BOUNDARY
-from vibe_llms.unreadable import UNREADABLE
-from vibe_llms.values import frozen
 
 _BEGINNING: Final = "vibe-seal"  # of nine characters: in base 64 it stands alone
 MARK: Final = b64encode(_BEGINNING.encode()).decode()

@@ -28,11 +28,11 @@ from vibe_llms.events.stream import (
     StreamEvent,
     UsageEvent,
 )
+from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.messages.canisters import Owner, Usage
 from vibe_llms.messages.contents import ReasoningContent
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Response
-from vibe_llms.unreadable import UNREADABLE
 
 _LEAVABLE: Final = frozenset({"text", "refusal", "reasoning"})
 """The kinds of content that are not harmed if they end where another begins."""

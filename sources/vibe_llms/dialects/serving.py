@@ -24,6 +24,7 @@ from vibe_llms.dialects.invocations import (
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.seals import open_seals
 from vibe_llms.exceptions import ControlError, ConverseError, RequestError
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.messages.canisters import AnyCanister, Origin, StopReason, Usage
 from vibe_llms.messages.contents import Native
 from vibe_llms.messages.descriptions import InvocableDescription
@@ -33,7 +34,6 @@ from vibe_llms.models.addresses import ModelAddress
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.controls import Control, check_control
 from vibe_llms.models.genera import Genus
-from vibe_llms.plain import JsonObject, JsonValue
 
 UNKNOWN_MODEL: Final = ModelAttributes(
     address=ModelAddress("client", "client"), genus=Genus.CONVERSER, controls=(), traced=()

@@ -8,12 +8,12 @@ from typing import Any
 
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.processors import FunctionProcessor, Parts, Processors, nativize_parts
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.descriptors import ModelDescriptor
-from vibe_llms.plain import JsonObject
-from vibe_llms.values import frozen
 
 
 def _add_nothing(request: Request, attributes: ModelAttributes, quirks: Any) -> dict[str, Any]:

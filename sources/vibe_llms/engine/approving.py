@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from vibe_llms.asynchrony import finish
 from vibe_llms.engine.calls import Call
 from vibe_llms.engine.contexts import RunContext
 from vibe_llms.engine.recovery import Record
 from vibe_llms.events.engine import ApprovalAnsweredEvent, ApprovalRequestedEvent
 from vibe_llms.events.runs import ApprovalRefusedEvent
 from vibe_llms.exceptions import ConverseError, RequestError, Stage
+from vibe_llms.foundation.portal import finish
 from vibe_llms.invocables.approvals import Approval, ApprovalRequest, Approver, settle
 
 

@@ -9,14 +9,14 @@ import attrs
 from vibe_llms.engine.recovery import Record
 from vibe_llms.events.engine import ApprovalAnsweredEvent
 from vibe_llms.exceptions import ConverseError, UnknownNameError
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.invocables.approvals import ApprovalRequest, produce_approval_request
 from vibe_llms.invocables.calls import canonicalize, read_arguments
 from vibe_llms.invocables.invokers import Effect, Invoker
 from vibe_llms.invocables.registry import Registry
 from vibe_llms.invocables.validation import ArgumentFault
 from vibe_llms.messages.canisters import InvocationCanister
-from vibe_llms.plain import JsonObject
-from vibe_llms.values import frozen
 
 
 @frozen(kw_only=True)

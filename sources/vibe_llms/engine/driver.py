@@ -31,13 +31,13 @@ from vibe_llms.events.engine import (
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.events.runs import MessageReceivedEvent
 from vibe_llms.exceptions import ConverseError
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.invocables.approvals import Approval, ApprovalRequest, Approver
 from vibe_llms.invocables.registry import Registry
-from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import AnyCanister, Origin, ResultCanister
 from vibe_llms.messages.endings import Shortfall, find_shortfall, produce_error
 from vibe_llms.messages.losses import Loss
-from vibe_llms.values import frozen
 
 
 @frozen(kw_only=True)

@@ -24,14 +24,14 @@ from vibe_llms.events.engine import (
 from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.events.stream import StreamEvent
 from vibe_llms.exceptions import ConverseError
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.invocables.deduplicators import trim_stale
 from vibe_llms.invocables.registry import Registry
 from vibe_llms.messages.canisters import AnyCanister, Origin
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, RequestFields, Response
-from vibe_llms.plain import JsonValue
 from vibe_llms.providers.interfaces import ConverserModel
-from vibe_llms.values import frozen
 
 Hear: TypeAlias = Callable[[StreamEvent], Awaitable[object]]
 """Takes an event of an answer; the answer goes on once it has returned."""

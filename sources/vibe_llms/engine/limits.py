@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import attrs
 
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import Usage
-from vibe_llms.values import define
 
 
 @define(kw_only=True)

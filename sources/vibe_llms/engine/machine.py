@@ -8,11 +8,11 @@ from vibe_llms.engine.calls import Call
 from vibe_llms.engine.limits import Readings, find_reached, find_room
 from vibe_llms.engine.states import Reason, State
 from vibe_llms.engine.table import Situation, find_row
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import ResultCanister
 from vibe_llms.messages.endings import Shortfall
 from vibe_llms.messages.requests import is_answerable
-from vibe_llms.values import frozen
 
 _ATTEMPTS: Final = 3
 """How often the model is asked where its turn fails each time."""

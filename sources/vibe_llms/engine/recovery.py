@@ -23,8 +23,8 @@ from vibe_llms.events.engine import (
     InvocationStartedEvent,
 )
 from vibe_llms.events.flow import LogEvent
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.canisters import ResultCanister
-from vibe_llms.values import define
 
 
 @define

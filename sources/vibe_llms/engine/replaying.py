@@ -23,11 +23,11 @@ from vibe_llms.events.engine import (
     InvocationFinishedEvent,
     RunStartedEvent,
 )
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.invocables.registry import Registry
-from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import BROKEN_OFF, AnyCanister, Origin
 from vibe_llms.messages.endings import Shortfall, find_shortfall
-from vibe_llms.values import frozen
 
 STATES: dict[type[Command], State] = {
     Generate: State.GENERATE,

@@ -12,9 +12,9 @@ import attrs
 from vibe_llms.engine.calls import Call
 from vibe_llms.engine.states import State
 from vibe_llms.engine.tails import Tail
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.canisters import ResultCanister
 from vibe_llms.messages.endings import Shortfall
-from vibe_llms.values import frozen
 
 
 @frozen(kw_only=True)

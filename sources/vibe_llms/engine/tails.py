@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.canisters import (
     BROKEN_OFF,
     AnyCanister,
@@ -19,7 +20,6 @@ from vibe_llms.messages.canisters import (
     ResultCanister,
     StopReason,
 )
-from vibe_llms.values import frozen
 
 
 @frozen(kw_only=True)

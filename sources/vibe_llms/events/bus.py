@@ -24,7 +24,7 @@ class EventBus(Generic[_Event]):
         self._warned: set[object] = set()
 
     def __repr__(self) -> str:
-        from vibe_llms.representation import represent
+        from vibe_llms.foundation.reprs import represent
 
         return represent("EventBus", (("listeners", len(self._listeners)),))
 

@@ -10,11 +10,11 @@ import attrs
 
 from vibe_llms.events.stream import ContentKind, StreamEvent
 from vibe_llms.exceptions import ConverseError
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import access_now, ensure_utc
 from vibe_llms.messages.requests import Response
-from vibe_llms.plain import JsonValue
-from vibe_llms.values import frozen
 
 Ending: TypeAlias = Literal["completed", "failed", "interrupted"]
 

@@ -14,9 +14,9 @@ from typing import Literal, TypeAlias
 import attrs
 
 from vibe_llms.exceptions import ConverseError
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.messages.canisters import AnyCanister, ResultCanister, StopReason, Usage
-from vibe_llms.plain import JsonValue
-from vibe_llms.values import frozen
 
 StateWord: TypeAlias = Literal["generate", "await", "execute", "terminate"]
 ReasonWord: TypeAlias = Literal["answered", "limit", "cancelled", "refused", "failed"]

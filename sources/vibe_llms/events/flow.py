@@ -15,9 +15,9 @@ from vibe_llms.events.engine import EngineEvent
 from vibe_llms.events.runs import OutsideEvent
 from vibe_llms.events.stream import StreamEvent
 from vibe_llms.exceptions import ConverseError
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.messages.canisters import Usage
-from vibe_llms.plain import JsonValue
-from vibe_llms.values import frozen
 
 FlowReason: TypeAlias = Literal["ended", "limit", "waiting", "cancelled", "failed"]
 

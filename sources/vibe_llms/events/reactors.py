@@ -28,8 +28,8 @@ from vibe_llms.events.conversation import (
     ConversationStartedEvent,
     ConversationUpdatedEvent,
 )
-from vibe_llms.limits import Limits
-from vibe_llms.values import define, frozen
+from vibe_llms.foundation.attrs_classes import define, frozen
+from vibe_llms.foundation.limits import Limits
 
 _Event = TypeVar("_Event", bound=ConversationEvent)
 Reactor: TypeAlias = Callable[[_Event], None] | Callable[[_Event], Awaitable[None]]

@@ -12,9 +12,9 @@ from typing import Literal, TypeAlias
 
 import attrs
 
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.plain import JsonValue
-from vibe_llms.values import frozen
 
 
 @frozen(kw_only=True, slots=False)

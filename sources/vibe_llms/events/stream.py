@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 import attrs
 
 from vibe_llms.exceptions import ConverseError
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.canisters import (
     AnyCanister,
     InvocationCanister,
@@ -23,7 +24,6 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import AnyContent, Citation, Native
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Response
-from vibe_llms.values import frozen
 
 ContentKind: TypeAlias = Literal[
     "text",

@@ -10,8 +10,8 @@ from vibe_llms.flows.faults import FlowFault, TaskRule
 from vibe_llms.flows.graphs import Flow, FlowNode, NodeKind
 from vibe_llms.flows.interpolation import Template
 from vibe_llms.flows.invoking import InvocationTemplate, fit_arguments
+from vibe_llms.foundation.suggestions import end_among
 from vibe_llms.invocables.invokers import Effect, Invoker
-from vibe_llms.suggestions import end_among
 
 Tools = Mapping[str, Invoker]
 

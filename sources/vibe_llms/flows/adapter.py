@@ -13,7 +13,6 @@ from typing import Any, TypeAlias, TypedDict, Unpack, cast
 import attrs
 
 from vibe_llms.application import Application, access_application
-from vibe_llms.asynchrony import access_portal
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.exceptions import ConfigurationError, ConverseError, Finding, StoreError
@@ -25,10 +24,11 @@ from vibe_llms.flows.results import AdapterResult, refuse
 from vibe_llms.flows.running import FlowListener, TaskRun
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.flows.visiting import begin_conversation
+from vibe_llms.foundation.json_types import JsonValue
+from vibe_llms.foundation.portal import access_portal
 from vibe_llms.instruments.engines import Tool
 from vibe_llms.invocables.approvals import Approver
 from vibe_llms.invocables.ensembles import Ensemble, gather_ensembles
-from vibe_llms.plain import JsonValue
 from vibe_llms.runs.opening import BegunRun
 
 Share: TypeAlias = Callable[[Iterable[Ensemble]], list[Ensemble]]

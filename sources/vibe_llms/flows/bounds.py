@@ -24,10 +24,10 @@ from vibe_llms.flows.sizing import Provision, Sizer, add
 from vibe_llms.flows.subflows import INPUT
 from vibe_llms.flows.summing import GreatestSum
 from vibe_llms.flows.tasks import EvaluationType
+from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.instruments.parsers.parsers import ATTEMPTS
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.telemetry.prices import OWN_MACHINES, Unpriced, price_usage
-from vibe_llms.values import define, frozen
 
 _FORM: Final = 500
 """The tokens of a judge's question besides what it is about, and of asking for its form again."""

@@ -17,7 +17,6 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from vibe_llms.absence import ABSENT
 from vibe_llms.flows.judging import Judge, judge_category
 from vibe_llms.flows.predicates import Predicates, ask_predicate
 from vibe_llms.flows.searching import (
@@ -31,10 +30,11 @@ from vibe_llms.flows.searching import (
     quote,
 )
 from vibe_llms.flows.tasks import CategoryRule
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonValue
+from vibe_llms.foundation.sentinels import ABSENT
 from vibe_llms.invocables.validation import show_value
-from vibe_llms.plain import JsonValue
 from vibe_llms.plugins.specification.flows import PredicateContext
-from vibe_llms.values import frozen
 
 FIELD_CONFIDENCE: Final = 0.95
 PATTERN_CONFIDENCE: Final = 0.9

@@ -28,9 +28,9 @@ from vibe_llms.flows.soundness import find_graph_faults
 from vibe_llms.flows.splitting import find_split_faults
 from vibe_llms.flows.subflows import INPUT, SubflowRefusal, find_subflow
 from vibe_llms.flows.tasks import Task
+from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.mermaid import Diagram, parse_diagram
 from vibe_llms.tables.reading import KeyPath
-from vibe_llms.values import define, frozen
 
 if TYPE_CHECKING:
     from vibe_llms.flows.bounds import FlowBound

@@ -9,8 +9,8 @@ from typing import Final
 
 from vibe_llms.flows.faults import FlowFault, TaskRule
 from vibe_llms.flows.graphs import EdgeKind, Flow, FlowEdge, FlowNode, NodeKind
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.mermaid import Diagram, Edge, Node
-from vibe_llms.values import frozen
 
 START, END = "START", "END"
 

@@ -22,6 +22,8 @@ import attrs
 from vibe_llms.exceptions import ConverseError, RequestError, Stage
 from vibe_llms.flows.interpolation import Template
 from vibe_llms.flows.tasks import CONTENT, RegistryEntry, ResourceRegistry
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.suggestions import end_among
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.pages.addresses import Resolve, is_public, resolve
 from vibe_llms.invocables.pages.getting import PageBounds, get_page, parse_url
@@ -30,8 +32,6 @@ from vibe_llms.invocables.refusals import Refusal
 from vibe_llms.invocables.shipped.grants import Grants, produce_grant
 from vibe_llms.invocables.shipped.opening import open_file, read_whole
 from vibe_llms.invocables.workers import run_in_thread
-from vibe_llms.suggestions import end_among
-from vibe_llms.values import define
 
 if TYPE_CHECKING:
     from vibe_llms.configuration.classes import Configuration

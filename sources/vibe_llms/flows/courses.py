@@ -19,9 +19,9 @@ from vibe_llms.events.flow import (
     NodeFinishedEvent,
     NodeStartedEvent,
 )
+from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.messages.views import add_usages
-from vibe_llms.values import define, frozen
 
 
 class VisitState(enum.StrEnum):

@@ -12,7 +12,7 @@ from vibe_llms.events.flow import (
     NodeStartedEvent,
 )
 from vibe_llms.flows.graphs import Flow
-from vibe_llms.representation import shorten_value
+from vibe_llms.foundation.reprs import shorten_value
 
 _logger = logging.getLogger("vibe_llms.flows")
 

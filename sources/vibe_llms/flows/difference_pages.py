@@ -16,8 +16,8 @@ from vibe_llms.flows.differences import (
 )
 from vibe_llms.flows.pages import FlowPage, compose_flow_page, compose_mark, compose_table
 from vibe_llms.flows.tasks import PromptTemplate, Task
-from vibe_llms.representation import escape
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.reprs import escape
 
 
 def compose_difference_page(old: Task, new: Task) -> str:

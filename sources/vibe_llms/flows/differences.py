@@ -12,10 +12,10 @@ from vibe_llms.flows.compiling import compile_flow
 from vibe_llms.flows.graphs import Flow, FlowNode
 from vibe_llms.flows.labelling import append_lines, label_nodes, match_edges, quote, style_edges
 from vibe_llms.flows.tasks import PromptTemplate, Task
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonValue, is_same
 from vibe_llms.mermaid import Diagram, Edge, add_classes, parse_diagram
 from vibe_llms.mermaid.shapes import BRACKETS
-from vibe_llms.plain import JsonValue, is_same
-from vibe_llms.values import frozen
 
 
 class Change(enum.StrEnum):

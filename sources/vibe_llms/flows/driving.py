@@ -9,7 +9,6 @@ from typing import Final
 
 import attrs
 
-from vibe_llms.asynchrony import finish
 from vibe_llms.engine.attention import Attention, describe_stop, leave_run
 from vibe_llms.engine.contexts import RunContext
 from vibe_llms.events.flow import FlowEndedEvent, FlowEvent, FlowStartedEvent, NodeFinishedEvent
@@ -22,8 +21,9 @@ from vibe_llms.flows.performing import Performer, Rest
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.flows.state import Branch, FlowState
 from vibe_llms.flows.verifying import FlowOutcome, GoalVerification, Verdict, verify
-from vibe_llms.plain import JsonObject, JsonValue
-from vibe_llms.values import define
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
+from vibe_llms.foundation.portal import finish
 
 LOOK_SECONDS: Final = 0.5
 """How soon a visit goes on that was answered while others work."""

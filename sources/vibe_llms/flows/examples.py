@@ -8,8 +8,8 @@ from pathlib import Path
 from vibe_llms.exceptions import UnknownNameError
 from vibe_llms.flows.reading import access_document, read_task
 from vibe_llms.flows.subflows import SUFFIXES
-from vibe_llms.resources import access_data
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.package_data import access_data
 
 FIRST = "simple_qa_task"
 """The one to begin from where nothing else is said."""

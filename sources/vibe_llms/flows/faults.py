@@ -6,7 +6,7 @@ import enum
 from collections.abc import Mapping
 from typing import Final
 
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
 
 
 class Severity(enum.StrEnum):

@@ -8,7 +8,7 @@ from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, LogEvent
 from vibe_llms.events.runs import RunRequestedEvent
 from vibe_llms.flows.records import read_record
-from vibe_llms.plain import JsonValue
+from vibe_llms.foundation.json_types import JsonValue
 
 
 def begin_fork(

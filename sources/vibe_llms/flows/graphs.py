@@ -13,7 +13,7 @@ from collections.abc import Container, Iterable, Mapping
 from typing import Final
 
 from vibe_llms.flows.dominance import Dominators, find_natural_loops
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
 
 
 class NodeKind(enum.StrEnum):

@@ -16,9 +16,9 @@ import attrs
 
 from vibe_llms.exceptions import RequestError
 from vibe_llms.flows.faults import FlowFault, TaskRule
-from vibe_llms.plain import JsonValue
-from vibe_llms.suggestions import end_among
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonValue
+from vibe_llms.foundation.suggestions import end_among
 
 Source: TypeAlias = Literal["variable", "registry", "response", "loop"]
 

@@ -30,8 +30,8 @@ from vibe_llms.flows.interpolation import (
     read_template,
     render_template,
 )
-from vibe_llms.plain import JsonObject, JsonValue
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
 
 _NAME: Final = re.compile(r"\s*([\w.:-]+)(?=\s|$)")
 _SPACE: Final = re.compile(r"\s*")

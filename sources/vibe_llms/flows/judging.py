@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from vibe_llms.flows.searching import normalize
-from vibe_llms.plain import JsonObject, JsonValue
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
 
 NONE: Final = "none"
 """What a judge answers where no category fits."""

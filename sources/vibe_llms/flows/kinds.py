@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from vibe_llms.configuration.definitions import is_plugin_name
-from vibe_llms.patterns import PATTERN_CHARACTERS
-from vibe_llms.plain import JsonValue
-from vibe_llms.secrets import KEY_SHAPES
+from vibe_llms.foundation.json_types import JsonValue
+from vibe_llms.foundation.linear_regex import PATTERN_CHARACTERS
+from vibe_llms.foundation.secrets import KEY_SHAPES
 from vibe_llms.tables.annotations import ListKind, MappingKind
 from vibe_llms.tables.kinds import FAULTY, Kind, is_list, is_number, is_text, is_whole
 from vibe_llms.tables.reading import KeyPath, TableReader

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from vibe_llms.events.flow import NodeFinishedEvent
 from vibe_llms.flows.graphs import ENGAGED, Exits, FlowNode, NodeKind
 from vibe_llms.flows.state import Branch, FlowState
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
 
 
 @frozen

@@ -16,9 +16,9 @@ from vibe_llms.flows.reading import examine_task
 from vibe_llms.flows.records import FlowRecord, read_record
 from vibe_llms.flows.state import FlowState
 from vibe_llms.flows.tasks import Task
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.mermaid import parse_diagram
-from vibe_llms.plain import JsonValue
-from vibe_llms.values import frozen
 
 
 @frozen(kw_only=True)

@@ -21,10 +21,10 @@ from vibe_llms.conversations.exchange.pages import (
     compose_source,
     read_style,
 )
-from vibe_llms.plain import JsonValue
-from vibe_llms.representation import escape
-from vibe_llms.resources import access_data
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonValue
+from vibe_llms.foundation.package_data import access_data
+from vibe_llms.foundation.reprs import escape
 
 RELOAD_SECONDS: Final = 2
 """How often a page of a run that is on its way reloads itself."""

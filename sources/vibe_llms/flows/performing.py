@@ -41,11 +41,11 @@ from vibe_llms.flows.state import FlowState
 from vibe_llms.flows.subflows import INPUT
 from vibe_llms.flows.tasks import CONTENT
 from vibe_llms.flows.visiting import Listener, Visitor, VisitOutcome
+from vibe_llms.foundation.attrs_classes import define, frozen
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.messages.identities import produce_identity
-from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.plugins.specification.flows import PredicateContext
 from vibe_llms.runs.surveying import read_summary
-from vibe_llms.values import define, frozen
 
 
 class RunSubflow(Protocol):

@@ -8,13 +8,13 @@ from typing import Any, Final, TypeAlias
 
 from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.flows.tasks import FlowDiagram, Goal, ResourceLlm, Task
-from vibe_llms.plain import is_whole
-from vibe_llms.suggestions import end_among, find_nearest
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import is_whole
+from vibe_llms.foundation.suggestions import end_among, find_nearest
 from vibe_llms.tables.annotations import survey_kinds, survey_required
 from vibe_llms.tables.documents import Document, parse_document, read_bytes
 from vibe_llms.tables.json_documents import find_excess, parse_json_document
 from vibe_llms.tables.reading import KeyPath, TableReader
-from vibe_llms.values import frozen
 
 Written: TypeAlias = Path | str | Mapping[str, Any]
 """A task as it is handed in: the path of its file, or the same as plain data."""

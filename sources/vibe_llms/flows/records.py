@@ -36,9 +36,9 @@ from vibe_llms.flows.graphs import Flow
 from vibe_llms.flows.machine import Pass, decide
 from vibe_llms.flows.reading import TaskReading, examine_task
 from vibe_llms.flows.state import FlowState
-from vibe_llms.plain import JsonValue
-from vibe_llms.suggestions import end_among
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonValue
+from vibe_llms.foundation.suggestions import end_among
 
 _KINDS = (FlowEndedEvent, FlowStartedEvent, NodeFinishedEvent, NodeStartedEvent)
 

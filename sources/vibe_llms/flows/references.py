@@ -13,9 +13,9 @@ from vibe_llms.flows.interpolation import Reference
 from vibe_llms.flows.knowledge import Knowledge
 from vibe_llms.flows.soundness import find_way, write_way
 from vibe_llms.flows.tasks import CONTENT, RegistryEntry
-from vibe_llms.suggestions import end_among, suggest
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.suggestions import end_among, suggest
 from vibe_llms.tables.reading import KeyPath
-from vibe_llms.values import frozen
 
 _EXAMPLES: Final = 20
 """So many ways are looked for that lead past a response; each costs a look at the graph."""

@@ -15,10 +15,10 @@ from vibe_llms.flows.faults import FlowFault, TaskRule
 from vibe_llms.flows.graphs import NodeKind
 from vibe_llms.flows.labels import Found
 from vibe_llms.flows.tasks import EvaluationType
+from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.models.attributes import Capability, ModelAttributes
 from vibe_llms.models.controls import check_controls
 from vibe_llms.models.retirement import find_retirement
-from vibe_llms.plain import JsonValue
 from vibe_llms.tables.reading import KeyPath
 
 _LLM: Final = "resource_llm"

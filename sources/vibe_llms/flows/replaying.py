@@ -31,10 +31,10 @@ from vibe_llms.flows.records import FlowRecord, read_record
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.flows.state import FlowState
 from vibe_llms.flows.tasks import Task
-from vibe_llms.plain import JsonValue, is_same
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonValue, is_same
 from vibe_llms.runs.replaying import Replay, ReplayStep, Variant, replay_run
 from vibe_llms.runs.summaries import summarize
-from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

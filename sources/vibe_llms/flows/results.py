@@ -11,10 +11,10 @@ from vibe_llms.events.flow import FlowEndedEvent, FlowReason
 from vibe_llms.exceptions import ConfigurationError, ConverseError, Finding
 from vibe_llms.flows.budgets import Spending, read_spending
 from vibe_llms.flows.state import FlowState
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonValue
+from vibe_llms.foundation.reprs import represent
 from vibe_llms.messages.canisters import Usage
-from vibe_llms.plain import JsonValue
-from vibe_llms.representation import represent
-from vibe_llms.values import frozen
 
 
 @frozen(kw_only=True)

@@ -28,8 +28,8 @@ from vibe_llms.flows.words import (
     describe_sum,
     describe_tokens,
 )
+from vibe_llms.foundation.reprs import escape
 from vibe_llms.mermaid import parse_diagram
-from vibe_llms.representation import escape
 from vibe_llms.runs.summaries import RunSummary
 from vibe_llms.runs.surveying import read_summary
 

@@ -53,15 +53,15 @@ from vibe_llms.flows.sizing import Provision
 from vibe_llms.flows.state import FlowState
 from vibe_llms.flows.tasks import Task
 from vibe_llms.flows.visiting import Visitor, VisitOutcome, begin_conversation
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.invocables.pages.getting import PageBounds
 from vibe_llms.invocables.registry import Registry
 from vibe_llms.messages.canisters import AssistantCanister, UserCanister
 from vibe_llms.messages.codec.canonical import encode_document
 from vibe_llms.models.attributes import ModelAttributes
-from vibe_llms.plain import JsonValue
 from vibe_llms.runs.journals import ConversationJournal
 from vibe_llms.runs.opening import BegunRun, open_run
-from vibe_llms.values import define
 
 if TYPE_CHECKING:
     from vibe_llms.flows.adapter import UniversalAdapter

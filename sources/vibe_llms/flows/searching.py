@@ -12,14 +12,14 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from vibe_llms.absence import ABSENT
 from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonValue, is_same
+from vibe_llms.foundation.linear_regex import PatternError, compile_pattern
+from vibe_llms.foundation.sentinels import ABSENT
 from vibe_llms.instruments.parsers.extraction import extract
 from vibe_llms.instruments.parsers.kinds import Unfit
 from vibe_llms.invocables.validation import produce_validator
-from vibe_llms.patterns import PatternError, compile_pattern
-from vibe_llms.plain import JsonValue, is_same
-from vibe_llms.values import frozen
 
 _AROUND: Final = 30
 """How many characters are quoted before and behind what was found."""

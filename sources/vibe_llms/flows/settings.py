@@ -7,11 +7,11 @@ from typing import Annotated, Final
 
 import attrs
 
-from vibe_llms.plain import JsonValue
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.tables.annotations import Count
 from vibe_llms.tables.kinds import Kind, is_number
 from vibe_llms.tables.reading import require
-from vibe_llms.values import frozen
 
 _CENTS: Final = Kind("a number above 0", lambda value: is_number(value) and value > 0)
 

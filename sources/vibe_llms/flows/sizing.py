@@ -13,7 +13,9 @@ from vibe_llms.flows.contents import CONTENT_BYTES
 from vibe_llms.flows.interpolation import Reference, Template
 from vibe_llms.flows.invoking import InvocationTemplate
 from vibe_llms.flows.tasks import CONTENT, Task
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.attrs_classes import define, frozen
+from vibe_llms.foundation.json_types import JsonValue
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.controls import IntervalControl
 from vibe_llms.models.counting import (
@@ -23,8 +25,6 @@ from vibe_llms.models.counting import (
     count_invocable,
 )
 from vibe_llms.models.tokens import TokenCount, count_text
-from vibe_llms.plain import JsonValue
-from vibe_llms.values import define, frozen
 
 _NUMBER: Final = 10
 """The tokens of a number, such as the round of a loop."""

@@ -14,7 +14,7 @@ from typing import Final
 from vibe_llms.flows.dominance import find_cycles
 from vibe_llms.flows.faults import FlowFault, TaskRule
 from vibe_llms.flows.graphs import ENGAGED, EdgeKind, Flow, FlowEdge, FlowNode, NodeKind
-from vibe_llms.suggestions import find_nearest
+from vibe_llms.foundation.suggestions import find_nearest
 
 FAILING: Final = ENGAGED | {NodeKind.CONDITION}
 """Kinds of nodes whose visits can fail; so can those of any node that chooses."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from vibe_llms.flows.faults import FlowFault, TaskRule
 from vibe_llms.flows.graphs import EdgeKind, Flow, FlowEdge
-from vibe_llms.values import define
+from vibe_llms.foundation.attrs_classes import define
 
 _FAILURES = (EdgeKind.ERROR, EdgeKind.LIMIT)
 

@@ -18,9 +18,9 @@ from vibe_llms.events.flow import (
     NodeStartedEvent,
 )
 from vibe_llms.flows.graphs import Flow
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.messages.views import add_usages
-from vibe_llms.values import define
 
 
 @define

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import Final
 
-from vibe_llms.suggestions import end_among
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.suggestions import end_among
 
 SUFFIXES: Final = (".json", ".toml")
 

@@ -27,12 +27,12 @@ from vibe_llms.flows.kinds import (
     is_variable,
     read_whole,
 )
-from vibe_llms.plain import JsonValue
-from vibe_llms.resources import access_data
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonValue
+from vibe_llms.foundation.package_data import access_data
 from vibe_llms.tables.annotations import Count, String, TableKind
 from vibe_llms.tables.kinds import is_text
 from vibe_llms.tables.reading import require
-from vibe_llms.values import frozen
 
 
 class EvaluationType(enum.StrEnum):

@@ -24,13 +24,15 @@ from vibe_llms.events.stream import StreamEvent
 from vibe_llms.exceptions import ConverseError, LimitError, Stage, UnknownConversationError
 from vibe_llms.flows.budgets import Budget, measure
 from vibe_llms.flows.tasks import Task
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.instruments.channels.asynchronous import AsyncChannel
 from vibe_llms.instruments.engines import Engine, RunOutcome
 from vibe_llms.instruments.models import Model
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.invocables.approvals import Approver
 from vibe_llms.invocables.registry import Registry
-from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import (
     AnyCanister,
     InvocationCanister,
@@ -41,8 +43,6 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.codec.canonical import encode_document
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.views import text_of
-from vibe_llms.plain import JsonObject, JsonValue
-from vibe_llms.values import frozen
 
 Listener = Callable[[LogEvent | StreamEvent], object]
 

@@ -23,7 +23,6 @@ from typing import (
 import attrs
 
 from vibe_llms.application import Application
-from vibe_llms.closing import Closing
 from vibe_llms.conversations.contents import hydrate, needs_content_store
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.interfaces import ConversationStore
@@ -37,6 +36,11 @@ from vibe_llms.engine.tails import read_tail
 from vibe_llms.events.bus import EventBus
 from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.exceptions import ConverseError
+from vibe_llms.foundation.async_closing import Closing
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.limits import Limits
+from vibe_llms.foundation.reprs import represent
+from vibe_llms.foundation.sync_faces import SyncFace, blocking, constructed_like, entering
 from vibe_llms.instruments.inputs import PLACEHOLDER, Input, gather_canisters
 from vibe_llms.instruments.models import AnyModel, Model, read_model
 from vibe_llms.instruments.options import EngineOptions as EngineOptions
@@ -45,7 +49,6 @@ from vibe_llms.invocables.approvals import Approval, Approver
 from vibe_llms.invocables.ensembles import Ensemble, LentEnsemble, gather_ensembles
 from vibe_llms.invocables.ensembles import Tool as Tool
 from vibe_llms.invocables.registry import Registry
-from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import (
     AnyCanister,
     InvocationCanister,
@@ -55,10 +58,7 @@ from vibe_llms.messages.canisters import (
 )
 from vibe_llms.messages.requests import Request
 from vibe_llms.messages.views import add_usages, text_of, usage_of
-from vibe_llms.representation import represent
 from vibe_llms.runs.opening import BegunRun, open_run
-from vibe_llms.synchrony import SyncFace, blocking, constructed_like, entering
-from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
     from vibe_llms.instruments.channels.following import ReplyFollowing, SyncReplyFollowing

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol, TypeAlias, cast
 
 from vibe_llms.exceptions import RequestError
+from vibe_llms.foundation.json_types import JsonObject, is_whole
 from vibe_llms.messages.canisters import CANISTER_CLASSES, AnyCanister, UserCanister
 from vibe_llms.messages.contents import AnyContent, Native, TextualContent
 from vibe_llms.messages.identities import access_now, produce_identity
 from vibe_llms.messages.trusting import trusted
-from vibe_llms.plain import JsonObject, is_whole
 
 
 class HasCanisters(Protocol):

@@ -15,12 +15,14 @@ from typing import Self
 import attrs
 
 from vibe_llms.application import Application, access_application
-from vibe_llms.closing import Closing
 from vibe_llms.conversations.contents import hydrate, needs_content_store
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.patterns import digest_pattern
 from vibe_llms.events.engine import GenerationFinishedEvent, GenerationStartedEvent
 from vibe_llms.exceptions import LimitError, RequestError, Stage, StoreError
+from vibe_llms.foundation.async_closing import Closing
+from vibe_llms.foundation.attrs_classes import define, frozen
+from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.instruments.engines import Tool
 from vibe_llms.instruments.estimates import Estimator, read_money, write_input
 from vibe_llms.instruments.models import Model
@@ -37,9 +39,7 @@ from vibe_llms.messages.canisters import (
 )
 from vibe_llms.messages.requests import Request, Response, is_answerable
 from vibe_llms.messages.views import text_of
-from vibe_llms.plain import JsonValue
 from vibe_llms.telemetry.prices import OWN_MACHINES, Price, price_usage
-from vibe_llms.values import define, frozen
 
 
 @frozen(kw_only=True)

@@ -22,9 +22,12 @@ from typing import (
 import attrs
 
 from vibe_llms.application import Application, access_application
-from vibe_llms.closing import Closing
 from vibe_llms.conversations.contents import hydrate, needs_content_store
 from vibe_llms.exceptions import RequestError
+from vibe_llms.foundation.async_closing import Closing
+from vibe_llms.foundation.json_types import JsonValue
+from vibe_llms.foundation.reprs import represent
+from vibe_llms.foundation.sync_faces import SyncFace, blocking, constructed_like, direct, entering
 from vibe_llms.instruments.inputs import PLACEHOLDER, Input, gather_canisters, say
 from vibe_llms.instruments.options import EngineOptions, ParseOptions, check_options, compose_fields
 from vibe_llms.instruments.options import RequestOptions as RequestOptions
@@ -33,9 +36,6 @@ from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.field_types import renew
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.requests import Request, RequestFields, Response, WindowPolicy
-from vibe_llms.plain import JsonValue
-from vibe_llms.representation import represent
-from vibe_llms.synchrony import SyncFace, blocking, constructed_like, direct, entering
 
 if TYPE_CHECKING:
     from vibe_llms.events.reactors import ConversationReactors

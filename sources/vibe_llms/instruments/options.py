@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
+from vibe_llms.foundation.suggestions import suggest
 from vibe_llms.instruments.inputs import produce_native
 from vibe_llms.messages.contents import Native
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import RequestFields, WindowPolicy
-from vibe_llms.plain import JsonObject, JsonValue
-from vibe_llms.suggestions import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Protocol
 
 from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.invocables.calls import canonicalize, digest_call
 from vibe_llms.messages.field_types import conform_fields
-from vibe_llms.plain import JsonObject
-from vibe_llms.values import frozen
 
 
 @frozen(kw_only=True, field_transformer=conform_fields)
@@ -160,7 +160,7 @@ def settle(request: ApprovalRequest, approval: Approval) -> JsonObject | None:
 def _read_object(text: str) -> JsonObject:
     import msgspec
 
-    from vibe_llms.unreadable import UNREADABLE
+    from vibe_llms.foundation.json_errors import UNREADABLE
 
     try:
         value = msgspec.json.decode(text)  # as strictly as what a model wrote

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
-from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
 
 ELICITATION: Final = "elicitation/create"
 SAMPLING: Final = "sampling/createMessage"

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from vibe_llms.exceptions import ParseError, RequestError, Stage
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.invocables.validation import ArgumentFault
 from vibe_llms.messages.canisters import InvocationCanister, ResultCanister
 from vibe_llms.messages.identities import access_now, produce_identity
 from vibe_llms.messages.trusting import trusted
-from vibe_llms.plain import JsonObject
 
 if TYPE_CHECKING:
     from vibe_llms.invocables.outcomes import Outcome

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from vibe_llms.exceptions import RequestError, Stage
-from vibe_llms.plain import JsonObject
-from vibe_llms.values import define
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.json_types import JsonObject
 
 if TYPE_CHECKING:
     from vibe_llms.invocables.asking import Answers, Host, Questions

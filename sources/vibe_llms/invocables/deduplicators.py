@@ -12,14 +12,14 @@ from typing import Final, Protocol
 import attrs
 
 from vibe_llms.exceptions import RequestError
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.invocables.calls import canonicalize, read_arguments
 from vibe_llms.invocables.validation import ArgumentFault
 from vibe_llms.messages.canisters import AnyCanister, Owner, ResultCanister
 from vibe_llms.messages.contents import MEDIA_CLASSES, TextualContent
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.messages.views import Pair, pairs_of
-from vibe_llms.plain import JsonObject
-from vibe_llms.values import frozen
 
 NEAR_SHARE: Final = 0.8
 """From which share of the window on a conversation is near it."""

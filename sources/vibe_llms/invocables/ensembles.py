@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_check
 import attrs
 
 from vibe_llms.exceptions import RequestError
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.invocables.invokers import Invoker, produce_invoker
 from vibe_llms.messages.descriptions import InvocableDescription
-from vibe_llms.values import define
 
 if TYPE_CHECKING:
     from vibe_llms.invocables.libraries import LibraryPrompt, Resource

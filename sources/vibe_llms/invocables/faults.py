@@ -9,6 +9,8 @@ from typing import Any, Final
 from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import SchemaError, ValidationError
 
+from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.foundation.suggestions import find_nearest, suggest_among
 from vibe_llms.invocables.validation import (
     FAULTS_LIMIT,
     ArgumentFault,
@@ -16,8 +18,6 @@ from vibe_llms.invocables.validation import (
     shorten,
     show_value,
 )
-from vibe_llms.plain import JsonObject
-from vibe_llms.suggestions import find_nearest, suggest_among
 from vibe_llms.tables.reading import write_path
 
 

@@ -7,8 +7,8 @@ from weakref import WeakKeyDictionary
 
 import attrs
 
-from vibe_llms.slots import Slots
-from vibe_llms.values import define
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.semaphores import Slots
 
 
 class GateBlockedError(Exception):

@@ -10,6 +10,8 @@ from typing import Any, Final, TypeVar, overload
 import attrs
 
 from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.deduplicators import Deduplicator
 from vibe_llms.invocables.gates import Gates
@@ -17,8 +19,6 @@ from vibe_llms.invocables.outcomes import Outcome, fail, produce_outcome, produc
 from vibe_llms.invocables.validation import ArgumentFault, Validator, produce_validator
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.json_values import ensure_schema
-from vibe_llms.plain import JsonObject, JsonValue
-from vibe_llms.values import frozen
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

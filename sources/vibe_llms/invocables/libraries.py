@@ -16,13 +16,13 @@ from urllib.parse import unquote
 import attrs
 
 from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Bound, Effect, Invoker, produce_invoker
 from vibe_llms.invocables.outcomes import Outcome, produce_outcome
 from vibe_llms.messages.canisters import AssistantCanister, UserCanister
 from vibe_llms.messages.contents import choose_media
-from vibe_llms.plain import JsonObject
-from vibe_llms.values import frozen
 
 READING_CHARACTERS: Final = 10_000_000
 """How long the texts of one resource may be, where it says nothing else: it is never cut."""

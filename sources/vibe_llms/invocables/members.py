@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from vibe_llms.exceptions import RequestError, Stage
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
 
 
 @frozen

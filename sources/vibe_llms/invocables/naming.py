@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.descriptions import CHOICES
 from vibe_llms.messages.naming import NAME_LENGTH, clean_name, mark_name
-from vibe_llms.values import frozen
 
 
 @frozen

@@ -10,6 +10,8 @@ from typing import Any, Final, cast
 
 import attrs
 
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject, JsonValue, escape_halves
 from vibe_llms.messages.contents import (
     CONTENT_CLASSES,
     MEDIA_CLASSES,
@@ -18,8 +20,6 @@ from vibe_llms.messages.contents import (
     ensure_contents,
 )
 from vibe_llms.messages.trusting import trusted
-from vibe_llms.plain import JsonObject, JsonValue, escape_halves
-from vibe_llms.values import frozen
 
 _make_text: Final = trusted(TextualContent)
 _CONTENTS: Final = tuple(CONTENT_CLASSES.values())

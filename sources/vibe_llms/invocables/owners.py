@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Final, Generic, Protocol, TypeVar
 
-from vibe_llms.clocks import double
 from vibe_llms.exceptions import ConverseError, access_facts
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.clocks import double
 
 _logger = logging.getLogger(__name__)
 

@@ -20,6 +20,8 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from vibe_llms.exceptions import ConverseError
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.eagerness import begin
 from vibe_llms.invocables.gates import Gate, GateBlockedError, Gates
@@ -27,8 +29,6 @@ from vibe_llms.invocables.invokers import Bound, Effect, Invoker
 from vibe_llms.invocables.outcomes import Outcome, fail, limit_outcome
 from vibe_llms.invocables.validation import Misfit, explain_faults, list_faults
 from vibe_llms.invocables.workers import submit
-from vibe_llms.plain import JsonObject
-from vibe_llms.values import define
 
 _logger = logging.getLogger(__name__)
 

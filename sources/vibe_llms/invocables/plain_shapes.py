@@ -10,8 +10,8 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.invocables.validation import Misfit
-from vibe_llms.values import frozen
 
 Convert = Callable[[Any], Any]
 

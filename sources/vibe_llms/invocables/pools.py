@@ -8,13 +8,13 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from vibe_llms.asynchrony import finish
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.portal import finish
 from vibe_llms.invocables.connected import ConnectedEnsemble
 from vibe_llms.invocables.ensembles import Ensemble
 from vibe_llms.invocables.invokers import Invoker
 from vibe_llms.invocables.mcp.settings import McpServer
 from vibe_llms.invocables.registry import CONNECT_SECONDS, DISCONNECT_SECONDS
-from vibe_llms.values import define
 
 IDLE_SECONDS: Final = 60.0
 """How long a connection stays open that no run uses."""

@@ -10,17 +10,17 @@ from typing import Final, Self
 
 import attrs
 
-from vibe_llms.asynchrony import finish
-from vibe_llms.concealment import conceal_keys
 from vibe_llms.exceptions import EnsembleError, RequestError, UnknownNameError
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.child_environment import conceal_keys
+from vibe_llms.foundation.portal import finish
+from vibe_llms.foundation.suggestions import find_near
 from vibe_llms.invocables.connected import ConnectedEnsemble
 from vibe_llms.invocables.deduplicators import Deduplicator
 from vibe_llms.invocables.ensembles import Ensemble
 from vibe_llms.invocables.invokers import Effect, Invoker
 from vibe_llms.invocables.naming import InvokerOrigin, assign_names
 from vibe_llms.messages.descriptions import InvocableDescription
-from vibe_llms.suggestions import find_near
-from vibe_llms.values import frozen
 
 CONNECT_SECONDS: Final = 60.0
 DISCONNECT_SECONDS: Final = 10.0

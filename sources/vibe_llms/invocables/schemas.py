@@ -13,14 +13,14 @@ from typing import Any, Final
 import attrs
 
 from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Bound
 from vibe_llms.invocables.members import read_hints
 from vibe_llms.invocables.plain_shapes import Convert, within
 from vibe_llms.invocables.schema_derivation import Deriver
 from vibe_llms.invocables.validation import Misfit
-from vibe_llms.plain import JsonObject
-from vibe_llms.values import frozen
 
 _HEADINGS: Final = ("Args:", "Arguments:", "Parameters:")
 _ENTRY: Final = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")

@@ -13,9 +13,9 @@ from typing import Any, Final
 import attrs
 
 from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.foundation.attrs_classes import define, frozen
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.invocables.schema_compiler import Check, compile_check
-from vibe_llms.plain import JsonObject
-from vibe_llms.values import define, frozen
 
 FAULTS_LIMIT: Final = 10
 """How many faults are told at once: a model mends the first ones first."""

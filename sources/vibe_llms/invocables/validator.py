@@ -12,10 +12,10 @@ import sys
 from typing import Any
 
 from vibe_llms.exceptions import RequestError
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.invocables.faults import find_faults, produce_schema_validator
 from vibe_llms.invocables.schema_compiler import Check, compile_check
 from vibe_llms.invocables.validation import refuse_schema
-from vibe_llms.values import define
 
 
 def serve(seconds: float, memory_bytes: float, idle_seconds: float) -> None:

@@ -21,8 +21,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import IO, Any, Final
 
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.invocables.validation import ArgumentFault, refuse_schema, shorten, show_value
-from vibe_llms.plain import JsonObject
 
 VALIDATOR_SECONDS: Final = 5.0
 """How much time of the processor applying a schema once may take."""

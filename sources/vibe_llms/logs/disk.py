@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import FileIO
 
-from vibe_llms.files import naming, open_handle, synchronize_folder
+from vibe_llms.foundation.files import naming, open_handle, synchronize_folder
 
 _FILE_MODE = 0o600  # what people tell a model is nobody else's business
 _FOLDER_MODE = 0o700

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import FileIO
 
-from vibe_llms.files import name_file, open_handle
+from vibe_llms.foundation.files import name_file, open_handle
 
 WAIT_SECONDS = 10.0
 """How long a lock is waited for. The longest that one is held is the copying of a parent's

@@ -9,7 +9,7 @@ from io import FileIO
 from typing import Final, Self
 
 from vibe_llms.exceptions import Finding, StoreError
-from vibe_llms.files import ensure_regular, name_file, naming, open_regular
+from vibe_llms.foundation.files import ensure_regular, name_file, naming, open_regular
 from vibe_llms.logs import locks
 from vibe_llms.logs.disk import Disk, write_new_file
 from vibe_llms.logs.lines import find_line_start, find_torn_start, read_at

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from vibe_llms.exceptions import Finding
-from vibe_llms.files import open_handle
+from vibe_llms.foundation.files import open_handle
 from vibe_llms.logs.disk import Disk
 from vibe_llms.logs.lines import count_lines
 

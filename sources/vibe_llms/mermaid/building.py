@@ -11,13 +11,13 @@ from typing import assert_never
 
 import attrs
 
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.mermaid import statements as said
 from vibe_llms.mermaid.drafts import EdgeDraft, NodeDraft, Problem, SubgraphDraft
 from vibe_llms.mermaid.labels import Label, LabelKind
 from vibe_llms.mermaid.spans import Span, strip_space
 from vibe_llms.mermaid.statements import Statement
 from vibe_llms.mermaid.yaml import YamlError, read_yaml
-from vibe_llms.values import define
 
 _INTERNAL = ("laneRole", "laneIndex", "drawnExtent")
 """What Mermaid says to itself about swimlanes, and takes from nobody."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.mermaid.spans import SPACE, Edit, Writing, skip_space
-from vibe_llms.values import frozen
 
 _NEWLINES = "\n\r\u2028\u2029"
 _BREAK = re.compile(r"\r\n?")

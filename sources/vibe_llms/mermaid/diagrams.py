@@ -10,10 +10,10 @@ from collections.abc import Mapping
 
 import attrs
 
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.mermaid.labels import Label, LabelKind
 from vibe_llms.mermaid.spans import NOWHERE, Span
 from vibe_llms.mermaid.statements import Statement
-from vibe_llms.values import frozen
 
 
 @frozen(kw_only=True)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import attrs
 
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.mermaid import statements as said
 from vibe_llms.mermaid.diagrams import Edge, Node, Subgraph
 from vibe_llms.mermaid.labels import Label, LabelKind, reveal_entities
@@ -14,7 +15,6 @@ from vibe_llms.mermaid.links import LONGEST
 from vibe_llms.mermaid.shapes import complain_about_shape
 from vibe_llms.mermaid.spans import Span, strip_space
 from vibe_llms.mermaid.yaml_scalars import read_number, write_key
-from vibe_llms.values import define
 
 
 class Problem(Exception):

@@ -6,6 +6,7 @@ import re
 
 import attrs
 
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.mermaid.chains import parse_nodes
 from vibe_llms.mermaid.cursors import ID_KINDS, Cursor, SyntaxRefusal
 from vibe_llms.mermaid.labels import Label, LabelKind, finish_label, reveal_entities
@@ -19,7 +20,6 @@ from vibe_llms.mermaid.statements import (
     Stray,
     SubgraphStatement,
 )
-from vibe_llms.values import define
 
 MOST_REFUSALS = 50
 """After so many errors the rest of a text is not looked at: it is something else."""

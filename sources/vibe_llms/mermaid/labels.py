@@ -8,9 +8,9 @@ import re
 
 import attrs
 
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.mermaid.cleaning import ENTITY_END, ENTITY_NAME, ENTITY_NUMBER
 from vibe_llms.mermaid.spans import NOWHERE, Span, strip_space
-from vibe_llms.values import frozen
 
 _HIDDEN = re.compile(f"({ENTITY_NUMBER}|{ENTITY_NAME})(.*?){ENTITY_END}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vibe_llms.suggestions import suggest
+from vibe_llms.foundation.suggestions import suggest
 
 NAMES = frozenset(
     """

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.mermaid.labels import Label
 from vibe_llms.mermaid.spans import Span
-from vibe_llms.values import frozen
 
 
 @frozen(kw_only=True)

@@ -19,11 +19,11 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, cast, runtime_check
 import attrs
 
 from vibe_llms.exceptions import ParseError
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.messages.contents import AnyContent, Native, ensure_contents
 from vibe_llms.messages.field_types import conform_fields
 from vibe_llms.messages.identities import access_now, ensure_utc, produce_identity
-from vibe_llms.plain import JsonValue
-from vibe_llms.values import frozen
 
 
 class StopReason(enum.StrEnum):
@@ -325,7 +325,7 @@ class InvocationCanister(_Answered):
             raise _refuse(self, f"The arguments of {self.name} are free text, not JSON.")
         import msgspec  # most canisters are never asked
 
-        from vibe_llms.unreadable import UNREADABLE
+        from vibe_llms.foundation.json_errors import UNREADABLE
 
         try:
             value = msgspec.json.decode(text) if text.strip() else None

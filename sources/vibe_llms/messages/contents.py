@@ -15,8 +15,8 @@ from typing import Final, Literal, Protocol, TypeAlias, cast, runtime_checkable
 import attrs
 
 from vibe_llms.exceptions import RequestError
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.field_types import conform_fields, ensure_members
-from vibe_llms.values import frozen
 
 
 @runtime_checkable

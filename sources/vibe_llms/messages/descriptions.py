@@ -5,11 +5,11 @@ from __future__ import annotations
 import attrs
 
 from vibe_llms.exceptions import RequestError
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.contents import Native
 from vibe_llms.messages.field_types import conform_fields
 from vibe_llms.messages.json_values import ensure_schema, write_plain
-from vibe_llms.plain import JsonObject
-from vibe_llms.values import frozen
 
 CHOICES = ("auto", "none", "required")
 """The choices which name no invocable, and which therefore none may be called."""

@@ -18,9 +18,9 @@ from vibe_llms.exceptions import (
     ProviderFault,
     Stage,
 )
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, Origin, StopReason
 from vibe_llms.messages.contents import Native, ReasoningContent, RefusalContent, TextualContent
-from vibe_llms.values import frozen
 
 _WORDS: Final[dict[StopReason, tuple[Literal["limit", "refused", "failed"], str]]] = {
     StopReason.LIMIT: ("limit", "The model was cut off at its limit of output"),

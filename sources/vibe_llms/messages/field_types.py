@@ -20,7 +20,7 @@ from typing import Any, TypeVar, cast
 import attrs
 
 from vibe_llms.exceptions import RequestError
-from vibe_llms.plain import is_whole
+from vibe_llms.foundation.json_types import is_whole
 
 _T = TypeVar("_T")
 
@@ -101,7 +101,8 @@ def _explain_half(name: str, text: str) -> RequestError:
         path=name,
         detail=f"{name} holds half of a surrogate pair, its character {place + 1}: no text can be"
         " written with it.",
-        remedy="Read bytes with errors='replace', or use vibe_llms.plain.escape_halves.",
+        remedy="Read bytes with errors='replace', or use"
+        " vibe_llms.foundation.json_types.escape_halves.",
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vibe_llms.exceptions import RequestError
-from vibe_llms.plain import JsonObject, is_whole
+from vibe_llms.foundation.json_types import JsonObject, is_whole
 
 DEPTH_LIMIT = 100
 """How deeply plain data may nest; vendors take a tenth of it. Ends rings, too."""

@@ -8,8 +8,8 @@ from typing import Generic, TypeVar
 
 import attrs
 
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.field_types import conform_fields, ensure_members
-from vibe_llms.values import frozen
 
 _T = TypeVar("_T")
 

@@ -8,6 +8,9 @@ from typing import Literal, TypeAlias, TypedDict
 import attrs
 
 from vibe_llms.exceptions import RequestError
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
+from vibe_llms.foundation.reprs import represent
 from vibe_llms.messages.canisters import (
     CANISTER_CLASSES,
     AnyCanister,
@@ -25,9 +28,6 @@ from vibe_llms.messages.field_types import conform_fields, ensure_members, renew
 from vibe_llms.messages.json_values import ensure_controls, ensure_schema, write_plain
 from vibe_llms.messages.losses import Loss, ensure_losses
 from vibe_llms.messages.views import add_usages, text_of
-from vibe_llms.plain import JsonObject, JsonValue
-from vibe_llms.representation import represent
-from vibe_llms.values import frozen
 
 ANSWERABLE_ROLES = frozenset({"user", "document", "supervisor", "result"})
 """The roles of a last canister that leaves something to be answered."""

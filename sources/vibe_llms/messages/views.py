@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -20,7 +21,6 @@ from vibe_llms.messages.contents import (
     RefusalContent,
     TextualContent,
 )
-from vibe_llms.values import frozen
 
 BOUNDARY: Final = "\n\n"
 """What parts texts where they stand in one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from vibe_llms.exceptions import ConfigurationError
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
 
 _PROVIDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 

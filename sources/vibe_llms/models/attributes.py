@@ -8,13 +8,13 @@ from functools import cached_property
 
 import attrs
 
-from vibe_llms.absence import ABSENT, Absence
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonValue
+from vibe_llms.foundation.sentinels import ABSENT, Absence
 from vibe_llms.models.addresses import ModelAddress
 from vibe_llms.models.controls import Control
 from vibe_llms.models.genera import Genus
 from vibe_llms.models.keys import CAPABILITIES, resolve_spelling
-from vibe_llms.plain import JsonValue
-from vibe_llms.values import frozen
 
 
 class Capability(enum.StrEnum):

@@ -10,14 +10,14 @@ from types import MappingProxyType
 import attrs
 
 from vibe_llms.exceptions import ConfigurationError, Finding, UnknownNameError
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.package_data import access_data
+from vibe_llms.foundation.suggestions import find_near, find_nearest
 from vibe_llms.models.addresses import ModelAddress, is_provider_name
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.folders import Overrides, ProviderFolder, read_overrides
 from vibe_llms.models.integrators import ModelsIntegrator
 from vibe_llms.models.rules import Rule
-from vibe_llms.resources import access_data
-from vibe_llms.suggestions import find_near, find_nearest
-from vibe_llms.values import define
 
 
 @define(kw_only=True)

@@ -12,12 +12,12 @@ from typing import NoReturn, TypeAlias, assert_never
 
 import attrs
 
-from vibe_llms.absence import ABSENT, Absence
 from vibe_llms.exceptions import ControlError
-from vibe_llms.plain import JsonValue
-from vibe_llms.suggestions import find_near
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonValue
+from vibe_llms.foundation.sentinels import ABSENT, Absence
+from vibe_llms.foundation.suggestions import find_near
 from vibe_llms.tables.kinds import is_list, name_kind
-from vibe_llms.values import frozen
 
 Number: TypeAlias = "int | float"
 

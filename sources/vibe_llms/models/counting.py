@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, assert_never
 
-from vibe_llms.absence import ABSENT
+from vibe_llms.foundation.sentinels import ABSENT
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
 from vibe_llms.messages.contents import (
     AnyContent,

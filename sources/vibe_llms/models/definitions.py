@@ -8,6 +8,7 @@ from typing import Any, Final
 import attrs
 
 from vibe_llms.exceptions import ControlError
+from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.models.controls import (
     BooleanControl,
     Control,
@@ -18,7 +19,6 @@ from vibe_llms.models.controls import (
     TextControl,
     check_control,
 )
-from vibe_llms.plain import JsonValue
 from vibe_llms.tables.kinds import COUNT, TABLE, Choice, Kind, is_list, is_number
 from vibe_llms.tables.reading import KeyPath, TableReader, locate_by_name
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.models.attributes import ModelAttributes
-from vibe_llms.values import frozen
 
 
 @frozen(kw_only=True)

@@ -22,14 +22,14 @@ import attrs
 import tomli
 
 from vibe_llms.exceptions import ConfigurationError, Finding
-from vibe_llms.files import read_file
+from vibe_llms.foundation.attrs_classes import define, frozen
+from vibe_llms.foundation.files import read_file
+from vibe_llms.foundation.package_data import access_data
 from vibe_llms.models.attributes import AttributeLayer
 from vibe_llms.models.rules import ORIGIN, Rule, RuleReader
-from vibe_llms.resources import access_data
 from vibe_llms.tables.documents import Document, parse_document
 from vibe_llms.tables.kinds import TABLE, TEXT, TEXTS, Kind, is_list_of, is_table
 from vibe_llms.tables.reading import TableReader
-from vibe_llms.values import define, frozen
 
 _MODELS_HEADER = re.compile(r"^\s*\[\[models\]\]", re.MULTILINE)
 _MODELS = Kind("tables, each headed [[models]]", is_list_of(is_table))

@@ -13,8 +13,10 @@ from functools import cached_property
 
 import attrs
 
-from vibe_llms.absence import ABSENT, Absence
 from vibe_llms.exceptions import ConfigurationError, Finding, UnknownNameError, end_sentence
+from vibe_llms.foundation.attrs_classes import define, frozen
+from vibe_llms.foundation.json_types import JsonValue
+from vibe_llms.foundation.sentinels import ABSENT, Absence
 from vibe_llms.models.addresses import ModelAddress
 from vibe_llms.models.attributes import AttributeLayer, ModelAttributes, Provenance, TracedValue
 from vibe_llms.models.controls import Control
@@ -23,10 +25,8 @@ from vibe_llms.models.genera import Genus
 from vibe_llms.models.keys import KEYS_BY_NAME, KeyRole, classify_key
 from vibe_llms.models.merging import MergeError, merge_values, read_directive
 from vibe_llms.models.rules import Rule, RuleReader
-from vibe_llms.plain import JsonValue
 from vibe_llms.tables.documents import Document
 from vibe_llms.tables.reading import TableReader, write_path
-from vibe_llms.values import define, frozen
 
 _STRENGTHS = {layer: strength for strength, layer in enumerate(AttributeLayer)}
 

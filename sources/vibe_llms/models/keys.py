@@ -8,8 +8,8 @@ from typing import Final
 
 import attrs
 
-from vibe_llms.plain import JsonValue
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonValue
 
 
 class KeyRole(enum.StrEnum):

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from vibe_llms.absence import ABSENT, Absence
-from vibe_llms.plain import JsonValue, is_same
+from vibe_llms.foundation.json_types import JsonValue, is_same
+from vibe_llms.foundation.sentinels import ABSENT, Absence
 from vibe_llms.tables.kinds import is_list, name_kind
 
 DIRECTIVES = ("merge", "replace", "remove")

@@ -21,11 +21,11 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
-from vibe_llms.absence import Absence
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
+from vibe_llms.foundation.sentinels import Absence
 from vibe_llms.messages.contents import ImageContent
 from vibe_llms.models.measures import ImageSize, measure_image
 from vibe_llms.models.tokens import TokenCount
-from vibe_llms.plain import JsonObject, JsonValue
 
 _TYPICAL_SIZE: Final = ImageSize(1024, 1024)
 """Where neither the data nor the size is here: what most rules make about a thousand tokens."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import date
 
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.models.attributes import ModelAttributes
-from vibe_llms.values import frozen
 
 
 @frozen

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonValue
+from vibe_llms.foundation.suggestions import find_near, suggest_among
 from vibe_llms.models.attributes import AttributeLayer, Provenance
 from vibe_llms.models.genera import Genus
 from vibe_llms.models.keys import (
@@ -22,15 +25,12 @@ from vibe_llms.models.keys import (
     resolve_spelling,
 )
 from vibe_llms.models.merging import MergeError, read_directive
-from vibe_llms.plain import JsonValue
-from vibe_llms.suggestions import find_near, suggest_among
 from vibe_llms.tables.annotations import DATE
 from vibe_llms.tables.kinds import PATTERN, TEXT, Kind, is_list, name_kind
 from vibe_llms.tables.reading import KeyPath, TableReader
-from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
-    from vibe_llms.patterns import Pattern
+    from vibe_llms.foundation.linear_regex import Pattern
 
 ORIGIN: Final[Mapping[str, Kind]] = {"source": TEXT, "date": DATE}
 """What can be said about where a value is from."""

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from vibe_llms.exceptions import DependencyError
-from vibe_llms.installing import needing
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.optional_packages import needing
 
 if TYPE_CHECKING:
     from vibe_llms.models.attributes import ModelAttributes

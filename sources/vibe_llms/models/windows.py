@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, chain, groupby
 from typing import Final
 
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -24,7 +25,6 @@ from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.counting import MESSAGE_OVERHEAD, count_canister, estimate_overhead
-from vibe_llms.values import frozen
 
 UNSAID_OUTPUT: Final = 4096
 """Room for an answer whose length nobody bounds; a quarter of the window where that is less."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vibe_llms.values import define, frozen
+from vibe_llms.foundation.attrs_classes import define, frozen
 
 if TYPE_CHECKING:
     from vibe_llms.plugins.specification.users import Consent

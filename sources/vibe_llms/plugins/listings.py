@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 
 from vibe_llms.configuration.classes import PluginEntry
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
 
 
 class PluginState(enum.StrEnum):

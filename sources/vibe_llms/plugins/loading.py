@@ -16,10 +16,10 @@ import pluggy
 
 from vibe_llms.configuration.classes import PluginEntry
 from vibe_llms.exceptions import ConverseError, PluginError
+from vibe_llms.foundation.attrs_classes import define, frozen
+from vibe_llms.foundation.suggestions import suggest
 from vibe_llms.plugins.markers import PROJECT
 from vibe_llms.plugins.specification import hooks as specification
-from vibe_llms.suggestions import suggest
-from vibe_llms.values import define, frozen
 
 if TYPE_CHECKING:
     from vibe_llms.plugins.specification.runs import ListenerSpecification, ReactorsSpecification

@@ -8,7 +8,7 @@ from typing import Final
 
 from vibe_llms.configuration.definitions import is_plugin_name
 from vibe_llms.exceptions import PluginError
-from vibe_llms.resources import access_data
+from vibe_llms.foundation.package_data import access_data
 
 KINDS: Final = ("provider", "ensemble")
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
-from vibe_llms.clocks import Clock
 from vibe_llms.configuration.classes import Configuration, PluginEntry
 from vibe_llms.configuration.definitions import DIRECTORY_STORE, TERMINAL_APPROVER
 from vibe_llms.configuration.locating import locating
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.clocks import Clock
 from vibe_llms.plugins.consents import RevocableConsent, SettledConsent, SilentProgress
 from vibe_llms.plugins.listings import PluginListing
 from vibe_llms.plugins.roster import PluginRoster
-from vibe_llms.values import define
 
 if TYPE_CHECKING:  # to list plugins costs neither pluggy nor what lies below providers
     from vibe_llms.conversations.stores.interfaces import ConversationStore

@@ -10,8 +10,8 @@ from typing import Any, Final
 import attrs
 
 from vibe_llms.exceptions import ConverseError, PluginError, Stage
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.plugins.loading import describe_error
-from vibe_llms.values import frozen
 
 _PARTS: Final = frozenset({"contents", "index"})
 """What of a store has methods of its own."""

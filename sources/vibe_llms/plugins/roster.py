@@ -19,11 +19,11 @@ from vibe_llms.exceptions import (
     TrustError,
     UnknownNameError,
 )
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.package_data import access_data
+from vibe_llms.foundation.suggestions import order_by_nearness
 from vibe_llms.plugins.availability import is_importable
 from vibe_llms.plugins.listings import PluginListing, PluginState
-from vibe_llms.resources import access_data
-from vibe_llms.suggestions import order_by_nearness
-from vibe_llms.values import define
 
 if TYPE_CHECKING:  # to list plugins costs neither pluggy nor what lies below providers
     from vibe_llms.plugins.loading import PluginFailure, PluginHost

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from vibe_llms.configuration.locating import locating
 from vibe_llms.exceptions import ConverseError
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.plugins.manager import PluginManager
-from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
     from vibe_llms.providers.needs import Need

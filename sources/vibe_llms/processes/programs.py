@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
 
-from vibe_llms.asynchrony import finish
-from vibe_llms.concealment import conceal_keys
+from vibe_llms.foundation.child_environment import conceal_keys
+from vibe_llms.foundation.portal import finish
 from vibe_llms.processes.watchdog import compose_watchdog
 
 CHUNK_BYTES: Final = 65_536

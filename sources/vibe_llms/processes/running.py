@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
 
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.processes.programs import CHUNK_BYTES, Program
-from vibe_llms.values import frozen
 
 OUTPUT_BYTES: Final = 67_108_864
 """How much a program may write before it is ended."""

@@ -24,7 +24,8 @@ from vibe_llms.events.stream import (
     UsageEvent,
 )
 from vibe_llms.exceptions import ConverseError, LimitError, RequestError, Stage
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -46,7 +47,6 @@ from vibe_llms.messages.field_types import renew
 from vibe_llms.messages.identities import access_now, produce_identity
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
-from vibe_llms.values import define
 
 _FOLDED_CHARACTERS = 256
 """So many are kept as one text: a piece of five characters takes as much memory as one of fifty."""

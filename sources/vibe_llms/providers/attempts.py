@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from vibe_llms.dialects.processors import Decoder
 from vibe_llms.events.stream import NativeEvent
 from vibe_llms.exceptions import ConverseError, ProviderError, ProviderFault
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.identities import access_now
 from vibe_llms.messages.requests import Request
-from vibe_llms.plain import JsonObject
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.lowering import LoweringDecoder, find_lowered
 from vibe_llms.providers.names import NamingDecoder, find_aliases

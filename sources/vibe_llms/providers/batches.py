@@ -22,8 +22,8 @@ from vibe_llms.exceptions import (
     RequestError,
     TransportTimeoutError,
 )
-from vibe_llms.plain import JsonObject
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject
 
 SKEW_SECONDS: Final = 300
 """How far the vendor's clock and ours may be apart, where moments are compared."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from vibe_llms.clocks import Clock
 from vibe_llms.exceptions import ConverseError, LimitError, ProviderError, ProviderFault, Stage
+from vibe_llms.foundation.clocks import Clock
+from vibe_llms.foundation.json_errors import UNREADABLE
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.losses import Loss, Translation
 from vibe_llms.messages.requests import Request, Response
-from vibe_llms.plain import JsonObject
 from vibe_llms.providers.batches import (
     BatchBounds,
     BatchRequest,
@@ -21,7 +22,6 @@ from vibe_llms.providers.batches import (
 )
 from vibe_llms.providers.retries import RetryPolicy, repeat
 from vibe_llms.providers.sources import decode_problem
-from vibe_llms.unreadable import UNREADABLE
 from vibe_llms.wire.ndjson import NdjsonFramer
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from vibe_llms.exceptions import RequestError
-from vibe_llms.plain import JsonObject
+from vibe_llms.foundation.json_types import JsonObject
 
 
 class EncodedBody(NamedTuple):

@@ -16,11 +16,11 @@ import msgspec
 
 from vibe_llms.events.stream import NativeEvent
 from vibe_llms.exceptions import ConverseError, ForeignError, Stage
-from vibe_llms.facts import access_facts
-from vibe_llms.plain import JsonValue
-from vibe_llms.secrets import Secret
-from vibe_llms.unreadable import UNREADABLE
-from vibe_llms.values import define
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.error_facts import access_facts
+from vibe_llms.foundation.json_errors import UNREADABLE
+from vibe_llms.foundation.json_types import JsonValue
+from vibe_llms.foundation.secrets import Secret
 from vibe_llms.wire.scrubbing import Scrubber
 
 LONGEST_CHARACTERS: Final = 2_000

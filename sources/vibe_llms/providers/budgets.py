@@ -11,9 +11,9 @@ import asyncio
 import threading
 from typing import Final, Protocol
 
-from vibe_llms.clocks import Clock
 from vibe_llms.exceptions import StoreError
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.clocks import Clock
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.providers.rates import RateLimiter, Rates
 
 _MINUTE: Final = 60.0

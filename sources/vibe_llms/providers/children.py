@@ -20,12 +20,12 @@ from typing import Final
 
 import attrs
 
-from vibe_llms.concealment import strip_keys
 from vibe_llms.exceptions import ConverseError, DependencyError, Stage
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.child_environment import strip_keys
 from vibe_llms.plugins.specification.users import Progress
 from vibe_llms.processes.outputs import OutputLog
 from vibe_llms.processes.programs import CHUNK_BYTES, Program
-from vibe_llms.values import frozen
 
 GRACE_SECONDS: Final = 5.0
 """How long a server may take to end once it was asked to."""

@@ -9,15 +9,15 @@ from typing import ClassVar, Final, Generic, TypeGuard, TypeVar, cast
 
 import attrs
 
-from vibe_llms.asynchrony import LENGTHY, perform_apart
 from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.exceptions import RequestError, TranslationLossError
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.json_types import JsonValue
+from vibe_llms.foundation.limits import Limits
+from vibe_llms.foundation.portal import LENGTHY, perform_apart
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.messages.views import asks_nothing
 from vibe_llms.models.attributes import Capability
-from vibe_llms.plain import JsonValue
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.providers.interfaces import ConversationTokenizer, ModelDescriptor, Translation
 from vibe_llms.providers.streams import EventSource, ResponseStream

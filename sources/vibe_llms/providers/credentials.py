@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from vibe_llms.concealment import remember_key
 from vibe_llms.exceptions import (
     AccessError,
     ConfigurationError,
@@ -14,9 +13,10 @@ from vibe_llms.exceptions import (
     ProviderError,
     ProviderFault,
 )
-from vibe_llms.files import read_secret
+from vibe_llms.foundation.child_environment import remember_key
+from vibe_llms.foundation.files import read_secret
+from vibe_llms.foundation.secrets import Secret
 from vibe_llms.providers.keeping import read_kept
-from vibe_llms.secrets import Secret
 
 
 def acquire_key(

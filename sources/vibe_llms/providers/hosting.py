@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from vibe_llms.exceptions import ConfigurationError, ConverseError
-from vibe_llms.plain import JsonObject
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.bodies import EncodedBody
 from vibe_llms.providers.children import ChildServer, ChildSettings

@@ -12,8 +12,8 @@ from types import ModuleType
 from typing import Final
 
 from vibe_llms.exceptions import StoreError
-from vibe_llms.files import read_file, replace_file, warn_of_readers
-from vibe_llms.secrets import Secret
+from vibe_llms.foundation.files import read_file, replace_file, warn_of_readers
+from vibe_llms.foundation.secrets import Secret
 
 SERVICE: Final = "vibe-llms"
 """Under what the keyring has our keys, each by the name of its provider."""

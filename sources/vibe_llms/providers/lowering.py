@@ -21,11 +21,11 @@ from vibe_llms.events.stream import (
     ContentStartedEvent,
     StreamEvent,
 )
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import InvocationCanister, Owner
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.messages.requests import Request
-from vibe_llms.plain import JsonObject
 from vibe_llms.providers.wrapped_text import FIELD, WrappedText, unwrap
 
 _TAKING: Final = frozenset({"chat_completions", "converse", "responses"})

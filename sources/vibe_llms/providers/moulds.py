@@ -19,14 +19,14 @@ import attrs
 import msgspec
 
 from vibe_llms.dialects.processors import FunctionProcessor, Processors
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import SupervisorCanister, UserCanister
 from vibe_llms.messages.contents import TextualContent
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.losses import Loss, Translation
 from vibe_llms.messages.requests import Request, replace_canisters
 from vibe_llms.messages.trusting import trusted
-from vibe_llms.plain import JsonObject
-from vibe_llms.values import frozen
 
 KEPT: Final = 64
 """For so many ways of asking moulds are kept; beyond, all are forgotten."""

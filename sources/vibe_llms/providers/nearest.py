@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.messages.canisters import ResultCanister, UserCanister
 from vibe_llms.messages.contents import ReasoningContent
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.controls import Control, IntervalControl, OptionsControl, SequenceControl
-from vibe_llms.plain import JsonValue
 
 EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 """From the least reasoning to the most."""

@@ -19,7 +19,7 @@ from vibe_llms.exceptions import (
     TransportError,
     TransportTimeoutError,
 )
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
 
 _KNOCK_SECONDS: Final = 0.3
 """How long a server on this machine may take to let somebody in; nobody there is said at once."""

@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from vibe_llms.foundation.package_data import access_data
 from vibe_llms.plugins.markers import hook
 from vibe_llms.plugins.specification.models import (
     ANY_NAME,
@@ -13,7 +14,6 @@ from vibe_llms.plugins.specification.models import (
     ProviderContext,
     ProviderSpecification,
 )
-from vibe_llms.resources import access_data
 
 if TYPE_CHECKING:
     from vibe_llms.providers.interfaces import Provider

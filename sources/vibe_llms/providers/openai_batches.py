@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from vibe_llms.exceptions import ConverseError, Stage, StreamTruncatedError
-from vibe_llms.plain import JsonObject
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.providers.batches import (
     SKEW_SECONDS,
     BatchBounds,

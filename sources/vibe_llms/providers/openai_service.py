@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from vibe_llms.exceptions import ConfigurationError, Finding
-from vibe_llms.installing import advise_extra, needing
-from vibe_llms.plain import JsonObject
+from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.foundation.optional_packages import advise_extra, needing
+from vibe_llms.foundation.secrets import Secret
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.needs import Need, find_packages
 from vibe_llms.providers.settings import RemoteSettings
 from vibe_llms.providers.vendors import Vendor
-from vibe_llms.secrets import Secret
 from vibe_llms.tables.kinds import TEXT, Kind
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
-from vibe_llms.clocks import Clock
 from vibe_llms.events.stream import StreamEvent, UsageEvent
 from vibe_llms.exceptions import ConverseError, ProviderError, ProviderFault
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.clocks import Clock
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.providers.streams import EventSource
-from vibe_llms.values import frozen
 
 _HASTE = frozenset({ProviderFault.RATE_LIMITED, ProviderFault.OVERLOADED})
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from vibe_llms.exceptions import ConverseError, Stage
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
+from vibe_llms.foundation.secrets import Secret, is_secret_name
 from vibe_llms.messages.requests import Request
 from vibe_llms.messages.trusting import trusted
-from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.bodies import EncodedBody, encode_body
 from vibe_llms.providers.budgets import produce_limiter
@@ -32,7 +33,6 @@ from vibe_llms.providers.settings import RemoteSettings
 from vibe_llms.providers.sources import read_problem
 from vibe_llms.providers.transports import produce_transport
 from vibe_llms.providers.vendors import Vendor
-from vibe_llms.secrets import Secret, is_secret_name
 from vibe_llms.wire.bodies import describe_address
 from vibe_llms.wire.exchanges import Exchange, Transport, WireRequest
 from vibe_llms.wire.guarded import GuardedExchange

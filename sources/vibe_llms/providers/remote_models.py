@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from vibe_llms.asynchrony import finish
+from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.foundation.portal import finish
 from vibe_llms.messages.losses import Loss, Translation
 from vibe_llms.messages.requests import Request, Response
-from vibe_llms.plain import JsonObject
 from vibe_llms.providers.attempts import Attempt, HeldAnswer
 from vibe_llms.providers.conversing import ModelBase
 from vibe_llms.providers.interfaces import ModelDescriptor

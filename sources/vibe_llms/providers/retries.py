@@ -12,7 +12,6 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from vibe_llms.clocks import Clock, double
 from vibe_llms.events.stream import (
     LossEvent,
     NativeEvent,
@@ -22,9 +21,10 @@ from vibe_llms.events.stream import (
     UsageEvent,
 )
 from vibe_llms.exceptions import ConverseError
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.clocks import Clock, double
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.providers.streams import EventSource
-from vibe_llms.values import frozen
 
 _T = TypeVar("_T")
 

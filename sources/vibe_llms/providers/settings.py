@@ -10,10 +10,11 @@ from typing import Any, Final
 
 import attrs
 
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.secrets import Secret
+from vibe_llms.foundation.suggestions import end_among
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.rates import Rates
-from vibe_llms.secrets import Secret
-from vibe_llms.suggestions import end_among
 from vibe_llms.tables.kinds import (
     COUNT,
     TABLE_OF_TEXTS,
@@ -24,7 +25,6 @@ from vibe_llms.tables.kinds import (
     is_web_address,
 )
 from vibe_llms.tables.reading import TableReader, locate_by_name
-from vibe_llms.values import frozen
 from vibe_llms.wire.exchanges import Timeouts
 
 _VARIABLE: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")

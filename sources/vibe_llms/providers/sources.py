@@ -13,7 +13,7 @@ from vibe_llms.dialects.processors import Decoder
 from vibe_llms.dialects.usual import Usual
 from vibe_llms.events.stream import NativeEvent, ResponseStartedEvent, StreamEvent
 from vibe_llms.exceptions import ConverseError, RequestError, Stage, StreamTruncatedError
-from vibe_llms.plain import JsonObject, is_whole
+from vibe_llms.foundation.json_types import JsonObject, is_whole
 from vibe_llms.wire.exchanges import Exchange
 from vibe_llms.wire.frames import Framer
 from vibe_llms.wire.selection import (
@@ -251,7 +251,7 @@ def decode_problem(body: bytes) -> JsonObject | str:
     """Reads what says of itself that it is an error: data where it is JSON."""
     import msgspec
 
-    from vibe_llms.unreadable import UNREADABLE
+    from vibe_llms.foundation.json_errors import UNREADABLE
 
     try:
         problem = msgspec.json.decode(body)

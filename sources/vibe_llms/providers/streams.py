@@ -13,8 +13,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Protocol
 
-from vibe_llms.asynchrony import finish
-from vibe_llms.closing import Closing
 from vibe_llms.events.conversation import ConversationEvent, Ending
 from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.events.stream import (
@@ -25,7 +23,9 @@ from vibe_llms.events.stream import (
     StreamEvent,
 )
 from vibe_llms.exceptions import ConverseError, Stage, StreamTruncatedError
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.async_closing import Closing
+from vibe_llms.foundation.limits import Limits
+from vibe_llms.foundation.portal import finish
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import access_now
 from vibe_llms.messages.losses import Loss

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from vibe_llms.exceptions import ConverseError, Stage
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.canisters import (
     AnyCanister,
     InvocationCanister,
@@ -18,7 +19,6 @@ from vibe_llms.messages.views import media_of, text_of
 from vibe_llms.models.attributes import Capability
 from vibe_llms.models.tokens import count_text
 from vibe_llms.providers.interfaces import ConverserModel
-from vibe_llms.values import frozen
 
 SUMMARY_TITLE: Final = "Summary of the conversation before this"
 SUMMARY_TOKENS: Final = 600

@@ -16,9 +16,9 @@ import attrs
 import msgspec
 
 from vibe_llms.exceptions import ConverseError, UnknownNameError
-from vibe_llms.files import read_file, replace_file
-from vibe_llms.plain import JsonValue
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.files import read_file, replace_file
+from vibe_llms.foundation.json_types import JsonValue
 
 MAXIMUM_AGE_SECONDS: Final = 86_400.0
 _FILE_NAME: Final = "models.json"

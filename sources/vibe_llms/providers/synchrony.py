@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vibe_llms.foundation.sync_faces import SyncFace, blocking, iterate, iterating
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.providers.interfaces import AsyncStream
-from vibe_llms.synchrony import SyncFace, blocking, iterate, iterating
 
 
 class SyncStream(SyncFace[AsyncStream]):

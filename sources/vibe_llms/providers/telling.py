@@ -19,12 +19,12 @@ from vibe_llms.events.conversation import (
 from vibe_llms.events.reactors import ConversationReactors, ReactorsDispatcher
 from vibe_llms.events.stream import ContentDeltaEvent, StreamEvent
 from vibe_llms.exceptions import ConverseError
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.json_types import JsonValue
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import access_now
 from vibe_llms.messages.requests import Response
 from vibe_llms.messages.trusting import trusted
-from vibe_llms.plain import JsonValue
 
 _make_start: Final = trusted(ConversationStartedEvent)
 _make_update: Final = trusted(ConversationUpdatedEvent)

@@ -13,8 +13,8 @@ from vibe_llms.exceptions import (
     Stage,
     TransportError,
 )
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.requests import Request
-from vibe_llms.plain import JsonObject
 from vibe_llms.providers.interfaces import ModelDescriptor, TokenCount
 
 if TYPE_CHECKING:

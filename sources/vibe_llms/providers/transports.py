@@ -8,15 +8,15 @@ from functools import partial
 
 import attrs
 
-from vibe_llms.closing import Closing
 from vibe_llms.exceptions import ConfigurationError, ConverseError, PluginError, Stage
+from vibe_llms.foundation.async_closing import Closing
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.plugins.specification.models import (
     ProviderContext,
     TransportContext,
     TransportSpecification,
 )
 from vibe_llms.providers.settings import TLS_FILES, RemoteSettings
-from vibe_llms.values import frozen
 from vibe_llms.wire.exchanges import Exchange, Transport, WireRequest
 
 

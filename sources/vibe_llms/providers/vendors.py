@@ -11,9 +11,10 @@ import attrs
 from vibe_llms.dialects.processors import Decoder, Dialect
 from vibe_llms.dialects.usual import Usual
 from vibe_llms.exceptions import ConfigurationError, ConverseError
+from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.foundation.secrets import Secret
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request
-from vibe_llms.plain import JsonObject
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.credentials import acquire_key, advise_key
 from vibe_llms.providers.interfaces import ModelDescriptor, Processors, Translation
@@ -23,7 +24,6 @@ from vibe_llms.providers.needs import Need, NeedKind, find_server, find_variable
 from vibe_llms.providers.settings import TRANSPORTS, RemoteSettings, read_settings
 from vibe_llms.providers.tokenizers import VendorTokenizer
 from vibe_llms.providers.transports import ensure_files
-from vibe_llms.secrets import Secret
 
 if TYPE_CHECKING:
     from vibe_llms.providers.batches import VendorBatches

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from vibe_llms.asynchrony import finish
 from vibe_llms.events.conversation import ConversationEvent
 from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.events.stream import ContentDeltaEvent, LossEvent
+from vibe_llms.foundation.portal import finish
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.providers.assembly import Assembler

@@ -10,12 +10,12 @@ import msgspec
 
 from vibe_llms.dialects.places import look_up
 from vibe_llms.exceptions import ControlError
+from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.controls import check_controls
-from vibe_llms.plain import JsonValue
 from vibe_llms.providers.nearest import explain, find_nearest
 
 _OURS = frozenset({"model", "stream"})

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from vibe_llms.unreadable import UNREADABLE
+from vibe_llms.foundation.json_errors import UNREADABLE
 
 FIELD: Final = "input"
 """The field that holds the text."""

@@ -19,6 +19,8 @@ import attrs
 
 from vibe_llms.dialects.processors import FunctionProcessor, MessagesProcessor, Processors
 from vibe_llms.exceptions import RequestError
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.messages.canisters import (
     AnyCanister,
     DocumentCanister,
@@ -31,9 +33,7 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.losses import Loss, Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.descriptors import ModelDescriptor
-from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.providers.shelves import Shelf
-from vibe_llms.values import frozen
 
 KEPT: Final = 8
 """Of how many conversations, or forks of one, a model keeps what it wrote."""

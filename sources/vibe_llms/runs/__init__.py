@@ -5,7 +5,7 @@ May import the engine and whatever lies below. Refuses to decide anything: that 
 
 from __future__ import annotations
 
-from vibe_llms.laziness import produce_attribute_access
+from vibe_llms.foundation.lazy_imports import produce_attribute_access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.engine import GenerationFinishedEvent, GenerationStartedEvent, RunEndedEvent
 from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, NodeFinishedEvent
 from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonValue, is_same
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, ResultCanister
 from vibe_llms.messages.contents import AnyContent, ReasoningContent, TextualContent
 from vibe_llms.messages.views import text_of
-from vibe_llms.plain import JsonValue, is_same
 from vibe_llms.runs.replaying import Replay
-from vibe_llms.values import frozen
 
 _Version = TypeVar("_Version")
 

@@ -16,9 +16,9 @@ import attrs
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.codec import encode_event
 from vibe_llms.exceptions import Finding, StoreError, UnknownConversationError
+from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.messages.codec.canonical import encode_document
 from vibe_llms.runs.snapshots import Snapshot, extend, is_beginning, plant, take_snapshot
-from vibe_llms.values import define, frozen
 
 Kind: TypeAlias = Literal["conversations", "canisters", "events", "letters", "contents"]
 

@@ -35,7 +35,7 @@ from vibe_llms.events.runs import (
     StopRequestedEvent,
 )
 from vibe_llms.exceptions import StoreError
-from vibe_llms.values import define
+from vibe_llms.foundation.attrs_classes import define
 
 _TURNS: Final = (
     *ENDS,

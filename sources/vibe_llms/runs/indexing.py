@@ -25,6 +25,7 @@ from vibe_llms.conversations.stores.defaults import require_logs
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.tags import is_part
 from vibe_llms.exceptions import CodecError, CorruptionError, StoreError, UnknownConversationError
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.runs.owners import read_subject
 from vibe_llms.runs.summaries import RunFold, RunState, RunSummary
 from vibe_llms.runs.surveying import (
@@ -37,7 +38,6 @@ from vibe_llms.runs.surveying import (
     summarize_run,
     survey_states,
 )
-from vibe_llms.values import define
 
 _FOLDS: Final = 1_000
 """Of how many runs it is kept where they stand; of all others it is read again when asked for."""

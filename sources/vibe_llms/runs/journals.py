@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import nullcontext
 
-from vibe_llms.asynchrony import finish
 from vibe_llms.conversations.contents import hydrate, needs_content_store
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.run_logs.log import FencedLog, RunLog, wait_for_room
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.exceptions import Finding, StoreError
+from vibe_llms.foundation.portal import finish
 from vibe_llms.messages.canisters import AnyCanister
 
 

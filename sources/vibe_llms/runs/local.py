@@ -13,7 +13,7 @@ from vibe_llms.engine.contexts import RunEvent
 from vibe_llms.events.bus import EventBus
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import StoreError
-from vibe_llms.files import is_full
+from vibe_llms.foundation.files import is_full
 from vibe_llms.runs.delivering import take_letters
 
 _LOOK_SECONDS: Final = 0.2

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager, suppress
 
 import attrs
 
-from vibe_llms.asynchrony import finish
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.run_logs.inbox import Inbox
 from vibe_llms.conversations.run_logs.log import (
@@ -24,13 +23,14 @@ from vibe_llms.engine.contexts import RunEvent
 from vibe_llms.engine.tails import read_tail
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import StoreError, UnknownConversationError
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.portal import finish
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.runs.delivering import take_letters
 from vibe_llms.runs.earlier_calls import survey_doubtful, survey_inherited
 from vibe_llms.runs.journals import ConversationJournal, is_at_hand
 from vibe_llms.runs.local import LocalRunContext
 from vibe_llms.runs.settling import settle_calls
-from vibe_llms.values import define
 
 
 @define(kw_only=True, eq=False)

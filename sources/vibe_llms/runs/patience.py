@@ -7,8 +7,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, ParamSpec, TypeVar
 
-from vibe_llms.asynchrony import finish
 from vibe_llms.exceptions import StoreUnavailableError
+from vibe_llms.foundation.portal import finish
 
 _LOGGER: Final = logging.getLogger(__name__)
 _PAUSE_SECONDS: Final = 0.5

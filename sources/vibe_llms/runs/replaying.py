@@ -33,16 +33,16 @@ from vibe_llms.events.engine import (
 )
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import StoreError
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonValue
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.invocables.ensembles import FunctionsEnsemble
 from vibe_llms.invocables.invokers import Effect, Invoker
 from vibe_llms.invocables.registry import Registry
-from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import AnyCanister, SupervisorCanister
 from vibe_llms.messages.views import text_of
-from vibe_llms.plain import JsonValue
 from vibe_llms.runs.earlier_calls import survey_inherited
 from vibe_llms.runs.summaries import summarize
-from vibe_llms.values import frozen
 
 
 @frozen(kw_only=True)

@@ -16,10 +16,10 @@ from vibe_llms.conversations.stores.interfaces import ConversationStore, History
 from vibe_llms.conversations.stores.naming import find_references
 from vibe_llms.events.codec import encode_event
 from vibe_llms.exceptions import CorruptionError, Finding, StoreError
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.runs.compacting import shorten
 from vibe_llms.runs.summaries import RunFold
-from vibe_llms.values import frozen
 
 _LOOKS: Final = 16
 """How often a fork that others go on writing to is looked at, until nothing came in between."""

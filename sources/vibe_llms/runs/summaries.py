@@ -34,9 +34,9 @@ from vibe_llms.events.runs import (
     RunRetriedEvent,
     StopRequestedEvent,
 )
-from vibe_llms.plain import JsonValue
+from vibe_llms.foundation.attrs_classes import define, frozen
+from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.runs.delivering import OpenRequests
-from vibe_llms.values import define, frozen
 
 RunKind: TypeAlias = Literal["conversation", "flow"]
 _PARKED: Final = "It waits for an answer of a vendor's batch."

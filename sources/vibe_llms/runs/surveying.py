@@ -18,9 +18,9 @@ from vibe_llms.events.engine import RunEndedEvent, RunStartedEvent, RunSuspended
 from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, LogEvent
 from vibe_llms.events.runs import RunRequestedEvent, RunRetriedEvent
 from vibe_llms.exceptions import StoreError, UnknownConversationError
+from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.messages.identities import access_now
 from vibe_llms.runs.summaries import RunFold, RunState, RunSummary
-from vibe_llms.unreadable import UNREADABLE
 
 STATES: Final[tuple[RunState, ...]] = get_args(RunState)
 """All that a run may be in."""

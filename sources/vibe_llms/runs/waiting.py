@@ -19,10 +19,10 @@ from vibe_llms.engine.approving import produce_answer
 from vibe_llms.events.engine import ApprovalRequestedEvent, RunEndedEvent
 from vibe_llms.events.runs import ApprovalRefusedEvent
 from vibe_llms.exceptions import Stage, StoreError, UnknownNameError
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.invocables.approvals import Approval, ApprovalRequest, settle
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.runs.delivering import deliver, survey_open
-from vibe_llms.values import frozen
 
 
 @frozen(kw_only=True)

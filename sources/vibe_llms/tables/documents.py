@@ -9,7 +9,7 @@ from typing import Any, Final, NoReturn, TypeVar
 
 import tomli
 
-from vibe_llms.files import read_beginning
+from vibe_llms.foundation.files import read_beginning
 from vibe_llms.tables.reading import KeyPath, Position, TableReader, write_path
 
 _T = TypeVar("_T")
@@ -139,7 +139,7 @@ def parse_document(raw: bytes, place: str) -> Document:
         text = raw.decode("utf-8")
         return Document(place, text, tomli.loads(text))
     except UnicodeDecodeError as error:
-        from vibe_llms.encodings import explain_misencoding
+        from vibe_llms.foundation.encodings import explain_misencoding
 
         reason = explain_misencoding(raw, "This file", path=place)
         line = raw.count(b"\n", 0, error.start) + 1

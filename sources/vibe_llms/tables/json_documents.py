@@ -68,7 +68,7 @@ def parse_json_document(raw: bytes, place: str) -> JsonDocument:
         text = raw.decode("utf-8-sig")  # some editors for Windows put a mark before it
         tree = json.loads(text, parse_constant=_refuse_constant)
     except UnicodeDecodeError as error:
-        from vibe_llms.encodings import explain_misencoding
+        from vibe_llms.foundation.encodings import explain_misencoding
 
         reason = explain_misencoding(raw, "This file", path=place)
         line = raw.count(b"\n", 0, error.start) + 1

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from vibe_llms.suggestions import suggest
+from vibe_llms.foundation.suggestions import suggest
 
 if TYPE_CHECKING:
     from vibe_llms.tables.reading import KeyPath, TableReader
@@ -191,7 +191,7 @@ def _parse_list(text: str) -> list[str]:
 
 
 def _compile(text: str) -> Any:
-    from vibe_llms.patterns import PatternError, compile_pattern  # few write any
+    from vibe_llms.foundation.linear_regex import PatternError, compile_pattern  # few write any
 
     try:
         return compile_pattern(text)

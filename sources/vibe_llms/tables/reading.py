@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from vibe_llms.suggestions import end_among, find_nearest
+from vibe_llms.foundation.suggestions import end_among, find_nearest
 from vibe_llms.tables.kinds import FAULTY, TABLE, Kind
 
 if TYPE_CHECKING:

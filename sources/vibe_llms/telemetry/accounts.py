@@ -12,9 +12,9 @@ from typing import Final, Literal, Protocol, Self, TypeAlias, TypeVar
 
 import attrs
 
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.telemetry.prices import BucketPrice
-from vibe_llms.values import frozen
 
 StateName: TypeAlias = Literal["reasoning", "generation", "tools", "approval"]
 

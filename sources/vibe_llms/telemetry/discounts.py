@@ -7,7 +7,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Final
 
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
 
 
 @frozen(kw_only=True)

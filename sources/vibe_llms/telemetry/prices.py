@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
 
-from vibe_llms.installing import advise_extra
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.optional_packages import advise_extra
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.telemetry.discounts import BATCH_DISCOUNTS
-from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.canisters import Origin
-from vibe_llms.values import define
 
 
 @define

@@ -6,8 +6,8 @@ import asyncio
 
 import attrs
 
-from vibe_llms.clocks import Clock
-from vibe_llms.values import define
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.clocks import Clock
 
 
 @define

@@ -10,8 +10,8 @@ from pathlib import Path
 import attrs
 
 from vibe_llms.exceptions import PluginError
-from vibe_llms.installing import needing
-from vibe_llms.values import define, frozen
+from vibe_llms.foundation.attrs_classes import define, frozen
+from vibe_llms.foundation.optional_packages import needing
 
 _SUITE = "vibe_llms.testing.contracts.suite"
 

@@ -8,7 +8,7 @@ process). What they receive is cut into frames by the machines for server-sent e
 lines of JSON.
 """
 
-from vibe_llms.laziness import produce_attribute_access
+from vibe_llms.foundation.lazy_imports import produce_attribute_access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
-from vibe_llms.closing import Closing
 from vibe_llms.exceptions import LimitError, RequestError, Stage, TransportError
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.async_closing import Closing
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.wire.exchanges import WireRequest
 
 _Exchange = TypeVar("_Exchange", bound="BoundedExchange")

@@ -8,8 +8,8 @@ from math import inf
 from pathlib import Path
 
 from vibe_llms.exceptions import ConverseError, Stage
-from vibe_llms.limits import Limits
-from vibe_llms.secrets import Secret
+from vibe_llms.foundation.limits import Limits
+from vibe_llms.foundation.secrets import Secret
 from vibe_llms.wire import failures
 from vibe_llms.wire.bodies import BoundedExchange, check_request, ensure_final, refuse_response
 from vibe_llms.wire.exchanges import Timeouts, WireRequest

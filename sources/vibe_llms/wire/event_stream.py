@@ -14,7 +14,7 @@ import zlib
 import msgspec
 
 from vibe_llms.exceptions import ConverseError, Stage
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.wire.frames import refuse_event
 
 CONTENT_TYPE = "application/vnd.amazon.eventstream"

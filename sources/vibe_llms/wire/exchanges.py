@@ -9,9 +9,9 @@ from typing import Protocol
 
 import attrs
 
-from vibe_llms.representation import represent
-from vibe_llms.secrets import Secret
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.reprs import represent
+from vibe_llms.foundation.secrets import Secret
 
 
 def _bound(seconds: float | None) -> float | None:

@@ -21,7 +21,7 @@ from vibe_llms.exceptions import (
     TransportError,
     TransportTimeoutError,
 )
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.wire.bodies import HEADER_BYTES
 from vibe_llms.wire.exchanges import Timeouts
 from vibe_llms.wire.http import faults

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vibe_llms.closing import Closing
+from vibe_llms.foundation.async_closing import Closing
 from vibe_llms.wire.exchanges import Exchange
 from vibe_llms.wire.scrubbing import Scrubber
 

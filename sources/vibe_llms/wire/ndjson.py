@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.wire.frames import Frame, refuse_event
 
 

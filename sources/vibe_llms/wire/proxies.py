@@ -6,7 +6,7 @@ from contextlib import suppress
 from urllib.parse import urlsplit
 
 from vibe_llms.exceptions import ConfigurationError
-from vibe_llms.secrets import Secret
+from vibe_llms.foundation.secrets import Secret
 from vibe_llms.wire.bodies import describe_address
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Final, TypeAlias
 
-from vibe_llms.secrets import HIDDEN, KEY_SHAPES, Secret
+from vibe_llms.foundation.secrets import HIDDEN, KEY_SHAPES, Secret
 
 LEAST_CHARACTERS = 4
 """A secret shorter than this is none: struck out everywhere, it would leave no text readable."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.wire.frames import Frame, refuse_event
 
 _MARK = b"\xef\xbb\xbf"

@@ -17,7 +17,7 @@ from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.conversations.tags import OWNER_TAG
 from vibe_llms.exceptions import RequestError
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 
 
 class CountingIndex(ReadingIndex):

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from acting import say
-from disks import Crash, CrashingDisk, Ledger
-from hosted import Premises
+from support.runs.acting import say
+from support.runs.hosted import Premises
+from support.stores.disks import Crash, CrashingDisk, Ledger
 from vibe_llms.agents import local as module
 from vibe_llms.agents.ordering import begin_run, summarize_begun
 from vibe_llms.agents.workers import HostSettings

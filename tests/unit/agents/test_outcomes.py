@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from postgresql_server import produce_url
+from support.stores.postgresql_server import produce_url
 from vibe_llms.agents import outcomes
 from vibe_llms.agents.outcomes import write_outcome
 from vibe_llms.conversations import ConversationStore, DirectoryStore, MemoryStore

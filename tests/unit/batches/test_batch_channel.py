@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from properties import examples
+from support.quality.properties import examples
 from vibe_llms.batches.channel import BatchChannel
 from vibe_llms.batches.file_journals import FileJournal
 from vibe_llms.batches.items import BatchInput, BatchItem, BatchTally
@@ -33,11 +33,11 @@ from vibe_llms.exceptions import (
     StoreError,
     TransportError,
 )
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.instruments.engines import Engine
 from vibe_llms.instruments.models import Model
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.instruments.prompts import Prompt
-from vibe_llms.limits import Limits
 from vibe_llms.logs.disk import Disk
 from vibe_llms.messages.canisters import UserCanister
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from properties import examples
+from support.quality.properties import examples
 from vibe_llms.batches.vendor_chunks import (
     Chunk,
     ChunkEnd,

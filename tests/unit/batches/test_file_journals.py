@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from properties import examples
+from support.quality.properties import examples
 from vibe_llms.batches.file_journals import FileJournal
 from vibe_llms.batches.items import BatchItem
 from vibe_llms.batches.lines import (

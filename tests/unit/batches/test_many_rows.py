@@ -7,7 +7,7 @@ import gc
 from pathlib import Path
 from typing import Any
 
-from batching import ask, choose_url, submit, take_up
+from support.batches.batching import ask, choose_url, submit, take_up
 from vibe_llms.batches.batches import Batches
 from vibe_llms.batches.databases import open_database
 from vibe_llms.batches.items import BatchItem

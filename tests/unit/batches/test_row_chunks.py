@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from batching import BASES, ask, choose_url, order, submit
+from support.batches.batching import BASES, ask, choose_url, order, submit
 from vibe_llms.agents.batches import look_at_batches
 from vibe_llms.batches import handovers
 from vibe_llms.batches.batches import Batches

@@ -16,7 +16,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from batching import BASES, ask, choose_url, order, submit, take_up
+from support.batches.batching import BASES, ask, choose_url, order, submit, take_up
 from vibe_llms.batches import budgets, row_journals
 from vibe_llms.batches.batches import Batches
 from vibe_llms.batches.budgets import BatchBudget, RowLedger
@@ -29,7 +29,7 @@ from vibe_llms.batches.orders import KeptInput
 from vibe_llms.batches.row_chunks import leave
 from vibe_llms.batches.row_journals import RowJournal
 from vibe_llms.exceptions import ProviderError, ProviderFault, RequestError, StoreError
-from vibe_llms.gathering import Gatherer
+from vibe_llms.foundation.coalescing import Gatherer
 from vibe_llms.instruments.estimates import count_money, read_money
 from vibe_llms.messages.canisters import Origin, Usage
 

@@ -11,8 +11,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batching import choose_url, end_leases, submit
-from properties import examples
+from support.batches.batching import choose_url, end_leases, submit
+from support.quality.properties import examples
 from vibe_llms.batches.batches import Batches
 from vibe_llms.batches.databases import BatchDatabase, open_database
 from vibe_llms.batches.following import BatchFollower

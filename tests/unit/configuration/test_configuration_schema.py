@@ -14,9 +14,9 @@ import tomli
 from vibe_llms.configuration.definitions import PLUGIN_KEYS, SETTINGS
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import ConfigurationError
+from vibe_llms.foundation.limits import Limits
+from vibe_llms.foundation.package_data import access_data
 from vibe_llms.invocables.mcp import McpServer
-from vibe_llms.limits import Limits
-from vibe_llms.resources import access_data
 
 SCHEMA: dict[str, Any] = json.loads(
     access_data("schemas", "configuration.schema.json").read_text(encoding="utf-8")

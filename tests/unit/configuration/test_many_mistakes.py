@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from support.quality.working import measure
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.tables.reading import FINDINGS_LIMIT
-from working import measure
 
 SHAPES: dict[str, Callable[[int], str]] = {
     "settings": lambda n: "\n".join(f"key{i} = {i}" for i in range(n)),

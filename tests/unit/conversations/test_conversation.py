@@ -11,7 +11,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from disks import HastyDisk
+from support.stores.disks import HastyDisk
 from vibe_llms.conversations import Conversation, ConversationStore, DirectoryStore, MemoryStore
 from vibe_llms.conversations.contents import hydrate
 from vibe_llms.conversations.metadata import ConversationMetadata

@@ -25,16 +25,16 @@ import tomli
 from hypothesis import given
 from hypothesis import strategies as st
 
-from disks import HastyDisk
-from properties import examples
 from strategies import messages
+from support.quality.properties import examples
+from support.stores.disks import HastyDisk
 from vibe_llms.conversations import DirectoryStore, verify
 from vibe_llms.conversations.contents import hydrate, replace_media
 from vibe_llms.conversations.lookup import find_newest
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.proof import collect_content, plan_collection
 from vibe_llms.exceptions import CorruptionError, StoreError
-from vibe_llms.files import open_handle
+from vibe_llms.foundation.files import open_handle
 from vibe_llms.logs.lines import measure_lines
 from vibe_llms.messages.canisters import AnyCanister, UserCanister
 from vibe_llms.messages.contents import ImageContent, MediaContent, compute_content_id

@@ -15,7 +15,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exports import FIXTURES, make_chatgpt, make_claude, say, tell, write_database, write_zip
+from support.stores.exports import (
+    FIXTURES,
+    make_chatgpt,
+    make_claude,
+    say,
+    tell,
+    write_database,
+    write_zip,
+)
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.exchange import exports
 from vibe_llms.conversations.exchange.chatgpt import read_chatgpt

@@ -18,7 +18,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from properties import examples
+from support.quality.properties import examples
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.index import ConversationIndex
 from vibe_llms.conversations.metadata import ConversationMetadata

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from disks import Crash, CrashingDisk, HastyDisk, Ledger
-from properties import STEP
+from support.quality.properties import STEP
+from support.stores.disks import Crash, CrashingDisk, HastyDisk, Ledger
 from vibe_llms.conversations import Conversation, DirectoryStore, verify
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.proof import collect_content, plan_collection

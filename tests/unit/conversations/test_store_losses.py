@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from disks import HastyDisk
+from support.stores.disks import HastyDisk
 from vibe_llms.conversations import Conversation, DirectoryStore, verify
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.exceptions import CorruptionError, StoreError

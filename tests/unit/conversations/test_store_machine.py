@@ -18,7 +18,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from disks import HastyDisk
+from support.stores.disks import HastyDisk
 from vibe_llms.conversations import DirectoryStore, MemoryStore, verify
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.messages.canisters import AnyCanister, UserCanister

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from support.quality.working import LINEAR, find_growth
 from vibe_llms.conversations.exchange.chatgpt import read_chatgpt
 from vibe_llms.conversations.exchange.claude import read_claude
 from vibe_llms.conversations.exchange.llm_logs import read_llm
-from working import LINEAR, find_growth
 
 MOMENT = "2026-01-01T00:00:00Z"
 

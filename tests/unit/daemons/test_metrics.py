@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from gateways import become
+from support.gateways.gateways import become
 from vibe_llms.daemons.metrics import Metrics
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.service import Service

@@ -11,7 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostility import FACES, produce_body, produce_decoder, produce_streams, read_body
+from support.vendors.hostility import (
+    FACES,
+    produce_body,
+    produce_decoder,
+    produce_streams,
+    read_body,
+)
 from vibe_llms.dialects.decoding import decode_json
 from vibe_llms.events.stream import ContentDeltaEvent, LossEvent
 from vibe_llms.exceptions import ConverseError

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hostility import produce_decoder, read_stream
+from support.vendors.hostility import produce_decoder, read_stream
 from vibe_llms.events.stream import ResponseFinishedEvent
 from vibe_llms.exceptions import ConverseError, Stage, StreamTruncatedError
 from vibe_llms.messages.canisters import StopReason

@@ -17,7 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostility import (
+from support.quality.properties import sample
+from support.vendors.hostility import (
     ABSENT,
     FACES,
     Frame,
@@ -30,7 +31,6 @@ from hostility import (
     replace_at,
     walk_places,
 )
-from properties import sample
 from vibe_llms.exceptions import (
     CodecError,
     ContextOverflowError,

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from exports import FIXTURES, make_chatgpt, make_claude, say, tell
 from fidelity.conversations import ask, produce_request
 from fidelity.parties import PARTIES, Party
 from fidelity.structure import find_offence
+from support.stores.exports import FIXTURES, make_chatgpt, make_claude, say, tell
 from vibe_llms.conversations.exchange import import_conversations
 
 CODE = {"content_type": "code", "language": "python", "text": "print(6*7)"}

@@ -26,8 +26,9 @@ from openai.types.chat import ChatCompletion
 from openai.types.responses import Response as OpenaiResponse
 from pydantic import BaseModel
 
-from anthropic_types import spread
-from hostility import (
+from support.quality.properties import sample
+from support.vendors.anthropic_types import spread
+from support.vendors.hostility import (
     ABSENT,
     FACES,
     Frame,
@@ -38,8 +39,7 @@ from hostility import (
     replace_at,
     walk_places,
 )
-from properties import sample
-from sdk_generation import survey_fields
+from support.vendors.sdk_generation import survey_fields
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.canisters import Owner
 from vibe_llms.messages.requests import Response

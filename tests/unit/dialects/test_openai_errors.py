@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from vibe_llms.dialects.errors import read_request_id, read_retry_after
 from vibe_llms.dialects.openai_errors import produce_openai_error
 from vibe_llms.exceptions import ContextOverflowError, ConverseError, ProviderError, ProviderFault
-from vibe_llms.resources import access_data
+from vibe_llms.foundation.package_data import access_data
 
 
 def produce(body: object, status: int | None = 400, **headers: str) -> ProviderError:

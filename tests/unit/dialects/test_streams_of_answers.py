@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fidelity.meanings import distil
-from messages_exchanges import NO_RECORDINGS, RECORDINGS
 from strategies.messages import errors
-from streamed_answers import (
+from support.vendors.messages_exchanges import NO_RECORDINGS, RECORDINGS
+from support.vendors.streamed_answers import (
     answers,
     complete,
     get_response,

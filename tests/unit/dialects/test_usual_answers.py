@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from both_ways import OTHERS, REQUEST, assemble, forget_chance
-from hostility import produce_bodies, produce_decoder, replace_at, walk_places
-from properties import examples
+from support.quality.properties import examples
+from support.vendors.both_ways import OTHERS, REQUEST, assemble, forget_chance
+from support.vendors.hostility import produce_bodies, produce_decoder, replace_at, walk_places
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.requests import Response
 from vibe_llms.providers.usual import UsualAnswer

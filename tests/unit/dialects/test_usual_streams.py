@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from both_ways import OTHERS, REQUEST, assemble, forget_chance
-from hostility import produce_decoder, produce_streams, replace_at, walk_places
-from properties import examples
+from support.quality.properties import examples
+from support.vendors.both_ways import OTHERS, REQUEST, assemble, forget_chance
+from support.vendors.hostility import produce_decoder, produce_streams, replace_at, walk_places
 from vibe_llms.events.stream import ContentDeltaEvent, StreamEvent
 from vibe_llms.exceptions import ConverseError
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.requests import Response
 from vibe_llms.providers.usual import UsualAnswer
 from vibe_llms.wire.sse import SseFramer

@@ -28,10 +28,11 @@ from fidelity.exactness import find_faults
 from fidelity.parties import PARTIES, Party
 from fidelity.structure import find_offence
 from fidelity.verbatim import find_missing, rename, simplify
-from properties import sample
 from strategies.messages import canisters as any_canisters
 from strategies.messages import json_values
+from support.quality.properties import sample
 from vibe_llms.exceptions import RequestError, TranslationLossError
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import (
     AnyCanister,
     InvocationCanister,
@@ -47,7 +48,6 @@ from vibe_llms.messages.contents import (
 )
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
-from vibe_llms.plain import JsonObject
 from vibe_llms.providers.conversing import ModelBase
 from vibe_llms.providers.interfaces import ModelDescriptor
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from fidelity.meanings import distil
-from hostility import FACES
+from support.vendors.hostility import FACES
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import LossKind, Translation
-from vibe_llms.plain import JsonObject
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
 OWN: list[tuple[str, dict[str, Any]]] = [

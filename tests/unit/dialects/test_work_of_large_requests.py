@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from fidelity.parties import PARTIES
-from properties import sample
+from support.quality.properties import sample
+from support.quality.working import LINEAR, find_growth
 from vibe_llms.dialects.extras import make_native
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.responses.calling.orders import Written, settle_reasoning
@@ -23,7 +24,6 @@ from vibe_llms.messages.canisters import (
 )
 from vibe_llms.messages.contents import ReasoningContent
 from vibe_llms.messages.requests import Request
-from working import LINEAR, find_growth
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
 FIELDS = {"responses": "input", "generate_content": "contents"}

@@ -8,7 +8,7 @@ from types import FrameType
 
 import pytest
 
-from acting import invoke, say, script
+from support.runs.acting import invoke, say, script
 from vibe_llms import Engine
 from vibe_llms.conversations.stores.directory import DirectoryStore
 from vibe_llms.conversations.stores.memory import MemoryStore

@@ -10,8 +10,8 @@ from unittest import mock
 import attrs
 import pytest
 
-from acting import Stage, act, invoke, say, script
-from scripting import produce_model
+from support.runs.acting import Stage, act, invoke, say, script
+from support.runs.scripting import produce_model
 from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 from vibe_llms.engine.driver import Driver
 from vibe_llms.engine.generating import Generator, ModelCall
@@ -36,11 +36,11 @@ from vibe_llms.events.engine import (
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import ConverseError, RequestError, StoreError, TransportError
 from vibe_llms.exceptions import Stage as ErrorStage
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.invocables import InvocationContext, Registry, invocable, produce_invoker
 from vibe_llms.invocables.approvals import Approval, ApprovalRequest, Scope, allow, deny, edit
 from vibe_llms.invocables.invokers import Invoker
 from vibe_llms.invocables.outcomes import Outcome
-from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import (
     AssistantCanister,
     InvocationCanister,

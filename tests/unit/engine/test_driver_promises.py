@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acting import Clock, Stage, WatchedLog, invoke, say, script
-from properties import examples
+from support.quality.properties import examples
+from support.runs.acting import Clock, Stage, WatchedLog, invoke, say, script
 from vibe_llms.engine.limits import Readings
 from vibe_llms.engine.states import Reason
 from vibe_llms.events.engine import (
@@ -24,9 +24,9 @@ from vibe_llms.events.engine import (
     InvocationFinishedEvent,
     InvocationStartedEvent,
 )
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.invocables import invocable, produce_invoker
 from vibe_llms.invocables.approvals import Approval, ApprovalRequest, allow
-from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import ResultCanister, UserCanister
 from vibe_llms.messages.requests import Request
 

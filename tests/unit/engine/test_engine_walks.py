@@ -12,8 +12,8 @@ import attrs
 from hypothesis import example, given, note
 from hypothesis import strategies as st
 
-from properties import examples
-from scripting import produce_model
+from support.quality.properties import examples
+from support.runs.scripting import produce_model
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 from vibe_llms.engine.driver import Driver, RunEnding
@@ -28,11 +28,11 @@ from vibe_llms.events.engine import (
     RunSuspendedEvent,
 )
 from vibe_llms.exceptions import ProviderError, ProviderFault, StreamTruncatedError
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.invocables import InvocationContext, Registry, produce_invoker
 from vibe_llms.invocables.approvals import Approval, ApprovalRequest, Scope, allow, deny, edit
 from vibe_llms.invocables.calls import digest_call
 from vibe_llms.invocables.ensembles import gather_ensembles
-from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,

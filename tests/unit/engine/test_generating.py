@@ -10,7 +10,7 @@ from unittest import mock
 import attrs
 import pytest
 
-from acting import Acted, Clock, Stage, WatchedLog, invoke, say, script
+from support.runs.acting import Acted, Clock, Stage, WatchedLog, invoke, say, script
 from vibe_llms.engine.states import Reason
 from vibe_llms.events.engine import (
     GenerationAnsweredEvent,

@@ -11,8 +11,8 @@ from unittest import mock
 
 import pytest
 
-from acting import act, invoke, say, script
-from scripting import produce_model
+from support.runs.acting import act, invoke, say, script
+from support.runs.scripting import produce_model
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.run_logs.inbox import Letter
 from vibe_llms.conversations.stores.directory import DirectoryStore

@@ -9,9 +9,9 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acting import Stage, invoke, say
-from properties import examples
-from scripting import produce_model
+from support.quality.properties import examples
+from support.runs.acting import Stage, invoke, say
+from support.runs.scripting import produce_model
 from vibe_llms.engine.machine import Await, End
 from vibe_llms.engine.recovery import Record
 from vibe_llms.engine.replaying import find_situation, replay
@@ -25,10 +25,10 @@ from vibe_llms.events.engine import (
     RunSuspendedEvent,
     StateEnteredEvent,
 )
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.invocables import Registry, produce_invoker
 from vibe_llms.invocables.approvals import Approval, ApprovalRequest, Scope, allow, deny, edit
 from vibe_llms.invocables.ensembles import gather_ensembles
-from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import (
     AssistantCanister,
     InvocationCanister,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from acting import Stage, invoke, say, script
+from support.runs.acting import Stage, invoke, say, script
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.run_logs import log as run_logs
 from vibe_llms.conversations.stores.directory import DirectoryStore
@@ -16,8 +16,8 @@ from vibe_llms.engine import generating
 from vibe_llms.engine.limits import Readings
 from vibe_llms.engine.states import Reason
 from vibe_llms.exceptions import StoreError, TransportError
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.instruments.engines import Engine, RunOutcome
-from vibe_llms.limits import Limits
 from vibe_llms.logs.disk import Disk
 from vibe_llms.messages.canisters import UserCanister
 

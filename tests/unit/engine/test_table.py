@@ -17,7 +17,7 @@ from vibe_llms.engine.tails import find_end, read_tail
 from vibe_llms.events.engine import GenerationStartedEvent
 from vibe_llms.events.runs import StopRequestedEvent
 from vibe_llms.exceptions import RequestError
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from properties import examples
 from strategies.messages import (
     canisters_by_role,
     citations,
@@ -30,9 +29,11 @@ from strategies.messages import (
     timestamps,
     usages,
 )
+from support.quality.properties import examples
 from vibe_llms.events import conversation, engine, flow, runs, stream
 from vibe_llms.events.codec import EVENT_CLASSES, AnyEvent, decode_event, encode_event
 from vibe_llms.exceptions import CodecError, ConverseError
+from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.messages.canisters import (
     AnyCanister,
     InvocationCanister,
@@ -42,7 +43,6 @@ from vibe_llms.messages.canisters import (
 )
 from vibe_llms.messages.codec.errors import encode_error
 from vibe_llms.messages.contents import TextualContent
-from vibe_llms.plain import JsonValue
 
 indices = st.integers(0, 9)
 errors = st.sampled_from(survey_error_classes()).flatmap(errors_of)

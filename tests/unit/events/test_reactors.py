@@ -18,7 +18,7 @@ from vibe_llms.events.conversation import (
     ConversationStartedEvent,
 )
 from vibe_llms.events.reactors import ConversationReactors, ReactorsDispatcher, join_reactors
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 
 
 def progress(chunk: str, index: int = 0) -> ConversationProgressEvent:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flow_drawings import (
+from support.flows.flow_drawings import (
     count_lines,
     draw_chain,
     draw_ladder,
@@ -31,8 +31,8 @@ from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.flows.sizing import Provision
 from vibe_llms.flows.state import FlowState
 from vibe_llms.flows.summing import GreatestSum
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.invocables.invokers import Effect, Invoker
-from vibe_llms.limits import Limits
 
 SONNET = {"provider": "anthropic", "model": "claude-sonnet-4-5", "max_tokens": 100}
 

@@ -15,7 +15,7 @@ from vibe_llms.flows.categorizing import Category, categorize
 from vibe_llms.flows.judging import Judge
 from vibe_llms.flows.predicates import Predicates
 from vibe_llms.flows.tasks import CategoryRule
-from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.plugins import PredicateContext
 
 NO_RULES: Mapping[str, CategoryRule] = {}

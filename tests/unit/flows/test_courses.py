@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from flow_courses import Telling
+from support.flows.flow_courses import Telling
 from vibe_llms.events.flow import FlowStartedEvent
 from vibe_llms.flows.courses import Sum, VisitState
 from vibe_llms.flows.words import (

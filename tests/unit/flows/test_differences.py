@@ -8,9 +8,9 @@ from typing import Any
 import attrs
 import pytest
 
-from mermaid_cases import agree, ask, compose_oracle, describe
-from mermaid_texts import TEXTS
-from properties import sample
+from support.diagrams.mermaid_cases import agree, ask, compose_oracle, describe
+from support.diagrams.mermaid_texts import TEXTS
+from support.quality.properties import sample
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.flows.differences import Change, compare_tasks, draw_difference
 from vibe_llms.flows.reading import read_task

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from flow_courses import Telling
-from mermaid_cases import agree, ask, compose_oracle, describe
-from mermaid_texts import TEXTS
-from properties import sample
+from support.diagrams.mermaid_cases import agree, ask, compose_oracle, describe
+from support.diagrams.mermaid_texts import TEXTS
+from support.flows.flow_courses import Telling
+from support.quality.properties import sample
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.flows.compiling import compile_flow
 from vibe_llms.flows.drawing import annotate

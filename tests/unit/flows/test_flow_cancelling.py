@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flow_playing import Player, check_flow, draw_nested, play
-from properties import examples
+from support.flows.flow_playing import Player, check_flow, draw_nested, play
+from support.quality.properties import examples
 from vibe_llms.conversations.run_logs.log import read_events
 from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 from vibe_llms.events.flow import FlowEndedEvent, NodeFinishedEvent

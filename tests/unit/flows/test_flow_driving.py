@@ -9,8 +9,8 @@ from collections import Counter
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from flow_playing import Played, Player, check_flow, draw_nested, draw_wild, play
-from properties import examples
+from support.flows.flow_playing import Played, Player, check_flow, draw_nested, draw_wild, play
+from support.quality.properties import examples
 from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 from vibe_llms.events.flow import FlowEndedEvent, NodeFinishedEvent
 from vibe_llms.flows.checking import TaskCheck

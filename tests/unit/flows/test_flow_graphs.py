@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flow_graphs import draw
+from support.flows.flow_graphs import draw
 from vibe_llms.flows.dominance import Dominators, find_components, find_natural_loops
 from vibe_llms.flows.graphs import Exits
 

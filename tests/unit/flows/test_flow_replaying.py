@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from flow_tasks import compose_task
+from support.flows.flow_tasks import compose_task
 from vibe_llms.conversations import MemoryStore
 from vibe_llms.flows import AdapterConfig, run_task
 from vibe_llms.flows.reading import examine_task

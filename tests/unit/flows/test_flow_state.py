@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flow_graphs import draw
+from support.flows.flow_graphs import draw
 from vibe_llms.events.flow import FlowEvent, NodeFinishedEvent, NodeStartedEvent
 from vibe_llms.flows.graphs import Flow
 from vibe_llms.flows.state import FlowState

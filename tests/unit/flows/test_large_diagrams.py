@@ -8,7 +8,7 @@ from types import FrameType
 
 import pytest
 
-from large_diagrams import SHAPES, compose_task
+from support.diagrams.large_diagrams import SHAPES, compose_task
 from vibe_llms.flows.checking import check_task
 from vibe_llms.flows.reading import examine_task
 from vibe_llms.mermaid import parse_diagram

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from flow_tasks import compose_task
+from support.flows.flow_tasks import compose_task
 from vibe_llms.application import Application
 from vibe_llms.conversations import MemoryStore
 from vibe_llms.flows import AdapterConfig, UniversalAdapter

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from flow_tasks import compose_task, write_answers
+from support.flows.flow_tasks import compose_task, write_answers
 from vibe_llms.conversations import MemoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent

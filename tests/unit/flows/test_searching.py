@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe_llms.absence import ABSENT
 from vibe_llms.exceptions import RequestError
 from vibe_llms.flows.searching import (
     find_json,
@@ -19,6 +18,7 @@ from vibe_llms.flows.searching import (
     normalize,
     quote,
 )
+from vibe_llms.foundation.sentinels import ABSENT
 from vibe_llms.invocables import validator_process
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flow_drawings import (
+from support.flows.flow_drawings import (
     count_lines,
     draw_branches,
     draw_chain,

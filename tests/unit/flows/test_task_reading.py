@@ -17,7 +17,7 @@ from tests.strategies.tasks import JUNK, TASKS
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.flows.reading import examine_task, read_task
 from vibe_llms.flows.tasks import EvaluationType, ResourceLlm
-from vibe_llms.resources import access_data
+from vibe_llms.foundation.package_data import access_data
 
 SCHEMA = json.loads(access_data("schemas", "task.json").read_text(encoding="utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)

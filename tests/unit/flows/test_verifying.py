@@ -17,7 +17,7 @@ from vibe_llms.flows.predicates import Predicates
 from vibe_llms.flows.signs import find_sign
 from vibe_llms.flows.tasks import CategoryRule, EvaluationType, Goal, TargetCondition
 from vibe_llms.flows.verifying import FlowOutcome, GoalVerification, Verdict, verify
-from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
 
 SAID = FlowOutcome(
     response="Cells divide.\nThe end.",

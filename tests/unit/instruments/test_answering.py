@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from scripting import write_script
+from support.runs.scripting import write_script
 from vibe_llms import Application, Conversation, Engine, Model
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import ParseError

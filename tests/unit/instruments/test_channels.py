@@ -11,12 +11,13 @@ from typing import Any
 import attrs
 import pytest
 
-from acting import invoke, say, script
-from vibe_llms.absence import ABSENT
+from support.runs.acting import invoke, say, script
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.engine.states import Reason, State
 from vibe_llms.exceptions import ConverseError, ParseError, RequestError
+from vibe_llms.foundation.limits import Limits
+from vibe_llms.foundation.sentinels import ABSENT
 from vibe_llms.instruments.channels.asynchronous import AsyncChannel
 from vibe_llms.instruments.channels.synchronous import SyncChannel
 from vibe_llms.instruments.channels.tools import ToolChannel
@@ -27,7 +28,6 @@ from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.instruments.prompts import Prompt
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import allow
-from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import AnyCanister, SupervisorCanister, UserCanister
 from vibe_llms.messages.views import text_of
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from acting import invoke, say, script
+from support.runs.acting import invoke, say, script
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.engine.states import Reason, State

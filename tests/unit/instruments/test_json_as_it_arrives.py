@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe_llms.absence import ABSENT
+from vibe_llms.foundation.sentinels import ABSENT
 from vibe_llms.instruments.parsers.reading import (
     JsonFault,
     JsonReader,

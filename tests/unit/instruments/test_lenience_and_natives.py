@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shipped import SHIPPED
+from support.vendors.shipped import SHIPPED
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import ControlError, RequestError, TranslationLossError

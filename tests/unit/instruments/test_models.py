@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from acting import invoke
-from scripting import write_script
+from support.runs.acting import invoke
+from support.runs.scripting import write_script
 from vibe_llms import (
     Application,
     ConversationReactors,

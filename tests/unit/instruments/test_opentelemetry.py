@@ -18,16 +18,16 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from acting import invoke, say, script
-from scripting import produce_model
+from support.runs.acting import invoke, say, script
+from support.runs.scripting import produce_model
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.events.stream import ContentDeltaEvent
 from vibe_llms.exceptions import ConverseError
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.instruments.engines import Engine
 from vibe_llms.instruments.models import Model
-from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import SupervisorCanister, UserCanister
 from vibe_llms.messages.requests import Request
 from vibe_llms.telemetry.opentelemetry import OpenTelemetryObserver

@@ -14,7 +14,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from typing_extensions import TypedDict
 
-from scripting import produce_model
+from support.runs.scripting import produce_model
 from vibe_llms.dialects.chat_completions.calling import invocations as chat
 from vibe_llms.dialects.responses.calling import invocations as responses
 from vibe_llms.exceptions import CapabilityError, ParseError, RequestError

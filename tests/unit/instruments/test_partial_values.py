@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typing_extensions import TypedDict
 
-from properties import examples
-from scripting import write_script
+from support.quality.properties import examples
+from support.runs.scripting import write_script
 from vibe_llms import Model, SyncModel
-from vibe_llms.absence import ABSENT
 from vibe_llms.exceptions import ConverseError, ParseError, RequestError
+from vibe_llms.foundation.sentinels import ABSENT
 from vibe_llms.instruments.parsers import partials
 from vibe_llms.instruments.parsers.following import TextReader
 from vibe_llms.instruments.parsers.parsers import Parser

@@ -36,10 +36,10 @@ from vibe_llms import (
     UserCanister,
     invocable,
 )
+from vibe_llms.foundation.reprs import LINE_CHARACTERS, represent
 from vibe_llms.messages.canisters import Origin, Usage
 from vibe_llms.messages.contents import AudioContent, Citation, Native, VideoContent
 from vibe_llms.messages.requests import ResponseMetadata
-from vibe_llms.representation import LINE_CHARACTERS, represent
 
 LONG = "The sea is wide,\nand deep, and blue. " * 30_000
 DATA = bytes(3_000_000)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from acting import say
-from scripting import produce_model, write_script
+from support.runs.acting import say
+from support.runs.scripting import produce_model, write_script
 from vibe_llms import Engine, Model
 from vibe_llms.batches.channel import BatchChannel
 from vibe_llms.engine.states import Reason

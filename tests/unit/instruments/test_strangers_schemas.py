@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from scripting import write_script
+from support.runs.scripting import write_script
 from vibe_llms import Model
 from vibe_llms.batches.channel import BatchChannel
 from vibe_llms.exceptions import ParseError, RequestError

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from approvers import AllowAll, DenyAll
+from support.runs.approvers import AllowAll, DenyAll
 from vibe_llms.exceptions import RequestError
 from vibe_llms.invocables.approvals import (
     Approval,

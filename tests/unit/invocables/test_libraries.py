@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from properties import examples
+from support.quality.properties import examples
 from vibe_llms.exceptions import RequestError
 from vibe_llms.invocables import (
     FunctionsEnsemble,

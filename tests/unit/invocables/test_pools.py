@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateways import become
+from support.gateways.gateways import become
 from vibe_llms.exceptions import EnsembleError
 from vibe_llms.invocables import Registry, produce_invoker
 from vibe_llms.invocables.ensembles import FunctionsEnsemble

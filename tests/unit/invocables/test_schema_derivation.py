@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel, create_model
 
-from vibe_llms.absence import ABSENT
 from vibe_llms.exceptions import RequestError
+from vibe_llms.foundation.sentinels import ABSENT
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.invocables import InvocationContext, produce_invoker
 from vibe_llms.invocables.invokers import Invoker

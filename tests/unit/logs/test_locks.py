@@ -18,7 +18,7 @@ from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.run_logs.file_log import FileLog
 from vibe_llms.conversations.stores.directory import DirectoryStore
 from vibe_llms.events.runs import StopRequestedEvent
-from vibe_llms.files import read_file, write_file
+from vibe_llms.foundation.files import read_file, write_file
 from vibe_llms.logs import locks
 from vibe_llms.messages.canisters import UserCanister
 

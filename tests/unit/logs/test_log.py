@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from disks import Crash, CrashingDisk, HastyDisk, Ledger
-from properties import examples
+from support.quality.properties import examples
+from support.stores.disks import Crash, CrashingDisk, HastyDisk, Ledger
 from vibe_llms.exceptions import StoreError
 from vibe_llms.logs import log as log_module
 from vibe_llms.logs.disk import Disk

@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from mermaid_answers import read_answers
-from mermaid_cases import agree, ask, compose_oracle, describe
-from mermaid_generation import find_disagreements, generate
-from mermaid_texts import TEXTS
 from strategies.diagrams import PIECES
+from support.diagrams.mermaid_answers import read_answers
+from support.diagrams.mermaid_cases import agree, ask, compose_oracle, describe
+from support.diagrams.mermaid_generation import find_disagreements, generate
+from support.diagrams.mermaid_texts import TEXTS
 from vibe_llms.mermaid import Edge, Label, LabelKind, Node, compose_diagram
 from vibe_llms.mermaid.shapes import BRACKETS
 

@@ -6,8 +6,8 @@ import attrs
 import pytest
 from hypothesis import given
 
-from mermaid_answers import read_answers
 from strategies.diagrams import parts
+from support.diagrams.mermaid_answers import read_answers
 from vibe_llms.exceptions import ConfigurationError, RequestError
 from vibe_llms.mermaid import (
     Diagram,

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mermaid_answers import read_answers
 from strategies.diagrams import LABELS, SHAPES, TEXTS
+from support.diagrams.mermaid_answers import read_answers
 from vibe_llms.exceptions import ConfigurationError, RequestError, UnknownNameError
 from vibe_llms.mermaid import (
     Diagram,

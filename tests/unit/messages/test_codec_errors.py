@@ -24,7 +24,7 @@ from vibe_llms.exceptions import (
     StoreError,
     WeightsError,
 )
-from vibe_llms.facts import access_facts
+from vibe_llms.foundation.error_facts import access_facts
 from vibe_llms.messages.codec.errors import decode_error, encode_error
 
 

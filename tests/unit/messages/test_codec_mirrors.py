@@ -11,8 +11,8 @@ from typing import Any
 import attrs
 import pytest
 
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.codec.mirrors import access_mirror
-from vibe_llms.values import frozen
 
 THREADS = 8
 

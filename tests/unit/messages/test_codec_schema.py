@@ -12,6 +12,7 @@ from hypothesis import given
 
 from strategies.messages import canisters, errors, requests, responses
 from vibe_llms.exceptions import ConverseError
+from vibe_llms.foundation.package_data import access_data
 from vibe_llms.messages.canisters import CANISTER_CLASSES, AnyCanister, Origin, Usage
 from vibe_llms.messages.codec.envelopes import encode_request, encode_response
 from vibe_llms.messages.codec.errors import encode_error
@@ -20,7 +21,6 @@ from vibe_llms.messages.contents import CONTENT_CLASSES, Citation, Native
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
-from vibe_llms.resources import access_data
 
 SCHEMA = json.loads(access_data("schemas", "messages.schema.json").read_text(encoding="utf-8"))
 VALIDATORS = {

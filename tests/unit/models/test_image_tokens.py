@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe_llms.absence import ABSENT
+from vibe_llms.foundation.json_types import JsonValue
+from vibe_llms.foundation.sentinels import ABSENT
 from vibe_llms.messages.contents import ImageContent
 from vibe_llms.models.catalogue import Catalogue
 from vibe_llms.models.measures import ImageSize
 from vibe_llms.models.pictures import apply_rule, estimate_image
-from vibe_llms.plain import JsonValue
 
 
 def access_rule(address: str) -> JsonValue:

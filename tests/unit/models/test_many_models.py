@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from properties import examples
+from support.quality.properties import examples
 from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.models.attributes import AttributeLayer
 from vibe_llms.models.catalogue import Catalogue

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from properties import examples
-from vibe_llms.absence import ABSENT
+from support.quality.properties import examples
+from vibe_llms.foundation.sentinels import ABSENT
 from vibe_llms.models.merging import (
     DIRECTIVES,
     MergeError,

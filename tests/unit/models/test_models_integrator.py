@@ -10,9 +10,9 @@ import tomli
 from hypothesis import given
 from hypothesis import strategies as st
 
-from properties import examples
-from vibe_llms.absence import ABSENT
+from support.quality.properties import examples
 from vibe_llms.exceptions import ConfigurationError, UnknownNameError
+from vibe_llms.foundation.sentinels import ABSENT
 from vibe_llms.models.attributes import AttributeLayer, Capability, ModelAttributes
 from vibe_llms.models.catalogue import Catalogue
 from vibe_llms.models.controls import IntervalControl

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from vibe_llms.absence import ABSENT, is_absent
+from vibe_llms.foundation.sentinels import ABSENT, is_absent
 from vibe_llms.models.addresses import ModelAddress
 from vibe_llms.models.attributes import AttributeLayer, Capability
 from vibe_llms.models.catalogue import Catalogue

@@ -19,7 +19,7 @@ from vibe_llms.events.stream import (
     UsageEvent,
 )
 from vibe_llms.exceptions import ConverseError, LimitError
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import (
     AssistantCanister,
     InvocationCanister,

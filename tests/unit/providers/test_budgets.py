@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from batching import BASES, choose_url
+from support.batches.batching import BASES, choose_url
 from vibe_llms.batches.databases import open_database
 from vibe_llms.batches.rates import RowBudgets
-from vibe_llms.clocks import Clock
 from vibe_llms.exceptions import StoreError
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.clocks import Clock
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.providers.budgets import Lease, SharedLimiter, produce_limiter
 from vibe_llms.providers.rates import RateLimiter, Rates
 

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from properties import examples
-from vibe_llms import concealment
-from vibe_llms.concealment import strip_keys
+from support.quality.properties import examples
 from vibe_llms.exceptions import ConfigurationError, ProviderError, ProviderFault
+from vibe_llms.foundation import child_environment
+from vibe_llms.foundation.child_environment import strip_keys
+from vibe_llms.foundation.secrets import Secret
 from vibe_llms.providers.credentials import acquire_key, advise_key, advise_of_key
 from vibe_llms.providers.keeping import keep_key
-from vibe_llms.secrets import Secret
 
 FIRST, SECOND, NAMED = "PARROT_KEY", "PARROT_TOKEN", "MINE"
 
@@ -83,8 +83,8 @@ def test_what_is_no_key_is_refused_with_its_place(
 
 def test_a_variable_that_held_a_key_is_given_to_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever it is called."""
-    monkeypatch.setattr(concealment, "_named", set())
-    monkeypatch.setattr(concealment, "_has_begun", False)
+    monkeypatch.setattr(child_environment, "_named", set())
+    monkeypatch.setattr(child_environment, "_has_begun", False)
     environment = {"FOOD": "crackers", "DRINK": "water"}
     with mock.patch.dict(os.environ, environment):
         acquire_key("parrot", {"api_key_variable": "FOOD"}, ())

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from scripting import produce_model
+from support.runs.scripting import produce_model
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import (
     AnyCanister,

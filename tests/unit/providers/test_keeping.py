@@ -12,11 +12,11 @@ import keyring.backend
 import keyring.errors
 import pytest
 
-from vibe_llms.concealment import strip_keys
 from vibe_llms.exceptions import ConfigurationError, StoreError
+from vibe_llms.foundation.child_environment import strip_keys
+from vibe_llms.foundation.secrets import Secret
 from vibe_llms.providers.credentials import acquire_key
 from vibe_llms.providers.keeping import SERVICE, find_kept, forget_key, keep_key, read_kept
-from vibe_llms.secrets import Secret
 
 KEY = Secret("canary-1")
 

@@ -12,17 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fidelity.parties import PARTIES, Party
-from remoting import produce_context
 from strategies.messages import canisters as any_canisters
 from strategies.messages import textual_contents
+from support.vendors.remoting import produce_context
 from vibe_llms.dialects.processors import FunctionProcessor, Processors
 from vibe_llms.exceptions import RequestError
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import AnyCanister, SupervisorCanister, UserCanister
 from vibe_llms.messages.contents import Citation, Native, TextualContent
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
-from vibe_llms.plain import JsonObject
 from vibe_llms.providers import moulds
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.moulds import Moulds

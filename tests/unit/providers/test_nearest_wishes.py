@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shipped import SHIPPED
+from support.vendors.shipped import SHIPPED
 from vibe_llms.messages.canisters import (
     AssistantCanister,
     InvocationCanister,

@@ -8,13 +8,13 @@ from typing import Any
 import attrs
 import pytest
 
-from remoting import produce_context
+from support.vendors.remoting import produce_context
 from vibe_llms.dialects.processors import FunctionProcessor, Processors
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import SupervisorCanister, UserCanister
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.messages.requests import Request
-from vibe_llms.plain import JsonObject
 from vibe_llms.providers.anthropic.client import AnthropicVendor
 from vibe_llms.providers.google.client import GoogleVendor
 from vibe_llms.providers.interfaces import ModelDescriptor

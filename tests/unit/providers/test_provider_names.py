@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from remoting import Counterpart, answer_json
+from support.vendors.remoting import Counterpart, answer_json
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import ConfigurationError, UnknownNameError

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from remoting import Counterpart, answer_json, produce_context
+from support.vendors.remoting import Counterpart, answer_json, produce_context
 from vibe_llms.exceptions import ConfigurationError, ProviderError
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request

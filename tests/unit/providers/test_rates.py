@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from properties import examples
-from remoting import Counterpart, answer_json, produce_context
+from support.quality.properties import examples
+from support.vendors.remoting import Counterpart, answer_json, produce_context
 from vibe_llms.exceptions import ConverseError, ProviderError, ProviderFault, TransportError
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request
 from vibe_llms.providers.openai_conversations.client import OpenAIVendor

@@ -16,7 +16,7 @@ import attrs
 import msgspec
 import pytest
 
-from remoting import Counterpart, answer_json, answer_stream, produce_context
+from support.vendors.remoting import Counterpart, answer_json, answer_stream, produce_context
 from vibe_llms.dialects.ollama_chat import Decoder as OllamaDecoder
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
@@ -37,11 +37,12 @@ from vibe_llms.exceptions import (
     TransportError,
     TransportTimeoutError,
 )
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.foundation.limits import Limits
+from vibe_llms.foundation.secrets import Secret
 from vibe_llms.messages.canisters import StopReason, UserCanister
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
-from vibe_llms.plain import JsonObject
 from vibe_llms.providers.credentials import acquire_key
 from vibe_llms.providers.interfaces import ModelDescriptor, Processors, TokenCount
 from vibe_llms.providers.remote import RemoteClient, RemoteProvider
@@ -49,7 +50,6 @@ from vibe_llms.providers.remote_models import RemoteModel
 from vibe_llms.providers.settings import read_settings
 from vibe_llms.providers.sources import WireSource
 from vibe_llms.providers.vendors import Vendor
-from vibe_llms.secrets import Secret
 from vibe_llms.wire.exchanges import Exchange, Timeouts, WireRequest
 from vibe_llms.wire.memory import MemoryAnswer
 from vibe_llms.wire.ndjson import NdjsonFramer

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from properties import examples
-from scripting import produce_model
+from support.quality.properties import examples
+from support.runs.scripting import produce_model
 from vibe_llms.events.conversation import ConversationEvent
 from vibe_llms.events.reactors import ConversationReactors, join_reactors
 from vibe_llms.events.stream import (
@@ -30,7 +30,7 @@ from vibe_llms.exceptions import (
     StreamTruncatedError,
     TranslationLossError,
 )
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import AssistantCanister, StopReason, UserCanister
 from vibe_llms.messages.contents import TextualContent
 from vibe_llms.messages.losses import Loss, LossKind

@@ -24,7 +24,7 @@ from vibe_llms.exceptions import (
     RequestError,
     StreamTruncatedError,
 )
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.contents import Native
 from vibe_llms.providers.retries import RetryingSource, RetryPolicy
 from vibe_llms.testing.clocks import HurriedClock

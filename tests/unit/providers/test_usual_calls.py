@@ -11,7 +11,7 @@ import attrs
 import msgspec
 import pytest
 
-from remoting import Counterpart, answer_json, produce_context
+from support.vendors.remoting import Counterpart, answer_json, produce_context
 from vibe_llms.events.conversation import ConversationEvent, ConversationUpdatedEvent
 from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.events.stream import StreamEvent
@@ -22,7 +22,7 @@ from vibe_llms.exceptions import (
     TranslationLossError,
     TransportError,
 )
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.providers import usual

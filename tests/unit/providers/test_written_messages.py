@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from fidelity.conversations import ask, close, execute, work
 from fidelity.parties import PARTIES, Party
-from properties import sample
 from strategies.messages import canisters as any_canisters
+from support.quality.properties import sample
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import (
     AnyCanister,

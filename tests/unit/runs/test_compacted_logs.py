@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acting import invoke, say, script
-from disks import Crash, CrashingDisk, HastyDisk
-from hosted import FAST, Premises
-from postgresql_server import produce_url
-from properties import examples
+from support.quality.properties import examples
+from support.runs.acting import invoke, say, script
+from support.runs.hosted import FAST, Premises
+from support.stores.disks import Crash, CrashingDisk, HastyDisk
+from support.stores.postgresql_server import produce_url
 from vibe_llms import Conversation, Engine
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.conversations import ConversationStore, DirectoryStore, MemoryStore
@@ -41,9 +41,9 @@ from vibe_llms.events.engine import (
 from vibe_llms.events.flow import FlowEndedEvent
 from vibe_llms.events.runs import MessageReceivedEvent
 from vibe_llms.exceptions import CorruptionError, StoreError
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import Approval, Decision
-from vibe_llms.limits import Limits
 from vibe_llms.logs.tallies import Tally, encode_tally, read_tally
 from vibe_llms.messages.canisters import (
     AssistantCanister,

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from disks import Ledger
+from support.stores.disks import Ledger
 from vibe_llms.conversations import Conversation, DirectoryStore, MemoryStore
 from vibe_llms.conversations.run_logs.file_log import FileLog
 from vibe_llms.conversations.run_logs.log import LoggedEvent, RunLog

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acting import invoke, say, script
-from properties import examples
+from support.quality.properties import examples
+from support.runs.acting import invoke, say, script
 from vibe_llms import Conversation, Engine
 from vibe_llms.conversations import MemoryStore
 from vibe_llms.engine.patterns import digest_pattern
 from vibe_llms.exceptions import StoreError
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import Approval, Decision
-from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import SupervisorCanister
 from vibe_llms.runs.replaying import Variant, replay_run
 

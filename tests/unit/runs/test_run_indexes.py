@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from disks import HastyDisk
+from support.stores.disks import HastyDisk
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.run_logs import lines

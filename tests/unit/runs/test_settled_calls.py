@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import pytest
 
-from acting import invoke, say, script
+from support.runs.acting import invoke, say, script
 from vibe_llms import Conversation, Engine
 from vibe_llms.conversations import DirectoryStore, MemoryStore
 from vibe_llms.dialects.history import BEGUN, NO_RESULT, NOT_BEGUN

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from acting import invoke, say, script
-from disks import HastyDisk
+from support.runs.acting import invoke, say, script
+from support.stores.disks import HastyDisk
 from vibe_llms import Conversation, Engine
 from vibe_llms.conversations import DirectoryStore, MemoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata

@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 import pytest
 
-from disks import HastyDisk
+from support.stores.disks import HastyDisk
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
 from vibe_llms.conversations.run_logs.file_log import TALLY
 from vibe_llms.conversations.run_logs.inbox import MemoryInbox

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from disks import Crash, CrashingDisk, HastyDisk
-from properties import STEP, examples
-from stored import ENDED, change, describe, is_whole, say_more
+from support.quality.properties import STEP, examples
+from support.stores.disks import Crash, CrashingDisk, HastyDisk
+from support.stores.stored import ENDED, change, describe, is_whole, say_more
 from vibe_llms.conversations import DirectoryStore, MemoryStore, verify
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.events.engine import RunStartedEvent

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from acting import invoke, say, script
+from support.runs.acting import invoke, say, script
 from vibe_llms import Conversation, Engine
 from vibe_llms.conversations import MemoryStore
 from vibe_llms.conversations.run_logs.file_log import FileLog

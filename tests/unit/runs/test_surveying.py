@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 import pytest
 
-from postgresql_server import opened
+from support.stores.postgresql_server import opened
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.run_logs.lines import write_line
 from vibe_llms.conversations.run_logs.log import ClaimedLog

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from acting import invoke, say, script
+from support.runs.acting import invoke, say, script
 from vibe_llms import Conversation, Engine
 from vibe_llms.conversations.stores.directory import DirectoryStore
 from vibe_llms.invocables.invokers import Invoker

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.exceptions import TransportError
-from vibe_llms.secrets import Secret
+from vibe_llms.foundation.secrets import Secret
 from vibe_llms.testing.recording import Recorder, Replayer
 from vibe_llms.testing.recording.recordings import read_recordings
 from vibe_llms.testing.recording.replayer import UnrecordedRequestError

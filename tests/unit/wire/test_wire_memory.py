@@ -12,8 +12,8 @@ from vibe_llms.exceptions import (
     Stage,
     TransportError,
 )
-from vibe_llms.limits import Limits
-from vibe_llms.secrets import Secret
+from vibe_llms.foundation.limits import Limits
+from vibe_llms.foundation.secrets import Secret
 from vibe_llms.wire.exchanges import WireRequest
 from vibe_llms.wire.memory import MemoryAnswer, MemoryTransport
 from vibe_llms.wire.selection import refuse_answer

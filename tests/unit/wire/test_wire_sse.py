@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.exceptions import LimitError
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.wire.frames import Frame
 from vibe_llms.wire.sse import SseFramer
 

@@ -16,8 +16,8 @@ from vibe_llms.batches.databases import advise_file, check_folder
 from vibe_llms.configuration.definitions import is_postgresql_url
 from vibe_llms.conversations.stores.postgresql.database import is_outage
 from vibe_llms.exceptions import StoreError, StoreUnavailableError
-from vibe_llms.installing import needing
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.optional_packages import needing
 
 if TYPE_CHECKING:
     import sqlalchemy

@@ -15,9 +15,9 @@ from typing import Any, Final
 from vibe_llms.agents.durable.database import APPLICATION, VERSION, DurableDatabase, reaching
 from vibe_llms.agents.durable.heartbeats import Heartbeats
 from vibe_llms.agents.queues import Queue
-from vibe_llms.asynchrony import finish
 from vibe_llms.conversations.run_logs.claims import LEASE_SECONDS
 from vibe_llms.exceptions import StoreError
+from vibe_llms.foundation.portal import finish
 from vibe_llms.messages.identities import produce_identity
 
 _LOGGER = logging.getLogger(__name__)

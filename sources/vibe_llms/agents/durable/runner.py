@@ -15,13 +15,13 @@ from vibe_llms.agents.durable.scheduling import WORKFLOW, Scheduler
 from vibe_llms.agents.performing import OrderPerformer
 from vibe_llms.agents.queues import BATCH_QUEUE, Queue
 from vibe_llms.agents.workers import HostSettings, RunWorker
-from vibe_llms.asynchrony import finish
 from vibe_llms.batches import databases
 from vibe_llms.batches.functions import Function
 from vibe_llms.batches.making import WorkMaker, gather_functions
 from vibe_llms.batches.rates import RowBudgets
 from vibe_llms.conversations.run_logs.claims import LEASE_SECONDS
 from vibe_llms.exceptions import StoreError
+from vibe_llms.foundation.portal import finish
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.opening import BegunRun
 from vibe_llms.runs.surveying import OPEN

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from vibe_llms.conversations.exchange.words import is_followable, name_media, read_media
 from vibe_llms.conversations.stores.interfaces import ContentStore
+from vibe_llms.foundation.reprs import escape, sanitize
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
 from vibe_llms.messages.contents import (
     AnyContent,
@@ -20,7 +21,6 @@ from vibe_llms.messages.contents import (
     RefusalContent,
     TextualContent,
 )
-from vibe_llms.representation import escape, sanitize
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

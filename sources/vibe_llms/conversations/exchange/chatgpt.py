@@ -24,10 +24,10 @@ from vibe_llms.conversations.exchange.drafts import (
 )
 from vibe_llms.conversations.exchange.exports import Export, open_export
 from vibe_llms.exceptions import CodecError
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.canisters import Origin, Owner, StopReason
 from vibe_llms.messages.contents import AnyContent, ReasoningContent, TextualContent
 from vibe_llms.messages.losses import LossKind, Translation
-from vibe_llms.values import define
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.conversation import Conversation

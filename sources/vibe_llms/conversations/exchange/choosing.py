@@ -13,13 +13,13 @@ from vibe_llms.exceptions import (
     RequestError,
     UnknownNameError,
 )
-from vibe_llms.files import advise, read_beginning
+from vibe_llms.foundation.files import advise, read_beginning
+from vibe_llms.foundation.suggestions import order_by_nearness
 from vibe_llms.messages.losses import Translation
 from vibe_llms.plugins.specification.conversations import (
     ExporterSpecification,
     ImporterSpecification,
 )
-from vibe_llms.suggestions import order_by_nearness
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.conversation import Conversation

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -30,7 +31,6 @@ from vibe_llms.messages.contents import (
     choose_media,
 )
 from vibe_llms.messages.losses import Loss, LossKind, Translation
-from vibe_llms.values import define
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.conversation import Conversation

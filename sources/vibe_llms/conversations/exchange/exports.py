@@ -18,8 +18,8 @@ from typing import IO, Any, Final
 import attrs
 
 from vibe_llms.exceptions import CodecError
-from vibe_llms.files import read_along
-from vibe_llms.values import define, frozen
+from vibe_llms.foundation.attrs_classes import define, frozen
+from vibe_llms.foundation.files import read_along
 
 CONVERSATION_BYTES: Final = 268_435_456
 """How long one conversation of a document may be."""

@@ -16,9 +16,9 @@ from vibe_llms.conversations.exchange.drafts import (
     read_tables,
     read_text,
 )
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.contents import AnyContent, ReasoningContent, TextualContent
 from vibe_llms.messages.losses import Translation
-from vibe_llms.values import define
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.conversation import Conversation

@@ -24,10 +24,10 @@ from vibe_llms.conversations.exchange.words import (
     name_conversation,
 )
 from vibe_llms.conversations.stores.interfaces import ContentStore
+from vibe_llms.foundation.package_data import access_data
+from vibe_llms.foundation.reprs import escape
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, ResultCanister
 from vibe_llms.messages.views import usage_of
-from vibe_llms.representation import escape
-from vibe_llms.resources import access_data
 
 
 def export_html(conversation: Exportable, content_store: ContentStore) -> str:

@@ -22,7 +22,7 @@ from vibe_llms.conversations.index.refresh import (
     measure_file,
     measure_metadata,
 )
-from vibe_llms.files import read_along, read_regular
+from vibe_llms.foundation.files import read_along, read_regular
 
 if TYPE_CHECKING:
     from vibe_llms.plugins.specification.users import Progress

@@ -6,7 +6,7 @@ the stores' databases. Refuses to know the engine and how a run is performed.
 
 from __future__ import annotations
 
-from vibe_llms.laziness import produce_attribute_access
+from vibe_llms.foundation.lazy_imports import produce_attribute_access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

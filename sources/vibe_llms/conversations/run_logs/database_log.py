@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from vibe_llms.asynchrony import finish
 from vibe_llms.conversations.run_logs.announcing import announce
 from vibe_llms.conversations.run_logs.claims import LEASE_SECONDS, access_keeper
 from vibe_llms.conversations.run_logs.file_log import detach_event
@@ -33,8 +32,9 @@ from vibe_llms.exceptions import (
     StoreUnavailableError,
     UnknownConversationError,
 )
+from vibe_llms.foundation.json_errors import UNREADABLE
+from vibe_llms.foundation.portal import finish
 from vibe_llms.messages.identities import Moments
-from vibe_llms.unreadable import UNREADABLE
 
 if TYPE_CHECKING:
     import psycopg

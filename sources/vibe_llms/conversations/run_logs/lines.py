@@ -14,7 +14,7 @@ from vibe_llms.conversations.run_logs.log import LoggedEvent, LogLine
 from vibe_llms.events.codec import decode_event, encode_event
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import CodecError
-from vibe_llms.unreadable import UNREADABLE
+from vibe_llms.foundation.json_errors import UNREADABLE
 
 
 class Envelope(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):

@@ -16,8 +16,8 @@ from typing import Final, Protocol, runtime_checkable
 from vibe_llms.events.engine import RunEndedEvent, RunSuspendedEvent
 from vibe_llms.events.flow import FlowEndedEvent, LogEvent
 from vibe_llms.exceptions import CorruptionError, Finding, StoreError
-from vibe_llms.files import is_full
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.files import is_full
 
 PATIENCE_SECONDS: Final = 2.0
 """How long somebody who has a log only for a moment is waited for."""

@@ -14,9 +14,9 @@ from vibe_llms.conversations.run_logs.lines import read_head
 from vibe_llms.conversations.run_logs.log import PIECE_BYTES, LogLine
 from vibe_llms.conversations.stores.mapping import mapping_errors
 from vibe_llms.exceptions import CorruptionError
-from vibe_llms.files import open_regular
+from vibe_llms.foundation.files import open_regular
+from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.logs.lines import find_torn_start, read_at
-from vibe_llms.unreadable import UNREADABLE
 
 _PROBE_BYTES: Final = 1 << 12
 

@@ -21,7 +21,7 @@ from vibe_llms.conversations.stores.descriptors import (
 from vibe_llms.conversations.stores.layout import Layout
 from vibe_llms.conversations.stores.parts import FilePart
 from vibe_llms.exceptions import CorruptionError, UnknownConversationError
-from vibe_llms.files import read_along, read_regular
+from vibe_llms.foundation.files import read_along, read_regular
 from vibe_llms.logs.lines import find_torn_start, measure_lines
 
 

@@ -15,7 +15,8 @@ from vibe_llms.conversations.stores.interfaces import ContentMetadata
 from vibe_llms.conversations.stores.mapping import mapping_errors
 from vibe_llms.conversations.stores.naming import ensure_content_id, is_content_id
 from vibe_llms.exceptions import CorruptionError, Finding, StoreError
-from vibe_llms.files import read_regular
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.files import read_regular
 from vibe_llms.logs.disk import (
     Disk,
     make_folders,
@@ -26,7 +27,6 @@ from vibe_llms.logs.disk import (
 from vibe_llms.logs.locks import WAIT_SECONDS, locked
 from vibe_llms.messages.contents import compute_content_id
 from vibe_llms.messages.identities import access_now
-from vibe_llms.values import define
 
 _HOLD_SECONDS = 60.0
 """How long an adder waits for a collection, which reads all conversations, to end."""

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from vibe_llms.absence import ABSENT, Absence
 from vibe_llms.conversations.contents import needs_content_store
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink, order_tags
 from vibe_llms.conversations.stores import chain, parts
@@ -38,13 +37,14 @@ from vibe_llms.exceptions import (
     Finding,
     StaleConversationError,
 )
-from vibe_llms.files import read_regular
+from vibe_llms.foundation.attrs_classes import define, frozen
+from vibe_llms.foundation.files import read_regular
+from vibe_llms.foundation.sentinels import ABSENT, Absence
 from vibe_llms.logs import locks, tallies
 from vibe_llms.logs.disk import Disk, replace_file
 from vibe_llms.logs.lines import join_lines
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import access_now, produce_identity
-from vibe_llms.values import define, frozen
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.run_logs.file_log import FileLog

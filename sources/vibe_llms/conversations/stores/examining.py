@@ -17,9 +17,9 @@ from vibe_llms.conversations.stores.guards import Guards
 from vibe_llms.conversations.stores.interfaces import Examination, Seen
 from vibe_llms.conversations.stores.layout import Layout
 from vibe_llms.exceptions import CorruptionError, Finding
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.logs import tallies
 from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.values import frozen
 
 
 @frozen(kw_only=True)

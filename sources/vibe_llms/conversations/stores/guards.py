@@ -10,11 +10,11 @@ from io import FileIO
 from vibe_llms.conversations.stores import chain
 from vibe_llms.conversations.stores.interfaces import Position
 from vibe_llms.conversations.stores.layout import LOCK, MESSAGES, TALLY, Layout
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.logs import locks
 from vibe_llms.logs.disk import Disk, make_folders
 from vibe_llms.logs.log import Log
 from vibe_llms.logs.tallies import Tally
-from vibe_llms.values import frozen
 
 
 @frozen

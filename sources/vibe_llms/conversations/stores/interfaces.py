@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_check
 
 import attrs
 
-from vibe_llms.absence import ABSENT, Absence
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.exceptions import Finding
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.sentinels import ABSENT, Absence
 from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.run_logs.inbox import Inbox, Letter

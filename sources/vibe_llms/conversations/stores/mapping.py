@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from vibe_llms.exceptions import StoreError
-from vibe_llms.files import advise
+from vibe_llms.foundation.files import advise
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from vibe_llms.absence import ABSENT, Absence
 from vibe_llms.conversations.contents import find_required
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
 from vibe_llms.conversations.stores.defaults import StoreDefaults
@@ -34,11 +33,12 @@ from vibe_llms.exceptions import (
     StoreError,
     UnknownConversationError,
 )
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.sentinels import ABSENT, Absence
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import compute_content_id
 from vibe_llms.messages.identities import access_now, produce_identity
 from vibe_llms.messages.views import media_of
-from vibe_llms.values import define
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.run_logs.inbox import MemoryInbox

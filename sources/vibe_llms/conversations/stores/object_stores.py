@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from vibe_llms.concealment import remember_key
 from vibe_llms.exceptions import ConfigurationError, StoreError
-from vibe_llms.files import read_file
-from vibe_llms.installing import needing
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.child_environment import remember_key
+from vibe_llms.foundation.files import read_file
+from vibe_llms.foundation.limits import Limits
+from vibe_llms.foundation.optional_packages import needing
+from vibe_llms.foundation.secrets import Secret, is_secret_name
 from vibe_llms.providers.credentials import ensure_key
-from vibe_llms.secrets import Secret, is_secret_name
-from vibe_llms.values import frozen
 
 REQUEST_SECONDS: Final = 600
 """Time limit of one request, its body included."""

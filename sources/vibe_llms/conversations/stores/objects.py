@@ -30,9 +30,9 @@ from vibe_llms.exceptions import (
     StoreError,
     StoreUnavailableError,
 )
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.contents import compute_content_id
 from vibe_llms.providers.borders import clean_error
-from vibe_llms.values import define
 
 CONTENT_BYTES: Final = 268_435_456
 """Size limit of one content: it is sent, and received, as a whole."""

@@ -21,9 +21,9 @@ import attrs
 from vibe_llms.conversations.stores.content_directory import ContentDirectory
 from vibe_llms.conversations.stores.mapping import mapping_errors
 from vibe_llms.exceptions import ConfigurationError, StoreError
-from vibe_llms.files import read_regular
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.files import read_regular
 from vibe_llms.logs.disk import write_new_file
-from vibe_llms.values import define
 
 FORMS: Final = (
     "file:///FOLDER, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://ACCOUNT/CONTAINER/PREFIX, "

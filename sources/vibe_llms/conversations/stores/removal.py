@@ -23,13 +23,13 @@ from vibe_llms.conversations.stores.descriptors import (
     relink_table,
 )
 from vibe_llms.conversations.stores.layout import Layout
-from vibe_llms.files import read_regular
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.files import read_regular
 from vibe_llms.logs import locks
 from vibe_llms.logs.disk import Disk, remove_tree, write_new_file
 from vibe_llms.logs.lines import end_lines, measure_lines
 from vibe_llms.logs.log import Log
 from vibe_llms.logs.tallies import Tally, encode_tally, read_tally
-from vibe_llms.values import frozen
 
 _GRAVE = "deleted"  # below `.deleting`: the conversation itself; its presence is the decision
 _NEW_MESSAGES, _NEW_TALLY, _NEW_METADATA = ".messages", ".tally", ".metadata"

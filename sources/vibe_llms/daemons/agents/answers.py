@@ -12,7 +12,7 @@ import attrs
 from vibe_llms.conversations.index.answers import ConversationRow, SearchHit
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.flows.outlines import Outline
-from vibe_llms.plain import JsonObject
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.runs.summaries import RunSummary
 from vibe_llms.runs.waiting import Waiting
 

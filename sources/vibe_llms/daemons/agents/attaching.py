@@ -7,9 +7,9 @@ import logging
 from typing import Final
 
 from vibe_llms.agents.local import LocalRuns
-from vibe_llms.asynchrony import finish
 from vibe_llms.daemons.agents.feeds import Feeds
 from vibe_llms.exceptions import ConverseError
+from vibe_llms.foundation.portal import finish
 from vibe_llms.runs.summaries import RunState, RunSummary
 
 _LOGGER = logging.getLogger(__name__)

@@ -10,10 +10,10 @@ from typing import Final
 
 import attrs
 
-from vibe_llms.asynchrony import finish
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.exceptions import StoreUnavailableError
-from vibe_llms.values import define
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.portal import finish
 
 _LOGGER: Final = logging.getLogger(__name__)
 _FRESH_SECONDS: Final = 1.0

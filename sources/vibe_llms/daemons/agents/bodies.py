@@ -24,13 +24,13 @@ from vibe_llms.exceptions import (
     UnknownConversationError,
     UnknownNameError,
 )
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.invocables.approvals import Approval, Decision, Scope
 from vibe_llms.messages.canisters import AnyCanister, SupervisorCanister, UserCanister
 from vibe_llms.messages.codec.errors import encode_error
-from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.tables.annotations import Count
 from vibe_llms.tables.reading import read_table
-from vibe_llms.values import frozen
 
 _CANISTERS: Final[dict[str, type[UserCanister | SupervisorCanister]]] = {
     "user": UserCanister,

@@ -16,10 +16,10 @@ from vibe_llms.daemons.agents.schemas import CONVERSATION_FORK, RENAMING, TEXT
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.bodies import read_json_body
 from vibe_llms.daemons.routes import Route
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.codec.converter import produce_converter
 from vibe_llms.tables.annotations import Amount, String
 from vibe_llms.tables.reading import read_table
-from vibe_llms.values import frozen
 
 _BYTES: Final = "application/octet-stream"
 _STRANGERS_HEADERS: Final = {

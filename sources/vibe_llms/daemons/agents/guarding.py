@@ -15,9 +15,9 @@ from vibe_llms.daemons.openapi import ApiOperation
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.routes import Route
 from vibe_llms.exceptions import RequestError, Stage
-from vibe_llms.plain import JsonObject
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.plugins.specification.daemons import Authorizer, Grant
-from vibe_llms.values import frozen
 
 _PAGE: Final = 50
 MOST: Final = 500

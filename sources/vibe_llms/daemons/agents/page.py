@@ -20,9 +20,9 @@ from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.openapi import ApiOperation
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.routes import Route, write_plain_error
-from vibe_llms.plain import JsonObject
-from vibe_llms.resources import access_data
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.foundation.package_data import access_data
 
 PLACE: Final = "/page/"
 FACE: Final = "page"

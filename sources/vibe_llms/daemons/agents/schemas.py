@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from vibe_llms.conversations.names import MOST_CHARACTERS
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.invocables.approvals import Decision, Scope
-from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.runs.surveying import STATES
 
 TEXT: Final[JsonObject] = {"type": "string"}

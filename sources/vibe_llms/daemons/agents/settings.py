@@ -10,9 +10,9 @@ from vibe_llms.agents.queues import DEFAULT_QUEUE
 from vibe_llms.agents.runners import LOCAL
 from vibe_llms.daemons.admission import ServiceLimits
 from vibe_llms.daemons.server.settings import AGENTS_PORT, PORT, ServerSettings
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.tables.annotations import Count, String, Strings
 from vibe_llms.tables.reading import require
-from vibe_llms.values import frozen
 
 
 @frozen(kw_only=True)

@@ -11,7 +11,7 @@ from vibe_llms.daemons.agents.feed import Feed
 from vibe_llms.daemons.agents.feeds import Feeds
 from vibe_llms.daemons.agents.frames import DELETED, write_frames
 from vibe_llms.exceptions import CorruptionError, RequestError, Stage, UnknownConversationError
-from vibe_llms.unreadable import UNREADABLE
+from vibe_llms.foundation.json_errors import UNREADABLE
 
 
 def read_number(given: str, last: int) -> int:

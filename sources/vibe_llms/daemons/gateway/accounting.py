@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from vibe_llms.asynchrony import finish
 from vibe_llms.daemons.gateway.calls import GatewayCall
 from vibe_llms.daemons.gateway.estimating import estimate, price_in_cents
 from vibe_llms.daemons.gateway.routing.outcomes import may_be_billed
 from vibe_llms.exceptions import ConverseError
+from vibe_llms.foundation.portal import finish
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.plugins.specification.daemons import Demand, Reservation
 

@@ -9,11 +9,11 @@ from typing import Final
 
 import attrs
 
-from vibe_llms.clocks import Clock
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.gateway.client_requests import Face
 from vibe_llms.daemons.gateway.routing.settings import CacheSettings, ModelSettings
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.clocks import Clock
 
 _FLIGHT_BYTES: Final = 16_777_216
 """Longest answer that is shared with waiting requests where no cache is configured."""

@@ -10,7 +10,7 @@ import attrs
 from vibe_llms.daemons.openapi import ApiOperation
 from vibe_llms.daemons.routes import Route
 from vibe_llms.dialects.converse.versions import VERSION
-from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
 
 _TEXT: Final[JsonObject] = {"type": "string"}
 _LIST: Final[JsonObject] = {"type": "array", "items": {"type": "object"}}

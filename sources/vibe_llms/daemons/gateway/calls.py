@@ -14,8 +14,8 @@ from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.gateway.upstreams import Upstream
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.routes import Handler
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.plugins.specification.daemons import Grant, Reservation
-from vibe_llms.values import define
 
 if TYPE_CHECKING:
     from vibe_llms.daemons.gateway.answer_cache import AnswerRecorder

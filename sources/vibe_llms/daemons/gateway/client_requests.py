@@ -13,12 +13,12 @@ from vibe_llms.daemons.bodies import read_head, replace_field
 from vibe_llms.dialects.answering import ErrorAnswer, StreamWriter
 from vibe_llms.dialects.broken_requests import refuse_nothing
 from vibe_llms.exceptions import ConverseError
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.tokens import TokenCount
-from vibe_llms.plain import JsonObject
-from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
     from vibe_llms.providers.remote_models import RemoteModel

@@ -9,10 +9,10 @@ import attrs
 import msgspec
 
 from vibe_llms.daemons.gateway.image_sizes import measure_pictures
+from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.plugins.specification.daemons import Demand
 from vibe_llms.telemetry.prices import OWN_MACHINES, Price, find_dearest, price_usage
-from vibe_llms.unreadable import UNREADABLE
 
 if TYPE_CHECKING:
     from vibe_llms.daemons.gateway.client_requests import ClientRequest

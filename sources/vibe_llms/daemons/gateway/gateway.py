@@ -13,7 +13,7 @@ from vibe_llms.daemons.gateway.responses.storage import ResponseStorage
 from vibe_llms.daemons.gateway.upstreams import Upstreams
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.exceptions import AccessError, ProviderFault
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.plugins.specification.daemons import Authorizer, Grant
 

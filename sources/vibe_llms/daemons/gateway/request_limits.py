@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from vibe_llms.daemons.admission import ServiceLimits
 from vibe_llms.daemons.bodies import refuse_count
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.tables.annotations import Count
-from vibe_llms.values import frozen
 
 _MESSAGES: Final = ("messages", "input", "contents", "canisters")
 _PARTS: Final = ("content", "parts", "tool_calls", "images", "summary", "reasoning_details")

@@ -13,10 +13,10 @@ from vibe_llms.daemons.gateway.responses.storage import StorageLimits
 from vibe_llms.daemons.gateway.routing.settings import ModelSettings
 from vibe_llms.daemons.server.settings import ServerSettings
 from vibe_llms.exceptions import ConverseError
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.tables.annotations import MappingKind, Strings, TableKind
 from vibe_llms.tables.documents import read_document
 from vibe_llms.tables.reading import KeyPath, require
-from vibe_llms.values import frozen
 
 _MODELS = MappingKind(TableKind(ModelSettings))
 

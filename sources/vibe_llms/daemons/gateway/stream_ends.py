@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from vibe_llms.exceptions import ConverseError, StreamTruncatedError
-from vibe_llms.unreadable import UNREADABLE
+from vibe_llms.foundation.json_errors import UNREADABLE
 
 _Fields: TypeAlias = Mapping[str, Any]
 

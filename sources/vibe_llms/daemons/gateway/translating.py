@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.asynchrony import LENGTHY
 from vibe_llms.daemons.asgi import HttpCall, drop_frames
 from vibe_llms.daemons.bodies import LARGE_BYTES, decode_body, perform_sized
 from vibe_llms.daemons.gateway.calls import GatewayCall
@@ -31,12 +30,13 @@ from vibe_llms.events.stream import (
     UsageEvent,
 )
 from vibe_llms.exceptions import ConverseError
+from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.foundation.portal import LENGTHY
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.field_types import renew
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.counting import count_canister
-from vibe_llms.plain import JsonObject
 from vibe_llms.providers.conversing import refuse_losses
 from vibe_llms.providers.interfaces import AsyncStream
 from vibe_llms.providers.streams import ResponseStream

@@ -16,9 +16,9 @@ from vibe_llms.exceptions import (
     TrustError,
     UnknownNameError,
 )
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.models.addresses import ModelAddress
 from vibe_llms.providers.remote_models import RemoteModel
-from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
     from vibe_llms.application import Application

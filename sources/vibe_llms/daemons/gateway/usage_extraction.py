@@ -12,10 +12,10 @@ import msgspec
 from vibe_llms.daemons.gateway.estimating import SAID_BYTES_A_TOKEN, raise_output
 from vibe_llms.daemons.gateway.stream_ends import EndWatch
 from vibe_llms.exceptions import LimitError
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_errors import UNREADABLE
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import Usage
-from vibe_llms.unreadable import UNREADABLE
-from vibe_llms.values import frozen
 from vibe_llms.wire.frames import Frame, Framer
 from vibe_llms.wire.ndjson import NdjsonFramer
 from vibe_llms.wire.sse import SseFramer

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.unreadable import UNREADABLE
+from vibe_llms.foundation.json_errors import UNREADABLE
 
 _OPTIONS: Final = "stream_options"
 _BOUNDARY: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from vibe_llms.daemons.keys.journal import KeyJournal
 from vibe_llms.daemons.keys.ledger import KeyLedger, Stake
 from vibe_llms.exceptions import AccessError, StoreError
-from vibe_llms.gathering import Gatherer
+from vibe_llms.foundation.coalescing import Gatherer
 
 _Outcomes: TypeAlias = "asyncio.Future[Sequence[AccessError | None]]"
 

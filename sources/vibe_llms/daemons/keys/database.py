@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from vibe_llms.exceptions import StoreError
-from vibe_llms.files import open_handle
+from vibe_llms.foundation.files import open_handle
 from vibe_llms.logs.disk import Disk, make_folders
 from vibe_llms.logs.locks import locked
 
@@ -112,7 +112,7 @@ def telling(path: Path) -> Iterator[None]:
             remedy=_REMEDIES.get(code, _ELSE),
         ) from error
     except OSError as error:
-        from vibe_llms.files import advise
+        from vibe_llms.foundation.files import advise
 
         raise StoreError(
             path=str(path),

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, Self, TypeAlias
 
 from vibe_llms.daemons.keys.charges import Charge, Used, bound_cents, bound_tokens
 from vibe_llms.exceptions import StoreError
-from vibe_llms.files import advise
+from vibe_llms.foundation.files import advise
 from vibe_llms.logs import locks
 from vibe_llms.logs.disk import Disk, make_folders
 from vibe_llms.logs.log import Log

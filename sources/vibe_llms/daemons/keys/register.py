@@ -19,14 +19,14 @@ import attrs
 
 from vibe_llms.daemons.keys.texts import is_identity
 from vibe_llms.exceptions import StoreError, UnknownNameError
-from vibe_llms.files import advise, replace_file
+from vibe_llms.foundation.attrs_classes import define, frozen
+from vibe_llms.foundation.files import advise, replace_file
+from vibe_llms.foundation.suggestions import order_by_nearness
 from vibe_llms.logs.disk import Disk, make_folders
 from vibe_llms.logs.locks import locked
-from vibe_llms.suggestions import order_by_nearness
 from vibe_llms.tables.annotations import Amount, Count, Strings
 from vibe_llms.tables.documents import parse_document, read_bytes
 from vibe_llms.tables.kinds import Kind
-from vibe_llms.values import define, frozen
 
 _FILE: Final = "keys.toml"
 

@@ -22,7 +22,7 @@ from vibe_llms.daemons.server.requests import (
 from vibe_llms.daemons.server.scopes import compose_scope
 from vibe_llms.daemons.server.service import ServedApplication
 from vibe_llms.daemons.server.words import ClientGone, Scope
-from vibe_llms.installing import advise_extra
+from vibe_llms.foundation.optional_packages import advise_extra
 from vibe_llms.wire.http.reading import reading
 
 if TYPE_CHECKING:

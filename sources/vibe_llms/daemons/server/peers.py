@@ -6,7 +6,7 @@ import asyncio
 import ssl
 from typing import Any
 
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
 
 
 @frozen(kw_only=True)

@@ -9,7 +9,6 @@ import ssl
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from vibe_llms.closing import Closing
 from vibe_llms.daemons.server.binding import describe_sockets, open_sockets
 from vibe_llms.daemons.server.connection import IncomingConnection
 from vibe_llms.daemons.server.lifespan import Lifespan
@@ -18,6 +17,7 @@ from vibe_llms.daemons.server.service import ServedApplication
 from vibe_llms.daemons.server.settings import ServerSettings
 from vibe_llms.daemons.server.tls import LOOK_SECONDS, TlsFiles
 from vibe_llms.daemons.server.words import Application
+from vibe_llms.foundation.async_closing import Closing
 
 _END_SECONDS: Final = 5.0
 """How long what was cancelled, and the application's own end, may take."""

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Final, TypeVar
 
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.tables.annotations import Count, Seconds
 from vibe_llms.tables.kinds import bound
 from vibe_llms.tables.reading import read_table, require
-from vibe_llms.values import frozen
 
 PORT = bound("a port, from 0 (any that is free) to 65535", 0, 65_535)
 GATEWAY_PORT: Final = 8_000

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from vibe_llms.daemons.server.settings import ServerSettings
 from vibe_llms.exceptions import ConfigurationError
-from vibe_llms.files import warn_of_readers
+from vibe_llms.foundation.files import warn_of_readers
 from vibe_llms.wire.http.tls import ensure_file, refuse_file
 
 _logger = logging.getLogger(__name__)

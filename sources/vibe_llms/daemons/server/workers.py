@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from vibe_llms.exceptions import ConverseError, Stage
-from vibe_llms.values import define
+from vibe_llms.foundation.attrs_classes import define
 
 _logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from vibe_llms.daemons.service import Service
 from vibe_llms.daemons.tools.refusing import refuse_providers
 from vibe_llms.daemons.tools.settings import ToolsSettings
 from vibe_llms.exceptions import ConverseError, UnknownNameError
-from vibe_llms.installing import needing
+from vibe_llms.foundation.optional_packages import needing
 from vibe_llms.invocables.ensembles import Ensemble
 from vibe_llms.invocables.registry import Registry
 from vibe_llms.plugins.specification.daemons import Authorizer

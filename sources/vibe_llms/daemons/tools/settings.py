@@ -8,9 +8,9 @@ import attrs
 
 from vibe_llms.daemons.admission import ServiceLimits
 from vibe_llms.daemons.server.settings import PORT, TOOLS_PORT, ServerSettings
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.tables.annotations import Count, Seconds, Strings
 from vibe_llms.tables.reading import require
-from vibe_llms.values import frozen
 
 
 @frozen(kw_only=True)

@@ -9,9 +9,9 @@ from typing import Annotated, Final, Literal
 import attrs
 
 from vibe_llms.dialects.history import HistoryRules
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.tables.annotations import String
 from vibe_llms.tables.kinds import FILLED
-from vibe_llms.values import frozen
 
 PROTOCOL: Final = "chat_completions"
 """The dialect's stable word, in origins and beside native blocks."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import ResponseMetadata
-from vibe_llms.values import frozen
 
 OPENING: Final = "converse"
 """The name of the first event of a stream, which has the version and no more."""

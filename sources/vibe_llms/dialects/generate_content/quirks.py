@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.models.attributes import ModelAttributes
-from vibe_llms.values import frozen
 
 PROTOCOL: Final = "generate_content"
 """The dialect's stable word, in origins and beside native blocks."""

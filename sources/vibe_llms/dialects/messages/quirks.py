@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
 
 PROTOCOL: Final = "messages"
 """The dialect's stable word, in origins and beside native blocks."""

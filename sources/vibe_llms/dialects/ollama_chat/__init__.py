@@ -8,7 +8,7 @@ by ``quirks`` and ``tables``.
 from __future__ import annotations
 
 from vibe_llms.dialects import HOMES
-from vibe_llms.laziness import produce_attribute_access
+from vibe_llms.foundation.lazy_imports import produce_attribute_access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

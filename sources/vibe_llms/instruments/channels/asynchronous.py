@@ -8,11 +8,13 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Generic, Self, TypeVar, Unpack, overload
 
-from vibe_llms.absence import ABSENT
-from vibe_llms.closing import Closing
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.engine.generating import Hear
 from vibe_llms.exceptions import ParseError, RequestError, Stage
+from vibe_llms.foundation.async_closing import Closing
+from vibe_llms.foundation.reprs import represent
+from vibe_llms.foundation.sentinels import ABSENT
+from vibe_llms.foundation.suggestions import suggest
 from vibe_llms.instruments.channels.composing import Composing, compose_aside
 from vibe_llms.instruments.channels.following import ReplyFollowing
 from vibe_llms.instruments.channels.replies import Reply
@@ -35,8 +37,6 @@ from vibe_llms.messages.canisters import (
     SupervisorCanister,
 )
 from vibe_llms.messages.views import text_of
-from vibe_llms.representation import represent
-from vibe_llms.suggestions import suggest
 
 T = TypeVar("T")
 

@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
-from vibe_llms.absence import ABSENT
-from vibe_llms.closing import Closing
 from vibe_llms.engine.generating import Hear
 from vibe_llms.events.stream import ResponseFailedEvent, ResponseFinishedEvent, StreamEvent
 from vibe_llms.exceptions import ConverseError, Stage
+from vibe_llms.foundation.async_closing import Closing
+from vibe_llms.foundation.sentinels import ABSENT
+from vibe_llms.foundation.sync_faces import SyncFace, blocking, iterating
 from vibe_llms.instruments.channels.replies import Reply
 from vibe_llms.instruments.parsers.following import AnswerFollower
 from vibe_llms.instruments.parsers.parsers import Parser
-from vibe_llms.synchrony import SyncFace, blocking, iterating
 
 T = TypeVar("T")
 

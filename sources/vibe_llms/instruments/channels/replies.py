@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from vibe_llms.absence import ABSENT, Absence
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.engine.states import Reason, State
 from vibe_llms.exceptions import ParseError, Stage
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.sentinels import ABSENT, Absence
 from vibe_llms.instruments.engines import RunOutcome
 from vibe_llms.instruments.parsers.choosing import ModeChoice
 from vibe_llms.invocables.approvals import ApprovalRequest
 from vibe_llms.messages.canisters import AnyCanister, Usage
 from vibe_llms.messages.views import add_usages
-from vibe_llms.values import frozen
 
 T = TypeVar("T")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Generic, TypeVar, Unpack, overload
 
 from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.foundation.sync_faces import SyncFace, blocking
 from vibe_llms.instruments.channels.asynchronous import AsyncChannel, ChannelSettings
 from vibe_llms.instruments.engines import entering_reply
 from vibe_llms.instruments.models import AnyModel
 from vibe_llms.instruments.parsers.parsers import Parser
-from vibe_llms.synchrony import SyncFace, blocking
 
 T = TypeVar("T")
 

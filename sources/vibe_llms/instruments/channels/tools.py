@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any, Final, Self, Unpack
 
-from vibe_llms.closing import Closing
+from vibe_llms.foundation.async_closing import Closing
+from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.foundation.reprs import represent
 from vibe_llms.instruments.channels.asynchronous import AsyncChannel, ChannelSettings
 from vibe_llms.instruments.channels.composing import Composing
 from vibe_llms.instruments.models import AnyModel
@@ -14,8 +16,6 @@ from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import MARK, Effect, Invoker, produce_invoker
 from vibe_llms.invocables.outcomes import Outcome, fail, produce_outcome
 from vibe_llms.messages.canisters import Usage
-from vibe_llms.plain import JsonObject
-from vibe_llms.representation import represent
 
 DEPTH_LIMIT: Final = 3
 """How deeply channels may invoke channels, unless somebody says otherwise."""

@@ -6,9 +6,9 @@ import enum
 from collections.abc import Sequence
 
 from vibe_llms.exceptions import CapabilityError
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.models.attributes import Capability, ModelAttributes
 from vibe_llms.models.schema_features import MAPS, RECURSION
-from vibe_llms.values import frozen
 
 
 class Mode(enum.StrEnum):

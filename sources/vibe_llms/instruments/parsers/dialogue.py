@@ -7,7 +7,8 @@ from typing import Generic, TypeVar, cast
 
 import attrs
 
-from vibe_llms.absence import ABSENT, Absence
+from vibe_llms.foundation.attrs_classes import define, frozen
+from vibe_llms.foundation.sentinels import ABSENT, Absence
 from vibe_llms.instruments.answering import Answer
 from vibe_llms.instruments.parsers.choosing import Mode, ModeChoice
 from vibe_llms.instruments.parsers.kinds import Unfit
@@ -24,7 +25,6 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.messages.views import add_usages
-from vibe_llms.values import define, frozen
 
 T = TypeVar("T")
 _Out = TypeVar("_Out", bound=Answer)

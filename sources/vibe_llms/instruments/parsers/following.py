@@ -8,20 +8,20 @@ from typing import Any
 
 import attrs
 
-from vibe_llms.absence import ABSENT
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
     ContentFinishedEvent,
     ContentStartedEvent,
     StreamEvent,
 )
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.sentinels import ABSENT
 from vibe_llms.instruments.parsers.items import ItemReader
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.instruments.parsers.reading import TRIES_LIMIT, JsonFault, JsonReader
 from vibe_llms.messages.canisters import InvocationCanister, Owner
 from vibe_llms.messages.contents import TextualContent
 from vibe_llms.providers.interfaces import AsyncStream
-from vibe_llms.values import define
 
 
 class TextReader:

@@ -11,7 +11,9 @@ from typing import Any, Final
 
 import attrs
 
-from vibe_llms.absence import ABSENT
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.foundation.sentinels import ABSENT
 from vibe_llms.instruments.parsers.partials import list_fields, view
 from vibe_llms.invocables.plain_shapes import Convert
 from vibe_llms.invocables.schema_derivation import Deriver
@@ -24,8 +26,6 @@ from vibe_llms.invocables.validation import (
     show_value,
 )
 from vibe_llms.messages.json_values import ensure_schema
-from vibe_llms.plain import JsonObject
-from vibe_llms.values import frozen
 
 WRAP: Final = "value"
 """The one member of the object that is put around what is no object itself."""

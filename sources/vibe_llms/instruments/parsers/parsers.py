@@ -11,6 +11,9 @@ from typing import Any, Final, Generic, Literal, Self, TypeAlias, TypeVar, cast,
 import attrs
 
 from vibe_llms.exceptions import ParseError, RequestError, Stage
+from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.foundation.reprs import represent
+from vibe_llms.foundation.sync_faces import iterate
 from vibe_llms.instruments.answering import Answer
 from vibe_llms.instruments.parsers.choosing import Mode, ModeChoice, choose_mode
 from vibe_llms.instruments.parsers.extraction import extract
@@ -29,11 +32,8 @@ from vibe_llms.messages.requests import Request, Response
 from vibe_llms.messages.views import text_of
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.schema_features import survey_features
-from vibe_llms.plain import JsonObject
 from vibe_llms.providers.interfaces import AsyncStream
 from vibe_llms.providers.synchrony import SyncStream
-from vibe_llms.representation import represent
-from vibe_llms.synchrony import iterate
 
 T = TypeVar("T")
 

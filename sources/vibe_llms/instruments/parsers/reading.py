@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeGuard
 
-from vibe_llms.absence import ABSENT
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.sentinels import ABSENT
 from vibe_llms.messages.json_values import DEPTH_LIMIT
-from vibe_llms.values import define
 
 
 class JsonFault(ValueError):

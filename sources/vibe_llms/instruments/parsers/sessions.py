@@ -6,15 +6,15 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Generic, TypeVar
 
-from vibe_llms.absence import ABSENT
-from vibe_llms.closing import Closing
 from vibe_llms.exceptions import ConverseError, Stage
+from vibe_llms.foundation.async_closing import Closing
+from vibe_llms.foundation.sentinels import ABSENT
+from vibe_llms.foundation.sync_faces import SyncFace, blocking, iterating
 from vibe_llms.instruments.parsers.dialogue import Dialogue, Parsed
 from vibe_llms.instruments.parsers.following import AnswerFollower
 from vibe_llms.instruments.parsers.items import ItemReader
 from vibe_llms.messages.requests import Request
 from vibe_llms.providers.interfaces import AsyncStream
-from vibe_llms.synchrony import SyncFace, blocking, iterating
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ comes in when the first prompt is made, not before.
 
 from __future__ import annotations
 
-from vibe_llms.laziness import produce_attribute_access
+from vibe_llms.foundation.lazy_imports import produce_attribute_access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ import attrs
 from jinja2 import Undefined
 
 from vibe_llms.exceptions import LimitError, Stage
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.contents import AnyContent, TextualContent
-from vibe_llms.values import define
 
 _FIRST = 0xF0000  # of a plane of Unicode that is for private use as a whole
 _PRIVATE = re.compile("[\U000f0000-\U000ffffd]")

@@ -11,12 +11,12 @@ from jinja2.exceptions import TemplateSyntaxError
 from jinja2.visitor import NodeTransformer
 
 from vibe_llms.exceptions import Finding
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.suggestions import suggest
 from vibe_llms.instruments.prompts.partials import PartialProblem, Partials
 from vibe_llms.instruments.prompts.places import place_error, produce_finding
 from vibe_llms.instruments.prompts.scopes import Variables, find_variables
 from vibe_llms.instruments.prompts.templates import Sandbox
-from vibe_llms.suggestions import suggest
-from vibe_llms.values import define
 
 INCLUSIONS_LIMIT: Final = 200
 """How many times partials may be included, those in partials counted each time."""

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.foundation.suggestions import find_nearest
 from vibe_llms.invocables.validation import Validator, produce_validator
-from vibe_llms.plain import JsonObject
-from vibe_llms.suggestions import find_nearest
-from vibe_llms.values import frozen
 
 
 @frozen(kw_only=True)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from vibe_llms.encodings import explain_misencoding
-from vibe_llms.files import read_beginning
-from vibe_llms.suggestions import suggest
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.encodings import explain_misencoding
+from vibe_llms.foundation.files import read_beginning
+from vibe_llms.foundation.suggestions import suggest
 
 MAXIMUM_BYTES: Final = 1_000_000
 """What one file of a prompt may hold."""

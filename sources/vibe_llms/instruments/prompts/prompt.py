@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from vibe_llms.exceptions import ConfigurationError, Finding, RequestError, Stage
+from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.foundation.limits import Limits
+from vibe_llms.foundation.reprs import represent
 from vibe_llms.instruments.prompts.inputs import Inputs
 from vibe_llms.instruments.prompts.partials import PartialProblem, Partials, read_source
-from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import SupervisorCanister, UserCanister
 from vibe_llms.messages.contents import AnyContent, TextualContent
-from vibe_llms.plain import JsonObject
-from vibe_llms.representation import represent
 
 if TYPE_CHECKING:
     from vibe_llms.instruments.prompts.scopes import Variables

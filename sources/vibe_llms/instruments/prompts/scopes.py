@@ -8,7 +8,7 @@ from typing import Any
 from jinja2 import meta, nodes
 from jinja2.visitor import NodeTransformer
 
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
 
 Names = frozenset[str]
 _NONE: Names = frozenset()

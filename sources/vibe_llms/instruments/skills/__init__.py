@@ -6,7 +6,7 @@ what its user has configured, and whoever is asked about an invocation is asked 
 
 from __future__ import annotations
 
-from vibe_llms.laziness import produce_attribute_access
+from vibe_llms.foundation.lazy_imports import produce_attribute_access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

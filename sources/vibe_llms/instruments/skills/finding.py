@@ -16,14 +16,14 @@ from vibe_llms.configuration.classes import Configuration, Layer, TrustRequest
 from vibe_llms.configuration.definitions import is_plugin_name
 from vibe_llms.configuration.trust import grant_trust, is_trusted
 from vibe_llms.exceptions import ConfigurationError, Finding, TrustError, UnknownNameError
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.package_data import access_data
+from vibe_llms.foundation.suggestions import find_near, suggest
 from vibe_llms.instruments.prompts.prompt import Prompt
 from vibe_llms.instruments.skills.skill import Skill
-from vibe_llms.resources import access_data
-from vibe_llms.suggestions import find_near, suggest
 from vibe_llms.tables.annotations import survey_kinds, survey_required
 from vibe_llms.tables.documents import Document, parse_document, read_bytes
 from vibe_llms.tables.reading import TableReader
-from vibe_llms.values import frozen
 
 _OURS: Final = {"name", "place"}
 """Fields of which the file says nothing."""

@@ -13,12 +13,12 @@ from vibe_llms.configuration.classes import Configuration, Layer, Setting, Sourc
 from vibe_llms.configuration.definitions import ADDRESS, NAMES
 from vibe_llms.configuration.trust import is_harmless
 from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
+from vibe_llms.foundation.suggestions import suggest
 from vibe_llms.instruments.prompts.prompt import Prompt
 from vibe_llms.invocables.ensembles import Ensemble
-from vibe_llms.plain import JsonObject, JsonValue
-from vibe_llms.suggestions import suggest
 from vibe_llms.tables.kinds import Kind
-from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
     from vibe_llms.invocables.mcp.ensembles import Answerers

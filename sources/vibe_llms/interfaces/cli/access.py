@@ -259,9 +259,9 @@ def survey_addresses(configuration: Configuration, provider: str = "") -> list[s
     Args:
         provider: Only this one; empty for all.
     """
+    from vibe_llms.foundation.package_data import access_data
     from vibe_llms.models.folders import read_names
     from vibe_llms.providers.surveys import access_survey
-    from vibe_llms.resources import access_data
 
     addresses: list[str] = []
     for name in (provider,) if provider else configuration.providers:

@@ -6,11 +6,11 @@ import json
 import sys
 from collections.abc import Callable
 
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.interfaces.cli.keyboard import Screen, ask_text_aside, can_ask, take_turn
 from vibe_llms.interfaces.cli.output import reveal, reveal_lines, style
 from vibe_llms.invocables.mcp.elicitation import Action, ElicitationAnswer, FormField, Question
-from vibe_llms.plain import JsonValue
-from vibe_llms.values import define
 
 _REFUSAL = "/no"
 

@@ -9,6 +9,8 @@ from typing import NoReturn
 
 import attrs
 
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.interfaces.cli.keyboard import Screen, ask_line_aside, can_ask, take_turn
 from vibe_llms.interfaces.cli.output import note, reveal, reveal_lines, shorten, style
 from vibe_llms.interfaces.cli.program import compose_again, compose_command
@@ -22,8 +24,6 @@ from vibe_llms.invocables.approvals import (
     deny,
     edit,
 )
-from vibe_llms.plain import JsonObject
-from vibe_llms.values import define
 
 _CHOICES = "[o]nce, [a]lways this call, [n]ever, [e]dit, or Enter to refuse this time? "
 _MOST_CHARACTERS = 4_000

@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 from typing import TypeAlias
 
-from vibe_llms.encodings import find_misencoding
 from vibe_llms.exceptions import LimitError, RequestError
-from vibe_llms.files import advise, read_beginning
+from vibe_llms.foundation.encodings import find_misencoding
+from vibe_llms.foundation.files import advise, read_beginning
+from vibe_llms.foundation.json_types import escape_halves
 from vibe_llms.messages.canisters import DocumentCanister
 from vibe_llms.messages.contents import (
     FileContent,
@@ -16,7 +17,6 @@ from vibe_llms.messages.contents import (
     choose_media,
 )
 from vibe_llms.messages.signatures import recognize
-from vibe_llms.plain import escape_halves
 
 Attachment: TypeAlias = DocumentCanister | MediaContent
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vibe_llms.configuration.locating import locate_findings
 from vibe_llms.exceptions import ConfigurationError, ConverseError, Finding, UnknownNameError
-from vibe_llms.suggestions import suggest
+from vibe_llms.foundation.suggestions import suggest
 
 if TYPE_CHECKING:
     from vibe_llms.application import Application

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from vibe_llms.values import define
+from vibe_llms.foundation.attrs_classes import define
 
 
 @define

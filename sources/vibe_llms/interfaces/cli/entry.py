@@ -13,7 +13,7 @@ def main() -> None:
     arguments = sys.argv[1:]
     # This needs nothing of what the rest takes long to import.
     if arguments and arguments[0] in ("--version", "-V"):
-        from vibe_llms.version import __version__
+        from vibe_llms.foundation.version import __version__
 
         print(f"vibe-llms {__version__}")
         return

@@ -112,7 +112,7 @@ def compose_lines(error: Exception) -> list[str]:
     elif isinstance(error, ConverseError):
         text = str(error)
     elif isinstance(error, OSError):
-        from vibe_llms.files import advise
+        from vibe_llms.foundation.files import advise
 
         what = (
             f"{error.filename} cannot be read or" if error.filename else "Standard output cannot be"
@@ -125,7 +125,7 @@ def compose_lines(error: Exception) -> list[str]:
 
 def _suggest_choice(error: click.UsageError) -> str:
     """Says which of an option's words somebody may have meant; click says it of names alone."""
-    from vibe_llms.suggestions import find_nearest
+    from vibe_llms.foundation.suggestions import find_nearest
 
     kind = error.param.type if isinstance(error, click.BadParameter) and error.param else None
     wrong = re.match(r"'(.*)' is not one of ", str(error.message)) if kind else None

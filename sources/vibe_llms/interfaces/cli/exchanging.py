@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vibe_llms.exceptions import StoreError
-from vibe_llms.files import advise, write_file
+from vibe_llms.foundation.files import advise, write_file
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.stores.interfaces import ConversationStore

@@ -288,7 +288,7 @@ def _produce_subgroup(name: str) -> LazyGroup:
 def _show_help(version: bool = False, debug: bool = False) -> None:
     context = click.get_current_context()
     if version:
-        from vibe_llms.version import __version__
+        from vibe_llms.foundation.version import __version__
 
         click.echo(f"vibe-llms {__version__}")
         context.exit()

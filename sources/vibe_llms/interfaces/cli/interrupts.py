@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
 
 _T = TypeVar("_T")
 

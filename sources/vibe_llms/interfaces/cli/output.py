@@ -14,8 +14,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
+from vibe_llms.foundation.reprs import sanitize as sanitize
 from vibe_llms.interfaces.cli.program import respell
-from vibe_llms.representation import sanitize as sanitize
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -54,7 +54,7 @@ def find_command(word: str, known: Iterable[str]) -> str | None:
     Args:
         known: The commands that there are here; with a slash where the word has one.
     """
-    from vibe_llms.suggestions import find_nearest
+    from vibe_llms.foundation.suggestions import find_nearest
 
     known = list(known)
     slash = "/" if word.startswith("/") else ""

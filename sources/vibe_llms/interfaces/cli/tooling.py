@@ -185,7 +185,7 @@ def ensure_allowed(allowed: Sequence[str], registry: Registry | None) -> None:
 
 
 def _tell_of_nothing_yet(name: str, known: Sequence[str]) -> None:
-    from vibe_llms.suggestions import suggest
+    from vibe_llms.foundation.suggestions import suggest
 
     note(f"--allow {name}: nothing that is there yet is called so{suggest(name, known)}")
 

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import attrs
 
 from vibe_llms.exceptions import ConverseError, LimitError
+from vibe_llms.foundation.attrs_classes import define, frozen
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.invocables.approvals import (
     ApprovalRequest,
     Approver,
@@ -28,8 +30,6 @@ from vibe_llms.invocables.mcp.sampling import (
     nativize_answer,
     produce_request,
 )
-from vibe_llms.plain import JsonObject
-from vibe_llms.values import define, frozen
 
 if TYPE_CHECKING:
     from mcp.client import ClientRequestContext

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import attrs
 
 from vibe_llms.exceptions import Stage
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.limits import Limits
+from vibe_llms.foundation.version import __version__
 from vibe_llms.invocables.mcp.http import open_http
 from vibe_llms.invocables.mcp.kit import is_closure, load_kit, produce_failure
 from vibe_llms.invocables.mcp.pausable_timeout import PausableTimeout
@@ -19,9 +22,6 @@ from vibe_llms.invocables.mcp.settings import McpServer
 from vibe_llms.invocables.mcp.sifting import SiftedStream
 from vibe_llms.invocables.mcp.stdio import open_stdio
 from vibe_llms.invocables.owners import Disconnection
-from vibe_llms.limits import Limits
-from vibe_llms.values import frozen
-from vibe_llms.version import __version__
 
 if TYPE_CHECKING:
     import httpx2

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
+from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.invocables.outcomes import CONTENTS_LIMIT
-from vibe_llms.unreadable import UNREADABLE
 
 _logger = logging.getLogger(__name__)
 

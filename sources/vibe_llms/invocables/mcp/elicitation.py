@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 import attrs
 
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.invocables.validation import ArgumentFault, produce_validator
-from vibe_llms.plain import JsonObject, JsonValue
-from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
     from mcp.client.client import Client

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, Unpack
 import attrs
 
 from vibe_llms.exceptions import EnsembleError
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.invocables.approvals import Approver
 from vibe_llms.invocables.invokers import Invoker
 from vibe_llms.invocables.libraries import LibraryPrompt, Resource
@@ -31,7 +32,6 @@ from vibe_llms.invocables.mcp.search import LazyList
 from vibe_llms.invocables.mcp.settings import LAZY_ABOVE, McpServer
 from vibe_llms.invocables.mcp.tools import produce_tool
 from vibe_llms.invocables.owners import ConnectionOwner
-from vibe_llms.limits import Limits
 
 if TYPE_CHECKING:
     import httpx2

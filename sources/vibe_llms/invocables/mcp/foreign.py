@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vibe_llms.concealment import remember_key
+from vibe_llms.foundation.child_environment import remember_key
 from vibe_llms.tables.reading import KeyPath, TableReader
 
 _logger = logging.getLogger(__name__)

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vibe_llms.dialects.decoding import mend_escapes
 from vibe_llms.exceptions import ConverseError
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.invocables.mcp.cutting import cut_lines
 from vibe_llms.invocables.mcp.settings import McpServer
 from vibe_llms.invocables.owners import Disconnection
-from vibe_llms.limits import Limits
 from vibe_llms.wire.proxies import is_exempt
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import logging
 from collections.abc import Iterable, Iterator
 
 from vibe_llms.exceptions import ConverseError, DependencyError, EnsembleError, Stage
-from vibe_llms.installing import advise_extra
-from vibe_llms.secrets import Secret
+from vibe_llms.foundation.optional_packages import advise_extra
+from vibe_llms.foundation.secrets import Secret
 from vibe_llms.wire.scrubbing import Scrubber
 
 _CHARACTERS = 1_000

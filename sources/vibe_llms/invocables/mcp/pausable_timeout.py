@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 import attrs
 
-from vibe_llms.values import define
+from vibe_llms.foundation.attrs_classes import define
 
 
 @define(eq=False)

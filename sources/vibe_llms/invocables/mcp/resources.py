@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from vibe_llms.exceptions import EnsembleError
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Effect, Invoker
 from vibe_llms.invocables.mcp.results import (
@@ -20,8 +22,6 @@ from vibe_llms.invocables.mcp.watching import Watchers
 from vibe_llms.invocables.outcomes import Outcome
 from vibe_llms.messages.canisters import AnyCanister, AssistantCanister, UserCanister
 from vibe_llms.messages.contents import AnyContent
-from vibe_llms.plain import JsonObject
-from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
     from mcp.client.client import Client

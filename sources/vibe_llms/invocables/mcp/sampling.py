@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.invocables.mcp.results import normalize_block, normalize_blocks
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -27,7 +28,6 @@ from vibe_llms.messages.contents import (
 )
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request, Response
-from vibe_llms.plain import JsonObject, JsonValue
 
 if TYPE_CHECKING:
     from mcp_types import CreateMessageRequestParams

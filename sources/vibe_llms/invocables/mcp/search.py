@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Effect, Invoker
 from vibe_llms.invocables.outcomes import Outcome
-from vibe_llms.plain import JsonObject
 
 FOUND_AT_ONCE: Final = 10
 """How many tools one search finds at most."""

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
 
-from vibe_llms.concealment import remember_key
-from vibe_llms.files import read_secret
-from vibe_llms.secrets import Secret
+from vibe_llms.foundation.child_environment import remember_key
+from vibe_llms.foundation.files import read_secret
+from vibe_llms.foundation.secrets import Secret
 from vibe_llms.tables.kinds import FAULTY, Kind, is_table
 from vibe_llms.tables.reading import KeyPath, TableReader
 

@@ -13,14 +13,14 @@ import attrs
 
 from vibe_llms.configuration.classes import Configuration, Setting
 from vibe_llms.exceptions import UnknownNameError
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.secrets import Secret, Settings
 from vibe_llms.invocables.mcp.oauth.settings import OAuthSettings
 from vibe_llms.invocables.mcp.secret_texts import SecretText
-from vibe_llms.secrets import Secret, Settings
 from vibe_llms.tables.annotations import Amount, Strings, Wait
 from vibe_llms.tables.documents import Document, read_bytes, read_document
 from vibe_llms.tables.kinds import WEB_ADDRESS, Choice
 from vibe_llms.tables.reading import KeyPath, TableReader, locate_by_name, require
-from vibe_llms.values import frozen
 
 PROTOCOLS: Final = ("auto", "2025-11-25", "2026-07-28")
 """What may be asked for: whatever both speak, the era of sessions, or the era without."""

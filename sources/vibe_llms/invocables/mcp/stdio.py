@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vibe_llms.dialects.decoding import mend_escapes
 from vibe_llms.exceptions import EnsembleError, LimitError
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.invocables.mcp.cutting import cut_message
 from vibe_llms.invocables.mcp.settings import McpServer
 from vibe_llms.invocables.owners import Disconnection
-from vibe_llms.limits import Limits
 from vibe_llms.processes.outputs import OutputLog
 from vibe_llms.processes.programs import CHUNK_BYTES, Program, drain
 from vibe_llms.processes.watchdog import SIGNAL_STATUS

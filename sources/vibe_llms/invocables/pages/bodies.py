@@ -8,8 +8,8 @@ import zlib
 from collections.abc import AsyncIterator
 from typing import Final
 
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.invocables.refusals import Refusal
-from vibe_llms.values import frozen
 
 _WINDOWS: Final = {"gzip": 31, "x-gzip": 31, "deflate": 47}
 _CODECS: Final = re.compile(

@@ -7,10 +7,10 @@ import re
 from collections.abc import AsyncIterator, Callable, Collection
 from typing import TYPE_CHECKING, Final
 
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.invocables.pages.addresses import Resolve
 from vibe_llms.invocables.pages.bodies import PageBody, read_body
 from vibe_llms.invocables.refusals import Refusal
-from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
     import yarl

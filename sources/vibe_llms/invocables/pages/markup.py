@@ -13,7 +13,7 @@ from typing import Final
 
 import attrs
 
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
 
 _TAG: Final = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9:-]{0,60})")
 _ATTRIBUTE: Final = re.compile(

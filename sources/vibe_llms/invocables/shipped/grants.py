@@ -20,8 +20,8 @@ from typing import Final
 import attrs
 
 from vibe_llms.exceptions import EnsembleError
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.invocables.refusals import Refusal
-from vibe_llms.values import frozen
 
 LINKS_LIMIT: Final = 40
 """How many links one path may lead through; the limit of Linux itself."""

@@ -14,12 +14,12 @@ from typing import Any
 import attrs
 
 from vibe_llms.exceptions import CodecError, ConverseError, ForeignError, Stage
-from vibe_llms.facts import access_facts
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.error_facts import access_facts
 from vibe_llms.messages.codec.canonical import canonicalize, encode_document
 from vibe_llms.messages.codec.converter import produce_converter
 from vibe_llms.messages.codec.mirrors import Mirror, register_mirror
 from vibe_llms.messages.codec.reading import read_json, read_tree
-from vibe_llms.values import frozen
 
 CAUSES_LIMIT = 16
 """How far the chain of causes is followed; it may even be a ring."""

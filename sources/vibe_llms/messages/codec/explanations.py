@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 
 from vibe_llms.exceptions import CodecError, RequestError
+from vibe_llms.foundation.suggestions import find_near
 from vibe_llms.messages.codec.mirrors import (
     REQUIRED_FIELDS,
     access_mirror,
@@ -19,7 +20,6 @@ from vibe_llms.messages.codec.mirrors import (
     is_union,
 )
 from vibe_llms.messages.codec.reading import REFUSALS
-from vibe_llms.suggestions import find_near
 from vibe_llms.tables.kinds import BOOLEAN
 
 _NAMES: Mapping[type, str] = {

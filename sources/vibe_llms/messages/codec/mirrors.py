@@ -20,9 +20,9 @@ from typing import Any, TypeVar
 import attrs
 import msgspec
 
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.canisters import CANISTER_CLASSES, AnyCanister
 from vibe_llms.messages.field_types import CONFORMS
-from vibe_llms.values import frozen
 
 _Canister = TypeVar("_Canister", bound=AnyCanister)
 

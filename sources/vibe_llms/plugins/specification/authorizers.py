@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
 
 if TYPE_CHECKING:  # types only: few starts are those of a daemon
     from vibe_llms.plugins.specification.daemons import Authorizer, AuthorizerContext

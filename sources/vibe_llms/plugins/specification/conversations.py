@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from vibe_llms.secrets import Settings
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.secrets import Settings
 
 if TYPE_CHECKING:  # types only: this module lies below those that it speaks of
     from vibe_llms.conversations.conversation import Conversation

@@ -7,8 +7,8 @@ from typing import Protocol, TypeAlias
 
 import attrs
 
-from vibe_llms.plain import JsonValue
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonValue
 
 
 @frozen(kw_only=True)

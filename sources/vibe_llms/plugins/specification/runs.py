@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.limits import Limits
+from vibe_llms.foundation.secrets import Settings
 from vibe_llms.plugins.specification.users import Consent, Progress
-from vibe_llms.secrets import Settings
-from vibe_llms.values import frozen
 
 if TYPE_CHECKING:  # types only: this module lies below those that it speaks of
     from vibe_llms.engine.contexts import RunEvent

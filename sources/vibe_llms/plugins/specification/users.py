@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
 
 
 class Consent(Protocol):

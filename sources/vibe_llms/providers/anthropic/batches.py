@@ -15,7 +15,7 @@ import msgspec
 
 from vibe_llms.dialects.messages.tables import SAMPLING_FIELDS
 from vibe_llms.exceptions import ConverseError, Stage, StreamTruncatedError
-from vibe_llms.plain import JsonObject
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.providers.batches import (
     SKEW_SECONDS,
     BatchBounds,

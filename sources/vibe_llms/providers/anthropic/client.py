@@ -10,7 +10,8 @@ from vibe_llms.dialects import messages
 from vibe_llms.dialects.messages.quirks import Quirks
 from vibe_llms.dialects.messages.tables import SAMPLING_FIELDS
 from vibe_llms.exceptions import ConfigurationError
-from vibe_llms.plain import JsonObject
+from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.foundation.secrets import Secret
 from vibe_llms.providers.anthropic.clouds import (
     CLOUDS,
     produce_cloud_client,
@@ -21,7 +22,6 @@ from vibe_llms.providers.needs import Need
 from vibe_llms.providers.remote import RemoteClient
 from vibe_llms.providers.settings import RemoteSettings
 from vibe_llms.providers.vendors import Vendor
-from vibe_llms.secrets import Secret
 from vibe_llms.tables.kinds import TEXT, Choice, Kind
 
 if TYPE_CHECKING:

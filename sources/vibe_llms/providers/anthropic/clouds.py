@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from vibe_llms.exceptions import ConfigurationError, DependencyError
-from vibe_llms.files import read_file
-from vibe_llms.installing import advise_extra, advise_packages
+from vibe_llms.foundation.files import read_file
+from vibe_llms.foundation.optional_packages import advise_extra, advise_packages
+from vibe_llms.foundation.secrets import Secret
 from vibe_llms.providers.needs import Need, NeedKind, find_packages
-from vibe_llms.secrets import Secret
 
 CLOUDS: Final = {
     "bedrock": ("AsyncAnthropicBedrock", "api_key", {"region": "aws_region"}),

@@ -11,10 +11,10 @@ import attrs
 from vibe_llms.dialects import converse
 from vibe_llms.dialects.processors import EstimatingTokenizer
 from vibe_llms.exceptions import ProviderError, TransportError
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import AttributeLayer
-from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.providers.gateway.learning import compose_rules, summarize
 from vibe_llms.providers.gateway.relaying import RelayedAssembler
 from vibe_llms.providers.interfaces import ModelDescriptor, Processors, TokenCount

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from vibe_llms.dialects.converse.calling.surveys import ToldModel, ToldValue
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.models.attributes import AttributeLayer, Provenance
 from vibe_llms.models.rules import Rule
-from vibe_llms.plain import JsonObject
 from vibe_llms.providers.surveys import SurveyedModel
 from vibe_llms.tables.kinds import COUNT, is_text
 

@@ -11,13 +11,13 @@ import attrs
 from vibe_llms.dialects import generate_content
 from vibe_llms.dialects.generate_content.quirks import Quirks
 from vibe_llms.exceptions import UnknownNameError
-from vibe_llms.plain import JsonObject
+from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.foundation.secrets import Secret
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.interfaces import ModelDescriptor, Processors, TokenCount
 from vibe_llms.providers.remote import RemoteClient
 from vibe_llms.providers.tokenizers import VendorTokenizer
 from vibe_llms.providers.vendors import Vendor
-from vibe_llms.secrets import Secret
 from vibe_llms.tables.kinds import WORD, Kind
 
 if TYPE_CHECKING:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from urllib.parse import quote
 
 from vibe_llms.dialects.generate_content.quirks import Quirks
-from vibe_llms.plain import JsonObject
+from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.foundation.secrets import Secret
 from vibe_llms.providers.google.client import GoogleVendor, quote_name
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.needs import Need, find_variable, refuse_for_want
 from vibe_llms.providers.remote import RemoteClient
 from vibe_llms.providers.settings import RemoteSettings
 from vibe_llms.providers.vendors import Vendor
-from vibe_llms.secrets import Secret
 from vibe_llms.tables.kinds import WORD, Choice, Kind
 
 if TYPE_CHECKING:

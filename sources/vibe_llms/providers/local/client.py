@@ -13,15 +13,16 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
-from vibe_llms.asynchrony import finish
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.processors import Processors, nativize_parts
 from vibe_llms.events.stream import StreamEvent
 from vibe_llms.exceptions import ConverseError, UnknownNameError
-from vibe_llms.installing import advise_extra
+from vibe_llms.foundation.attrs_classes import define, frozen
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
+from vibe_llms.foundation.optional_packages import advise_extra
+from vibe_llms.foundation.portal import finish
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
-from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.conversing import ModelBase
 from vibe_llms.providers.interfaces import ModelDescriptor
@@ -49,7 +50,6 @@ from vibe_llms.providers.lowering import CustomCalls, find_lowered, lower
 from vibe_llms.providers.needs import Need, NeedKind, find_packages, refuse_for_want
 from vibe_llms.tables.annotations import Count
 from vibe_llms.tables.reading import read_table
-from vibe_llms.values import define, frozen
 
 CONTEXT_TOKENS: Final = 8192
 """The default window: all that the embedded weights have.

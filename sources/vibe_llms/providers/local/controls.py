@@ -8,9 +8,9 @@ from vibe_llms.dialects import chat_completions
 from vibe_llms.dialects.chat_completions.calling.controls import nativize_controls
 from vibe_llms.dialects.chat_completions.quirks import Quirks
 from vibe_llms.dialects.processors import FunctionProcessor
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
-from vibe_llms.plain import JsonObject
 from vibe_llms.providers.interfaces import ModelDescriptor
 
 QUIRKS = Quirks(

@@ -22,11 +22,11 @@ from pathlib import Path
 from stat import S_ISREG
 
 from vibe_llms.exceptions import WeightsError
-from vibe_llms.files import advise, synchronize_folder
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.files import advise, synchronize_folder
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.processes.running import run_program
 from vibe_llms.providers.local.weights import Pin, compose_kept_path, compute_sha256
-from vibe_llms.values import define
 
 _ABANDONED_SECONDS = 60.0
 """A directory that nothing has been written to for so long belongs to nobody any more."""

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind
-from vibe_llms.plain import JsonObject
 
 END_RULE: Final = "end"
 """The rule of a grammar that stands for the token which ends a turn. Whoever has loaded the model

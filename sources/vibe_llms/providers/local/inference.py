@@ -21,11 +21,11 @@ import attrs
 import msgspec
 
 from vibe_llms.exceptions import ConverseError, LimitError, Stage, WeightsError
-from vibe_llms.installing import needing
-from vibe_llms.plain import JsonObject
+from vibe_llms.foundation.attrs_classes import define, frozen
+from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.foundation.optional_packages import needing
+from vibe_llms.foundation.semaphores import Slots
 from vibe_llms.providers.local.grammars import END_RULE, PROBE, compose_probe
-from vibe_llms.slots import Slots
-from vibe_llms.values import define, frozen
 
 BATCH_TOKENS = 16
 """A stop takes effect between two batches: at 60 tokens a second, within 0.3 seconds. Reading a

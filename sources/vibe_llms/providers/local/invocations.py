@@ -13,12 +13,12 @@ from vibe_llms.dialects.chat_completions.calling.invocations import (
     withhold_schemaless,
 )
 from vibe_llms.dialects.processors import FunctionProcessor
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import ResultCanister
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import Capability
-from vibe_llms.plain import JsonObject
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.local.grammars import (
     compose_choice_grammar,

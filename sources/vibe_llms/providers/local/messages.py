@@ -16,6 +16,7 @@ from vibe_llms.dialects import chat_completions
 from vibe_llms.dialects.chat_completions.calling.messages import nativize_canisters
 from vibe_llms.dialects.history import tell_result
 from vibe_llms.dialects.processors import FunctionProcessor
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -25,7 +26,6 @@ from vibe_llms.messages.canisters import (
 )
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.messages.requests import Request
-from vibe_llms.plain import JsonObject
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.local.controls import QUIRKS
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from vibe_llms.values import define
+from vibe_llms.foundation.attrs_classes import define
 
 REPEATS: Final = 8
 """So often in a row, at least, the same words are a loop."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.requests import Request
-from vibe_llms.plain import JsonObject
 from vibe_llms.providers.interfaces import ModelDescriptor, TokenCount
 from vibe_llms.providers.local.errors import produce_error
 from vibe_llms.providers.local.inference import EngineFault, LoadedModel

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from vibe_llms.exceptions import TrustError, WeightsError
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.plugins.specification.models import ProviderContext
-from vibe_llms.values import frozen
 
 
 @frozen(kw_only=True)

@@ -18,6 +18,7 @@ from vibe_llms.exceptions import (
     ProviderError,
     Stage,
 )
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind
@@ -25,7 +26,6 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.counting import estimate_request
 from vibe_llms.models.tokens import TokenCount
-from vibe_llms.plain import JsonObject
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.children import ChildSettings
 from vibe_llms.providers.hosting import HostedVendor, HostingClient, HostingProvider

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.providers.surveys import SurveyedModel, Told
 from vibe_llms.tables.kinds import COUNT
 

@@ -18,12 +18,12 @@ from vibe_llms.exceptions import (
     StreamTruncatedError,
     UnknownNameError,
 )
-from vibe_llms.plain import JsonObject
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.json_errors import UNREADABLE
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.plugins.specification.users import Progress
 from vibe_llms.providers.batching import receive_lines
-from vibe_llms.unreadable import UNREADABLE
-from vibe_llms.values import define
 from vibe_llms.wire.bodies import describe_address
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vibe_llms.exceptions import ContextOverflowError
+from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.counting import estimate_request
 from vibe_llms.models.tokens import TokenCount
-from vibe_llms.plain import JsonValue
 from vibe_llms.tables.kinds import COUNT
 
 LEAST_WINDOW: Final = 4096

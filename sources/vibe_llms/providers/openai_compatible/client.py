@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from vibe_llms.dialects.chat_completions.quirks import Quirks
 from vibe_llms.exceptions import ConfigurationError
+from vibe_llms.foundation.suggestions import end_among
 from vibe_llms.providers.completions import CompletionsVendor
 from vibe_llms.providers.openai_compatible.kinds import (
     QUIRKS,
@@ -16,7 +17,6 @@ from vibe_llms.providers.openai_compatible.kinds import (
 )
 from vibe_llms.providers.remote import RemoteClient
 from vibe_llms.providers.settings import RemoteSettings
-from vibe_llms.suggestions import end_among
 from vibe_llms.tables.kinds import Kind, is_text
 
 if TYPE_CHECKING:

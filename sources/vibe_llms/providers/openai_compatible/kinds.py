@@ -10,12 +10,12 @@ from typing import Any, Final
 import attrs
 
 from vibe_llms.dialects.chat_completions.quirks import Quirks
-from vibe_llms.resources import access_data
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.package_data import access_data
 from vibe_llms.tables.annotations import Date, OptionalKind, String, Strings, survey_kinds
 from vibe_llms.tables.documents import read_document
 from vibe_llms.tables.kinds import TABLE, Kind
 from vibe_llms.tables.reading import KeyPath, TableReader
-from vibe_llms.values import frozen
 
 NOTHING: Final = "none"
 """How a file says that a quirk has no value, for which TOML has no word."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from vibe_llms.dialects import responses
 from vibe_llms.dialects.responses.quirks import Quirks
-from vibe_llms.plain import JsonObject
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.providers.completions import list_models
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.openai_service import SIBLINGS, OpenAIService

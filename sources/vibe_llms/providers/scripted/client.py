@@ -12,7 +12,9 @@ import attrs
 from vibe_llms.dialects.processors import nativize_parts
 from vibe_llms.events.stream import StreamEvent
 from vibe_llms.exceptions import ProviderError, ProviderFault, UnknownNameError
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import (
     AssistantCanister,
     InvocationCanister,
@@ -22,7 +24,6 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request
 from vibe_llms.messages.views import text_of
-from vibe_llms.plain import JsonObject
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.conversing import ModelBase
 from vibe_llms.providers.interfaces import ModelDescriptor, Translation
@@ -34,7 +35,6 @@ from vibe_llms.providers.scripted.scripts import (
     read_script,
     survey_scripts,
 )
-from vibe_llms.values import define
 
 Frame = Mapping[str, Any]
 

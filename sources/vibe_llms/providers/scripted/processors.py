@@ -9,13 +9,13 @@ from typing import Any, Final, cast
 import attrs
 
 from vibe_llms.dialects.processors import FunctionProcessor, Processors
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.codec.lines import decode_canister, encode_canister
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request
 from vibe_llms.messages.views import text_of
 from vibe_llms.models.controls import check_controls
-from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.providers.interfaces import ModelDescriptor, TokenCount, Translation
 
 _WORD = re.compile(r"\w+|[^\w\s]")

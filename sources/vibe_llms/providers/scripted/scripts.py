@@ -34,8 +34,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from vibe_llms.exceptions import ConfigurationError, ProviderFault
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.package_data import access_data
 from vibe_llms.messages.canisters import StopReason, Usage
-from vibe_llms.resources import access_data
 from vibe_llms.tables.documents import Document, read_document
 from vibe_llms.tables.kinds import (
     AMOUNT,
@@ -48,7 +49,6 @@ from vibe_llms.tables.kinds import (
     is_table,
 )
 from vibe_llms.tables.reading import KeyPath, TableReader
-from vibe_llms.values import frozen
 
 _CHUNK_CHARACTERS = 5
 _MOST_CHUNKS = 2_000

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from vibe_llms.dialects.chat_completions.quirks import Quirks
 from vibe_llms.exceptions import ConfigurationError
-from vibe_llms.installing import advise_packages
+from vibe_llms.foundation.optional_packages import advise_packages
 from vibe_llms.providers.children import ChildSettings
 from vibe_llms.providers.completions import CompletionsVendor
 from vibe_llms.providers.hosting import HostedVendor

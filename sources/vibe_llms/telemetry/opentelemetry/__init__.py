@@ -7,7 +7,7 @@ them; the conventions followed, and their version, are named in ``conventions``.
 
 from __future__ import annotations
 
-from vibe_llms.laziness import produce_attribute_access
+from vibe_llms.foundation.lazy_imports import produce_attribute_access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

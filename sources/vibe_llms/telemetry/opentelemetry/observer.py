@@ -32,7 +32,7 @@ from vibe_llms.events.stream import (
     ResponseStartedEvent,
     StreamEvent,
 )
-from vibe_llms.installing import needing
+from vibe_llms.foundation.optional_packages import needing
 from vibe_llms.messages.requests import Response
 from vibe_llms.messages.views import text_of
 from vibe_llms.telemetry.accounts import add_usages
@@ -84,7 +84,7 @@ class OpenTelemetryObserver:
     ) -> None:
         with needing("opentelemetry", "opentelemetry-api", "Telling of spans and metrics"):
             from opentelemetry import metrics, trace
-        from vibe_llms.version import __version__
+        from vibe_llms.foundation.version import __version__
 
         url = words.SCHEMA_URL
         tracer = trace.get_tracer("vibe_llms", __version__, tracer_provider, url)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.telemetry.opentelemetry import conventions as words
 from vibe_llms.telemetry.opentelemetry.attributes import Attributes
-from vibe_llms.values import define
 
 if TYPE_CHECKING:
     from contextvars import Token

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal
 
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
 
 CHAT: Final = frozenset({"chat_completions"})
 CALLING_IDLY: Final = frozenset({"chat_completions", "generate_content", "ollama_chat"})

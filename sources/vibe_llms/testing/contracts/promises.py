@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.messages.requests import Request
-from vibe_llms.plain import JsonValue
 from vibe_llms.testing.contracts.worlds import World
 
 

@@ -119,7 +119,7 @@ class ProviderContract(ConversingPromises, TranslatingPromises):
 
     def test_without_asynchronous_code_it_answers_alike(self, tmp_path: Path) -> None:
         """The synchronous face gives the same text."""
-        from vibe_llms.asynchrony import access_portal
+        from vibe_llms.foundation.portal import access_portal
 
         with self.prepare(tmp_path) as world:
             portal = access_portal()

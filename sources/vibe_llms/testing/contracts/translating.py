@@ -9,6 +9,7 @@ from typing import Final
 import attrs
 
 from vibe_llms.exceptions import CapabilityError, RequestError, TranslationLossError
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -29,7 +30,6 @@ from vibe_llms.messages.contents import (
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import LossKind
 from vibe_llms.messages.requests import Response
-from vibe_llms.plain import JsonObject
 from vibe_llms.testing.contracts.promises import ComposingPromises, expect, promise, require
 from vibe_llms.testing.contracts.worlds import World
 

@@ -11,13 +11,13 @@ import attrs
 
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import PluginError
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.models.attributes import Capability
 from vibe_llms.plugins.manager import PluginManager
 from vibe_llms.plugins.specification.models import ANY_NAME
 from vibe_llms.providers.interfaces import Client, ConverserModel, Provider
 from vibe_llms.testing.clocks import HurriedClock
-from vibe_llms.values import define
 
 CANARY = "canary-7c1e5b9f2a"
 """The key that providers are given: it must not turn up anywhere."""

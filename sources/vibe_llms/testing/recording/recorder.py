@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import parse_qsl, quote, urlsplit
 
-from vibe_llms.closing import Closing
-from vibe_llms.secrets import HIDDEN, Secret
+from vibe_llms.foundation.async_closing import Closing
+from vibe_llms.foundation.secrets import HIDDEN, Secret
 from vibe_llms.testing.recording.recordings import Recording, read_body, write_recording
 from vibe_llms.wire.exchanges import Exchange, Transport, WireRequest
 from vibe_llms.wire.scrubbing import Scrubber

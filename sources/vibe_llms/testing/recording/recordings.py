@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
 
 
 @frozen(kw_only=True)

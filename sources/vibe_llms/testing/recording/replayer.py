@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from vibe_llms.exceptions import Stage, TransportError
-from vibe_llms.secrets import Secret
+from vibe_llms.foundation.secrets import Secret
 from vibe_llms.testing.recording.recorder import find_secrets
 from vibe_llms.testing.recording.recordings import Recording, read_body, read_recordings
 from vibe_llms.wire.exchanges import Exchange, WireRequest

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 import attrs
 
-from vibe_llms.plain import JsonObject
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject
 
 
 @frozen(kw_only=True)

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import attrs
 
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.testing.simulator.complaints import SimulatedRefusal, require
 from vibe_llms.testing.simulator.faces import SimulatedFace, SimulatedRequest
-from vibe_llms.values import define
 
 Answering = Callable[[SimulatedFace, SimulatedRequest], dict[str, Any]]
 """Answers one request of a batch as a whole. Raises SimulatedRefusal."""

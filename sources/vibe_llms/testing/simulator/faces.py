@@ -9,11 +9,11 @@ from typing import Any
 
 import attrs
 
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.testing.simulator.asking import Ask
 from vibe_llms.testing.simulator.complaints import SimulatedRefusal
 from vibe_llms.testing.simulator.faults import Conditions
 from vibe_llms.testing.simulator.scripts import ScriptedAnswer
-from vibe_llms.values import frozen
 
 LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 

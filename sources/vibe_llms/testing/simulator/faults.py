@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import attrs
 
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
 
 FAULTS: Mapping[str, str] = MappingProxyType(
     {

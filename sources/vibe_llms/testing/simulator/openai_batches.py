@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import attrs
 
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.testing.simulator.batches import (
     LINES_LIMIT,
     Answering,
@@ -21,7 +22,6 @@ from vibe_llms.testing.simulator.chat_completions import CHAT
 from vibe_llms.testing.simulator.complaints import SimulatedRefusal, require
 from vibe_llms.testing.simulator.faces import SimulatedFace, SimulatedRequest
 from vibe_llms.testing.simulator.responses import RESPONSES
-from vibe_llms.values import frozen
 
 _DAY_SECONDS: Final = 86_400
 _FACES: Final[Mapping[str, SimulatedFace]] = {

@@ -8,13 +8,13 @@ from typing import Final
 
 import attrs
 
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.testing.simulator.chat_completions import CHAT
 from vibe_llms.testing.simulator.faces import SimulatedFace
 from vibe_llms.testing.simulator.generate_content import GEMINI
 from vibe_llms.testing.simulator.messages import MESSAGES
 from vibe_llms.testing.simulator.ollama import OLLAMA
 from vibe_llms.testing.simulator.responses import RESPONSES
-from vibe_llms.values import frozen
 
 
 @frozen

@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 import attrs
 
-from vibe_llms.plain import JsonObject
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject
 
 
 @frozen(kw_only=True)

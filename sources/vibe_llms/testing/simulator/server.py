@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
-from vibe_llms.installing import needing
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.optional_packages import needing
 from vibe_llms.testing.simulator.answering import answer
 from vibe_llms.testing.simulator.faces import produce_minting
 from vibe_llms.testing.simulator.faults import Conditions, read_conditions
 from vibe_llms.testing.simulator.routes import find_route
 from vibe_llms.testing.simulator.scripts import Part, ScriptedAnswer
-from vibe_llms.values import define
 
 if TYPE_CHECKING:
     from aiohttp import web

@@ -12,8 +12,8 @@ from urllib.parse import quote, unquote_to_bytes, urlsplit
 import attrs
 
 from vibe_llms.exceptions import RequestError, Stage
-from vibe_llms.secrets import Secret
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.secrets import Secret
 
 _PORTS: Final = {"http": 80, "https": 443}
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from vibe_llms.exceptions import ConfigurationError
-from vibe_llms.files import open_regular, warn_of_readers
+from vibe_llms.foundation.files import open_regular, warn_of_readers
 
 
 @lru_cache(maxsize=1)

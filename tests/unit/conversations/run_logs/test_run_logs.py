@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from disks import Ledger
+from support.stores.disks import Ledger
 from vibe_llms.conversations import DirectoryStore, MemoryStore, verify
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.proof import collect_content, plan_collection

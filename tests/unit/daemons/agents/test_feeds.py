@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gateways import become
+from support.gateways.gateways import become
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.run_logs import file_log

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from acting import say
-from gateways import become
-from hosted import Premises
+from support.gateways.gateways import become
+from support.runs.acting import say
+from support.runs.hosted import Premises
 from vibe_llms.agents.workers import HostSettings
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.daemons.agents import feeds as module

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from support.quality.working import LINEAR, find_growth
 from vibe_llms.agents.orders import read_order
 from vibe_llms.daemons.agents.bodies import read_json, read_said
 from vibe_llms.exceptions import ConfigurationError
-from working import LINEAR, find_growth
 
 BODIES: dict[str, Callable[[int], dict[str, Any]]] = {
     "messages": lambda n: {"input": [{"content": "x"}] * n},

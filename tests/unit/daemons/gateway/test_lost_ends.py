@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from gateways import become
+from support.gateways.gateways import become
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.gateway.responses import rows
 from vibe_llms.daemons.gateway.responses.background import Background, BackgroundRun
 from vibe_llms.daemons.gateway.responses.endings import Endings
 from vibe_llms.daemons.gateway.responses.registry import ResponseDatabase
 from vibe_llms.daemons.gateway.responses.rows import GatewayResponse
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 
 SCOPE: Any = {"type": "http", "method": "POST", "path": "/v1/responses", "headers": []}
 BEGUN = GatewayResponse(id="resp_1", subject="", address="a:b", conversation="c", status="queued")

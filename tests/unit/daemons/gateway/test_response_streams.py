@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.daemons.gateway.responses.response_streams import ResponseReader, select_storable
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 
 WORDS = ["The ", "North ", "Sea", "."]
 

@@ -29,7 +29,7 @@ from vibe_llms.events.stream import (
     StreamEvent,
 )
 from vibe_llms.exceptions import ConverseError
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import StopReason
 from vibe_llms.messages.requests import Request
 from vibe_llms.providers.conversing import ModelBase

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from key_holders import (
+from support.gateways.key_holders import (
     MODEL,
     NOON,
     Clocks,

@@ -15,8 +15,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from key_holders import Clocks, count_under_way, enter, give_key, open_authorizer, total, use, want
-from properties import examples
+from support.gateways.key_holders import (
+    Clocks,
+    count_under_way,
+    enter,
+    give_key,
+    open_authorizer,
+    total,
+    use,
+    want,
+)
+from support.quality.properties import examples
 from vibe_llms.daemons.keys.authorizer import KeyAuthorizer
 from vibe_llms.daemons.keys.charges import KeySpending
 from vibe_llms.daemons.keys.ledger import KeyAccount

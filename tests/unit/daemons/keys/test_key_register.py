@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from key_holders import give_key
+from support.gateways.key_holders import give_key
 from vibe_llms.daemons.keys.register import Register, read_keys
 from vibe_llms.daemons.keys.texts import access_identity
 from vibe_llms.exceptions import ConfigurationError, StoreError, UnknownNameError

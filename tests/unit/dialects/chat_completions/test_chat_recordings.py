@@ -21,7 +21,7 @@ from openai.types.chat.chat_completion_message_param import ChatCompletionMessag
 from pydantic import TypeAdapter, ValidationError
 
 from fidelity.meanings import distil
-from properties import examples
+from support.quality.properties import examples
 from vibe_llms.dialects.chat_completions import (
     PROTOCOL,
     Decoder,
@@ -33,7 +33,7 @@ from vibe_llms.dialects.chat_completions import (
 )
 from vibe_llms.dialects.chat_completions.tables import SPELLINGS
 from vibe_llms.exceptions import ConverseError, ProviderError, ProviderFault
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 from vibe_llms.models.attributes import ModelAttributes

@@ -20,11 +20,17 @@ from openai.types.chat import ChatCompletion
 from fidelity.conversations import CLOSING, WORK
 from fidelity.meanings import distil
 from fidelity.parties import BY_NAME
-from messages_exchanges import NO_RECORDINGS, RECORDINGS
-from sdk_generation import DATA, NAMES, OBJECTS, generate
 from strategies.streams import PROTOCOL as ANOTHER
 from strategies.streams import events as drawn_events
-from streamed_answers import complete, get_response, read_pieces, split, survey_recorded
+from support.vendors.messages_exchanges import NO_RECORDINGS, RECORDINGS
+from support.vendors.sdk_generation import DATA, NAMES, OBJECTS, generate
+from support.vendors.streamed_answers import (
+    complete,
+    get_response,
+    read_pieces,
+    split,
+    survey_recorded,
+)
 from vibe_llms.dialects import chat_completions
 from vibe_llms.dialects.chat_completions import (
     PROTOCOL,

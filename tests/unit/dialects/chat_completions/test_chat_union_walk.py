@@ -32,9 +32,9 @@ from vibe_llms.dialects.chat_completions import (
     normalize_request,
 )
 from vibe_llms.events.stream import StreamEvent
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.contents import NativeContent
 from vibe_llms.models.integrators import ModelsIntegrator
-from vibe_llms.plain import JsonObject
 from vibe_llms.providers.assembly import Assembler
 
 mean = functools.partial(distil, "chat_completions")

@@ -24,7 +24,7 @@ from vibe_llms.messages.losses import Loss, LossKind
 PROGRAM = """
 import sys
 from vibe_llms.dialects.converse import Decoder, produce_error
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request
 from vibe_llms.wire.sse import SseFramer

@@ -17,8 +17,8 @@ from strategies.answers import strip_identity
 from vibe_llms.dialects import converse
 from vibe_llms.events.stream import LossEvent, ResponseFinishedEvent, StreamEvent
 from vibe_llms.exceptions import ConverseError
-from vibe_llms.facts import access_facts
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.error_facts import access_facts
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.models.addresses import ModelAddress

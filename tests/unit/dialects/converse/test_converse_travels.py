@@ -31,8 +31,8 @@ from vibe_llms.exceptions import (
     ProviderError,
     RequestError,
 )
-from vibe_llms.facts import access_facts
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.error_facts import access_facts
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import StopReason, UserCanister
 from vibe_llms.messages.codec.envelopes import encode_request
 from vibe_llms.messages.contents import AnyContent, FileContent, ImageContent

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fidelity.meanings import distil
-from gemini_answers import ASKED, assemble, decode, decode_chunks, read_turn
+from support.vendors.gemini_answers import ASKED, assemble, decode, decode_chunks, read_turn
 from vibe_llms.dialects.generate_content import (
     PROTOCOL,
     Decoder,

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fidelity.meanings import distil
-from gemini_answers import integrate, round_trip_request
 from strategies.messages import canisters
+from support.vendors.gemini_answers import integrate, round_trip_request
 from vibe_llms.dialects.generate_content import (
     PROTOCOL,
     Quirks,

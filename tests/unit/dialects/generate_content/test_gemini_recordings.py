@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fidelity.meanings import distil
-from gemini_answers import decode, decode_chunks, integrate
+from support.vendors.gemini_answers import decode, decode_chunks, integrate
 from vibe_llms.dialects.generate_content import (
     Quirks,
     nativize_request,
@@ -22,7 +22,7 @@ from vibe_llms.dialects.generate_content import (
     produce_error,
 )
 from vibe_llms.exceptions import ProviderError, ProviderFault
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.wire.sse import SseFramer
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fidelity.meanings import distil
-from gemini_answers import decode, round_trip_request
+from support.vendors.gemini_answers import decode, round_trip_request
 from vibe_llms.dialects.generate_content import nativize_response
 
 mean = functools.partial(distil, "generate_content")

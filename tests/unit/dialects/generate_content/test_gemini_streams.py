@@ -17,7 +17,7 @@ from fidelity.answers import CLOSING, WORK
 from fidelity.meanings import distil
 from fidelity.parties import PARTIES, Party
 from strategies.messages import errors
-from streamed_answers import complete, get_response, split, write_stream
+from support.vendors.streamed_answers import complete, get_response, split, write_stream
 from vibe_llms.dialects import generate_content
 from vibe_llms.dialects.answering import classify
 from vibe_llms.dialects.seals import is_sealed

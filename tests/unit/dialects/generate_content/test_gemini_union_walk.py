@@ -15,7 +15,7 @@ import pytest
 from google.genai import types
 
 from fidelity.meanings import distil
-from gemini_answers import decode, read_turn, round_trip_request
+from support.vendors.gemini_answers import decode, read_turn, round_trip_request
 from vibe_llms.dialects.generate_content import Decoder, nativize_response
 from vibe_llms.dialects.generate_content.calling.usage import normalize_usage
 from vibe_llms.dialects.generate_content.tables import STOP_REASONS

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messages_exchanges import assemble, read_stream, read_whole, write_whole
+from support.vendors.messages_exchanges import assemble, read_stream, read_whole, write_whole
 from vibe_llms.dialects.messages import Decoder
 from vibe_llms.events.stream import (
     ContentDeltaEvent,

@@ -16,14 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fidelity.meanings import distil
-from messages_exchanges import (
+from support.vendors.messages_exchanges import (
     CONTROLS,
     assemble,
     read_stream,
     read_whole,
     write_whole,
 )
-from sdk_generation import DATA, FEW, NAMES, OBJECTS, cut, generate, sprinkle
+from support.vendors.sdk_generation import DATA, FEW, NAMES, OBJECTS, cut, generate, sprinkle
 from vibe_llms.dialects.messages import Quirks, nativize_request, normalize_request
 from vibe_llms.models.integrators import ModelsIntegrator
 

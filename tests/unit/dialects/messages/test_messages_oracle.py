@@ -13,9 +13,10 @@ from anthropic.types.beta import message_create_params
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anthropic_types import find_misfit
 from fidelity.meanings import distil
-from messages_exchanges import (
+from strategies.messages import canisters as any_canisters
+from support.vendors.anthropic_types import find_misfit
+from support.vendors.messages_exchanges import (
     KNOWN,
     NO_RECORDINGS,
     RECORDINGS,
@@ -24,7 +25,6 @@ from messages_exchanges import (
     survey_exchanges,
     write_whole,
 )
-from strategies.messages import canisters as any_canisters
 from vibe_llms.dialects.messages import Quirks, nativize_request, normalize_request
 from vibe_llms.dialects.messages.calling.messages import nativize_canisters
 from vibe_llms.messages.canisters import AnyCanister

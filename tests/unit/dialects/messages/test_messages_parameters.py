@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
-from messages_exchanges import CONTROLS, KNOWN
+from support.vendors.messages_exchanges import CONTROLS, KNOWN
 from vibe_llms.dialects.messages import (
     Quirks,
     nativize_request,
@@ -20,13 +20,13 @@ from vibe_llms.dialects.messages.calling.controls import nativize_controls
 from vibe_llms.dialects.messages.calling.invocations import nativize_invocables, nativize_schema
 from vibe_llms.dialects.messages.serving.invocations import normalize_schema
 from vibe_llms.exceptions import ControlError
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.contents import Native
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.integrators import ModelsIntegrator
-from vibe_llms.plain import JsonObject
 
 ADAPTIVE = ModelsIntegrator(provider="p").integrate(
     "m", learnt={"supports_adaptive_reasoning": True, "controls": CONTROLS}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fidelity.meanings import distil
-from messages_exchanges import (
+from support.vendors.messages_exchanges import (
     CONTROLS,
     NO_RECORDINGS,
     RECORDINGS,

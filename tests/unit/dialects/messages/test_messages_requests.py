@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fidelity.meanings import distil
-from messages_exchanges import KNOWN
+from support.vendors.messages_exchanges import KNOWN
 from vibe_llms.dialects.history import NO_RESULT
 from vibe_llms.dialects.messages import (
     Quirks,

@@ -16,7 +16,7 @@ from fidelity.answers import CLOSING, WORK
 from fidelity.meanings import distil
 from fidelity.parties import PARTIES, Party
 from strategies.messages import errors
-from streamed_answers import (
+from support.vendors.streamed_answers import (
     complete,
     get_response,
     split,
@@ -31,7 +31,7 @@ from vibe_llms.events.stream import (
     ResponseStartedEvent,
 )
 from vibe_llms.exceptions import ConverseError
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.requests import Response
 from vibe_llms.wire.sse import SseFramer
 

@@ -15,9 +15,9 @@ from anthropic.types import beta
 from anthropic.types.beta import beta_tool_result_block_param, message_create_params
 from typing_extensions import get_type_hints
 
-from anthropic_types import fabricate, spread, survey
 from fidelity.meanings import distil
-from messages_exchanges import (
+from support.vendors.anthropic_types import fabricate, spread, survey
+from support.vendors.messages_exchanges import (
     KNOWN,
     assemble,
     read_stream,

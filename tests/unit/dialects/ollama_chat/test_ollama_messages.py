@@ -21,6 +21,7 @@ from vibe_llms.dialects.ollama_chat.calling.controls import nativize_controls
 from vibe_llms.dialects.ollama_chat.calling.invocations import nativize_invocables
 from vibe_llms.dialects.ollama_chat.calling.messages import nativize_canisters
 from vibe_llms.exceptions import CapabilityError, ControlError, RequestError
+from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -46,7 +47,6 @@ from vibe_llms.messages.contents import (
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request
-from vibe_llms.plain import JsonValue
 
 SOUND = AudioContent(mime_type="audio/wav", data=b"RIFF0000WAVE")
 

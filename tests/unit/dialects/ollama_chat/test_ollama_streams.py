@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from fidelity.answers import CLOSING, WORK
 from fidelity.meanings import distil
 from fidelity.parties import BY_NAME
-from messages_exchanges import NO_RECORDINGS, RECORDINGS
 from strategies.messages import errors
 from strategies.ollama import native_responses
 from strategies.streams import PROTOCOL as ANOTHER
 from strategies.streams import events as drawn_events
-from streamed_answers import (
+from support.vendors.messages_exchanges import NO_RECORDINGS, RECORDINGS
+from support.vendors.streamed_answers import (
     answers,
     complete,
     get_response,

@@ -16,7 +16,7 @@ from openai.types.responses import Response as SdkResponse
 from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
 
 from fidelity.meanings import distil
-from sdk_generation import DATA, FEW, NAMES, OBJECTS, cut, generate, sprinkle
+from support.vendors.sdk_generation import DATA, FEW, NAMES, OBJECTS, cut, generate, sprinkle
 from vibe_llms.dialects.responses import (
     PROTOCOL,
     Decoder,
@@ -27,7 +27,7 @@ from vibe_llms.dialects.responses import (
 )
 from vibe_llms.events.stream import LossEvent, StreamEvent
 from vibe_llms.exceptions import RequestError
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 from vibe_llms.models.addresses import ModelAddress

@@ -32,7 +32,7 @@ from vibe_llms.dialects.responses import (
 )
 from vibe_llms.dialects.seals import is_sealed
 from vibe_llms.exceptions import ContextOverflowError, ProviderError, ProviderFault
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,

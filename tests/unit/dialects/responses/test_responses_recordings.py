@@ -25,7 +25,7 @@ from vibe_llms.dialects.responses import (
 )
 from vibe_llms.events.stream import ContentDeltaEvent, LossEvent, StreamEvent
 from vibe_llms.exceptions import ContextOverflowError, ConverseError, ProviderError
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.contents import AnyContent, ReasoningContent
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata

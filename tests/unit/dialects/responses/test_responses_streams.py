@@ -16,7 +16,7 @@ from fidelity.answers import CLOSING, WORK
 from fidelity.meanings import distil
 from fidelity.parties import PARTIES, Party
 from strategies.messages import errors
-from streamed_answers import answers, complete, get_response, split, write_stream
+from support.vendors.streamed_answers import answers, complete, get_response, split, write_stream
 from vibe_llms.dialects import responses
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
@@ -28,7 +28,7 @@ from vibe_llms.events.stream import (
     StreamEvent,
 )
 from vibe_llms.exceptions import ConverseError
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import StopReason
 from vibe_llms.messages.contents import Native, ReasoningContent
 from vibe_llms.wire.sse import SseFramer

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.exceptions import ConverseError, LimitError, RequestError
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.instruments.prompts import Prompt
-from vibe_llms.limits import Limits
 
 LIMITS = Limits(prompt_characters=100_000, prompt_seconds=0.2)  # type: ignore[arg-type]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from properties import examples
+from support.quality.properties import examples
 from vibe_llms.exceptions import RequestError
 from vibe_llms.instruments.prompts import Prompt
 

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import pytest
 
-from keyboards import Keyboard, open_keyboard
+from support.screens.keyboards import Keyboard, open_keyboard
 from vibe_llms.interfaces.cli.running import run
 
 

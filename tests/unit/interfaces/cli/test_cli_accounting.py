@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from acting import invoke, say, script
+from support.runs.acting import invoke, say, script
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.directory import DirectoryStore
 from vibe_llms.instruments.engines import SyncEngine

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from keyboards import type_answers
+from support.screens.keyboards import type_answers
 from vibe_llms.application import Application
 from vibe_llms.conversations.stores.memory import MemoryStore
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.interfaces.cli.approving import TerminalApprover
 from vibe_llms.interfaces.cli.chat.loop import ChatLoop
 from vibe_llms.interfaces.cli.chat.output import PlainOutput
@@ -20,7 +21,6 @@ from vibe_llms.interfaces.cli.chat.statuses import ChatStatus
 from vibe_llms.interfaces.cli.tooling import split_names
 from vibe_llms.invocables import FunctionsEnsemble, produce_invoker
 from vibe_llms.invocables.approvals import Decision, Scope, produce_approval_request
-from vibe_llms.limits import Limits
 from vibe_llms.messages.views import text_of
 
 _SCRIPT = """

@@ -11,8 +11,8 @@ from typing import Any
 import click
 import pytest
 
-from acting import invoke, say
-from scripting import write_script
+from support.runs.acting import invoke, say
+from support.runs.scripting import write_script
 from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.interfaces.cli.group import produce_group
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from keyboards import type_answers
+from support.screens.keyboards import type_answers
 from vibe_llms.interfaces.cli.answering import TerminalElicitor
 from vibe_llms.invocables.mcp.elicitation import Action, FieldOption, FormField, Question
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from acting import invoke, say
-from keyboards import type_answers
-from scripting import write_script
+from support.runs.acting import invoke, say
+from support.runs.scripting import write_script
+from support.screens.keyboards import type_answers
 from vibe_llms.interfaces.cli import approving
 from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.invocables.approvals import (

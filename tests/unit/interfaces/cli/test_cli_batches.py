@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from batching import NEEDS_DBOS
+from support.batches.batching import NEEDS_DBOS
 from vibe_llms.batches.orders import BatchSummary
 from vibe_llms.interfaces.cli.batches.shared import Pace
 

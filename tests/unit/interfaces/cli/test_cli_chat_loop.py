@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from chatting import Recording, Typing
+from support.screens.chatting import Recording, Typing
 from vibe_llms.application import Application
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.memory import MemoryStore

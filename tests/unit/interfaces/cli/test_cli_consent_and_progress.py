@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from keyboards import Keyboard
+from support.screens.keyboards import Keyboard
 from vibe_llms.exceptions import TrustError
 from vibe_llms.interfaces.cli.consent import TerminalConsent, require_consent
 from vibe_llms.interfaces.cli.progress import TerminalProgress

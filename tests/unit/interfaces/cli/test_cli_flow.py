@@ -10,8 +10,8 @@ from typing import Any
 import attrs
 import pytest
 
-from flow_tasks import compose_task
-from scripting import write_script
+from support.flows.flow_tasks import compose_task
+from support.runs.scripting import write_script
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.flows.examples import Example, survey_examples
 from vibe_llms.flows.reading import read_task

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from flow_courses import Telling
-from flow_graphs import draw
-from flow_tasks import compose_task
+from support.flows.flow_courses import Telling
+from support.flows.flow_graphs import draw
+from support.flows.flow_tasks import compose_task
 from vibe_llms.flows.compiling import compile_flow
 from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.interfaces.cli.flows.rows import compose_rows, find_depths

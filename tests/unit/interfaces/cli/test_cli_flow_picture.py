@@ -10,8 +10,8 @@ from datetime import timedelta
 import pyte
 import pytest
 
-from flow_courses import Telling
-from flow_graphs import draw
+from support.flows.flow_courses import Telling
+from support.flows.flow_graphs import draw
 from vibe_llms.events.flow import FlowStartedEvent, VisitEvent
 from vibe_llms.events.stream import ContentDeltaEvent, ContentKind
 from vibe_llms.interfaces.cli.flows.picture import PictureView, is_drawable

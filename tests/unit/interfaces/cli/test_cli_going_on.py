@@ -10,8 +10,8 @@ from typing import Any
 import attrs
 import pytest
 
-import acting
-from chatting import Recording, Typing
+from support.runs import acting
+from support.screens.chatting import Recording, Typing
 from vibe_llms.application import Application
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.memory import MemoryStore

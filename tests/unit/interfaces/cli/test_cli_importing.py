@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from exports import make_chatgpt, make_claude, say, tell, write_zip
+from support.stores.exports import make_chatgpt, make_claude, say, tell, write_zip
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.exceptions import StoreError
 from vibe_llms.interfaces.cli.errors import ExitCode

@@ -12,7 +12,7 @@ from contextvars import copy_context
 
 import pytest
 
-from keyboards import Keyboard
+from support.screens.keyboards import Keyboard
 from vibe_llms.interfaces.cli.consent import TerminalConsent
 from vibe_llms.interfaces.cli.interrupts import access_interruption, begin_work, run
 from vibe_llms.interfaces.cli.keyboard import (

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from key_holders import Clocks, enter, open_authorizer, use, want
+from support.gateways.key_holders import Clocks, enter, open_authorizer, use, want
 from vibe_llms.daemons.keys.texts import find_slip
 from vibe_llms.interfaces.cli.errors import ExitCode
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from properties import sample
+from support.quality.properties import sample
 from vibe_llms.interfaces.cli.errors import ExitCode
 
 Vibe = Callable[..., Any]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import produce_environment
+from support.screens.command_line import produce_environment
 from vibe_llms.interfaces.cli.program import compose_command, name_program, respell
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyboards import Keyboard, type_answers
+from support.screens.keyboards import Keyboard, type_answers
 from vibe_llms.interfaces.cli.answering import TerminalElicitor
 from vibe_llms.interfaces.cli.approving import TerminalApprover
 from vibe_llms.interfaces.cli.chat.output import describe_canister, describe_invocation

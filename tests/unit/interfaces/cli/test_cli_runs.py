@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from flow_tasks import compose_task
-from paying import begin_paying, go_on_paying
-from scripting import write_script
+from support.flows.flow_tasks import compose_task
+from support.runs.paying import begin_paying, go_on_paying
+from support.runs.scripting import write_script
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.interfaces.cli.completing import survey_runs
 from vibe_llms.interfaces.cli.errors import ExitCode

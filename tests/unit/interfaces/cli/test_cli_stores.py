@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from acting import invoke, say
-from scripting import write_script
+from support.runs.acting import invoke, say
+from support.runs.scripting import write_script
 from vibe_llms import Application, Conversation, SyncEngine
 from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.messages.views import text_of

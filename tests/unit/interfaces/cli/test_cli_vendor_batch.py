@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from keyboards import Keyboard
+from support.screens.keyboards import Keyboard
 from vibe_llms.batches.submitting import ChunkCourse, ChunkNews
 from vibe_llms.batches.vendor_runs import Forecast
 from vibe_llms.exceptions import ConverseError

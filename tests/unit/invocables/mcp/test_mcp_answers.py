@@ -12,9 +12,9 @@ import pytest
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 
-from approvers import DenyAll
-from asking_server import produce_server
-from scripting import produce_model
+from support.mcp.asking_server import produce_server
+from support.runs.approvers import DenyAll
+from support.runs.scripting import produce_model
 from vibe_llms.invocables.approvals import (
     Approval,
     ApprovalRequest,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from mcp.client import Client
 
-from asking_server import produce_server
-from oauth_servers import AgreeingPerson, run_oauth_servers
+from support.mcp.asking_server import produce_server
+from support.mcp.oauth_servers import AgreeingPerson, run_oauth_servers
 from vibe_llms.exceptions import EnsembleError
 from vibe_llms.invocables import FunctionsEnsemble, Registry
 from vibe_llms.invocables.mcp import McpServer, produce_mcp_ensemble

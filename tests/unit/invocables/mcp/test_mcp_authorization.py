@@ -15,7 +15,7 @@ import httpx2
 import pytest
 from aiohttp import ClientSession
 
-from oauth_servers import AgreeingPerson, OAuthServers, run_oauth_servers
+from support.mcp.oauth_servers import AgreeingPerson, OAuthServers, run_oauth_servers
 from vibe_llms.exceptions import ConfigurationError, EnsembleError
 from vibe_llms.invocables.mcp.oauth.flow import AUTHORIZATIONS_LIMIT, Authorization
 from vibe_llms.invocables.mcp.oauth.settings import (

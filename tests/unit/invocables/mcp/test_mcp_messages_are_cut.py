@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from support.quality.working import LINEAR, measure
 from vibe_llms.invocables.mcp.cutting import ENTRIES_LIMIT, cut_lines, cut_message
 from vibe_llms.invocables.mcp.results import normalize_result
 from vibe_llms.invocables.outcomes import CONTENTS_LIMIT
-from working import LINEAR, measure
 
 TEXT = {"type": "text", "text": "x"}
 

@@ -15,7 +15,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.exceptions import MCPError
 
-from asking_server import produce_server
+from support.mcp.asking_server import produce_server
 from vibe_llms.exceptions import EnsembleError
 from vibe_llms.invocables import InvocationContext, perform
 from vibe_llms.invocables.mcp import McpServer

@@ -12,7 +12,7 @@ import pytest
 from mcp.server.subscriptions import InMemorySubscriptionBus
 from mcp.shared.exceptions import MCPError
 
-from gateways import become
+from support.gateways.gateways import become
 from vibe_llms.invocables import produce_resource
 from vibe_llms.invocables.libraries import Resource
 from vibe_llms.invocables.mcp.serving.watching import Subscriptions

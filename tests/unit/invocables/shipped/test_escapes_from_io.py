@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from invoking import connected
+from support.runs.invoking import connected
 from vibe_llms.invocables import InvocationContext
 from vibe_llms.invocables.shipped.io.ensemble import IoEnsemble
 from vibe_llms.invocables.shipped.io.settings import IoSettings

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from invoking import connected, produce_ensemble_context
-from properties import examples
+from support.quality.properties import examples
+from support.runs.invoking import connected, produce_ensemble_context
 from vibe_llms.exceptions import ConfigurationError, EnsembleError
 from vibe_llms.invocables import InvocationContext
 from vibe_llms.invocables.invokers import Effect

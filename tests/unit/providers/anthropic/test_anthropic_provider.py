@@ -10,14 +10,15 @@ import attrs
 import msgspec
 import pytest
 
-from remoting import Counterpart, answer_json, answer_stream, produce_context
+from support.vendors.remoting import Counterpart, answer_json, answer_stream, produce_context
 from vibe_llms.exceptions import (
     ConfigurationError,
     ProviderError,
     ProviderFault,
     TransportError,
 )
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
+from vibe_llms.foundation.secrets import Secret
 from vibe_llms.messages.canisters import StopReason, SupervisorCanister, UserCanister
 from vibe_llms.messages.contents import Native
 from vibe_llms.messages.requests import Request
@@ -27,7 +28,6 @@ from vibe_llms.providers.anthropic import produce_provider, survey_providers
 from vibe_llms.providers.anthropic.client import SAMPLING_VERSION, VERSION
 from vibe_llms.providers.anthropic.clouds import produce_cloud_client
 from vibe_llms.providers.remote import RemoteClient, RemoteProvider
-from vibe_llms.secrets import Secret
 from vibe_llms.wire.memory import MemoryAnswer
 
 REQUEST = Request(

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from far_sides import FarSide, ask_far
 from strategies.answers import answers, reduce_origin
+from support.gateways.far_sides import FarSide, ask_far
 from vibe_llms.dialects import converse
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
@@ -35,13 +35,13 @@ from vibe_llms.exceptions import (
     StreamTruncatedError,
     TranslationLossError,
 )
-from vibe_llms.facts import access_facts
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.error_facts import access_facts
+from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import AssistantCanister, Origin, StopReason, Usage, UserCanister
 from vibe_llms.messages.contents import Native, ReasoningContent
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.messages.requests import Request, Response
-from vibe_llms.plain import JsonObject
 from vibe_llms.providers.conversing import ModelBase
 from vibe_llms.providers.gateway.relaying import RelayedAssembler
 from vibe_llms.providers.interfaces import ConverserModel

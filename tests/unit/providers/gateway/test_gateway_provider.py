@@ -10,8 +10,8 @@ import attrs
 import msgspec
 import pytest
 
-from far_sides import FarSide, ask_far
-from remoting import answer_json, produce_context
+from support.gateways.far_sides import FarSide, ask_far
+from support.vendors.remoting import answer_json, produce_context
 from vibe_llms.application import Application
 from vibe_llms.dialects import converse
 from vibe_llms.exceptions import (

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from remoting import Counterpart, answer_json, answer_stream, produce_context
+from support.vendors.remoting import Counterpart, answer_json, answer_stream, produce_context
 from vibe_llms.exceptions import ConfigurationError, ProviderError, ProviderFault
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import StopReason, SupervisorCanister, UserCanister
 from vibe_llms.messages.requests import Request
 from vibe_llms.plugins.specification.models import ANY_NAME

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import InvocationCanister, UserCanister
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request

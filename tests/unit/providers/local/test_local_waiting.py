@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from vibe_llms.exceptions import LimitError
+from vibe_llms.foundation.semaphores import Slots
 from vibe_llms.providers.local.inference import LoadedModel, LoadSettings
-from vibe_llms.slots import Slots
 
 
 async def test_no_more_wait_than_the_limit_allows() -> None:

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import remoting
 from strategies.ollama import describe_model
+from support.vendors import remoting
 from vibe_llms.exceptions import (
     ConfigurationError,
     ContextOverflowError,
@@ -22,6 +22,7 @@ from vibe_llms.exceptions import (
     StreamTruncatedError,
     UnknownNameError,
 )
+from vibe_llms.foundation.secrets import Secret
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.losses import LossKind
 from vibe_llms.messages.requests import Request
@@ -32,7 +33,6 @@ from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.ollama import produce_provider
 from vibe_llms.providers.ollama.client import OllamaProvider, read_host
 from vibe_llms.providers.ollama.windows import LEAST_WINDOW, choose_window, round_up
-from vibe_llms.secrets import Secret
 from vibe_llms.wire.exchanges import WireRequest
 from vibe_llms.wire.memory import MemoryAnswer, MemoryTransport
 

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from remoting import Counterpart, answer_json, produce_context
+from support.vendors.remoting import Counterpart, answer_json, produce_context
 from vibe_llms.dialects.chat_completions import Quirks
 from vibe_llms.exceptions import ConfigurationError, ProviderError
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from remoting import Counterpart, answer_json, produce_context
+from support.vendors.remoting import Counterpart, answer_json, produce_context
 from vibe_llms.dialects.extras import make_native
 from vibe_llms.messages.canisters import AssistantCanister, UserCanister
 from vibe_llms.messages.contents import TextualContent

@@ -9,13 +9,13 @@ from typing import Any
 import openai
 import pytest
 
-from remoting import Counterpart, answer_json, produce_context
+from support.vendors.remoting import Counterpart, answer_json, produce_context
 from vibe_llms.exceptions import ConfigurationError
+from vibe_llms.foundation.secrets import Secret
 from vibe_llms.messages.canisters import InvocationCanister, ResultCanister, UserCanister
 from vibe_llms.messages.requests import Request
 from vibe_llms.providers.openai_conversations import produce_provider
 from vibe_llms.providers.openai_conversations.client import OpenAIVendor
-from vibe_llms.secrets import Secret
 
 ANSWER = {
     "id": "chat-1",

@@ -9,9 +9,9 @@ import msgspec
 import openai
 import pytest
 
-from remoting import Counterpart, answer_json, answer_stream, produce_context
+from support.vendors.remoting import Counterpart, answer_json, answer_stream, produce_context
 from vibe_llms.exceptions import ConfigurationError, ProviderError, ProviderFault
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import StopReason, SupervisorCanister, UserCanister
 from vibe_llms.messages.requests import Request
 from vibe_llms.plugins.specification.models import ANY_NAME
@@ -149,7 +149,7 @@ def produce_vendor(directory: Path, **settings: Any) -> Any:
 
 async def test_azure_is_reached_by_the_official_client(tmp_path: Path) -> None:
     """An endpoint makes it a client of Azure; without one it is OpenAI's."""
-    from vibe_llms.secrets import Secret
+    from vibe_llms.foundation.secrets import Secret
 
     azure = {"azure_endpoint": "https://mine.example", "azure_api_version": "2026-01-01"}
     vendor = produce_vendor(tmp_path, transport="sdk", **azure)

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from properties import examples
-from scripting import produce_model
 from strategies.messages import conversations, invocables, json_objects
+from support.quality.properties import examples
+from support.runs.scripting import produce_model
 from vibe_llms.exceptions import (
     ConfigurationError,
     ControlError,

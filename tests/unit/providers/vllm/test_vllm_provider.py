@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from remoting import Counterpart, answer_json, produce_context
+from support.vendors.remoting import Counterpart, answer_json, produce_context
 from vibe_llms.dialects.extras import make_native
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.messages.canisters import UserCanister

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from properties import examples
+from support.quality.properties import examples
 from vibe_llms.wire.http.codings import Unpacker, choose_unpacker
 from vibe_llms.wire.http.faults import BodyBroken, UnknownCoding
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from properties import examples
+from support.quality.properties import examples
 from vibe_llms.wire.http import faults
 from vibe_llms.wire.http.answers import HEAD_BYTES
 from vibe_llms.wire.http.connection import HttpConnection

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from properties import examples
+from support.quality.properties import examples
 from vibe_llms.exceptions import RequestError
-from vibe_llms.secrets import Secret
+from vibe_llms.foundation.secrets import Secret
 from vibe_llms.wire.http.heads import compose_head, compose_tunnel, parse_target
 
 

@@ -18,10 +18,10 @@ from vibe_llms.conversations.stores.naming import ensure_content_id
 from vibe_llms.conversations.stores.places import MARKER, ContentPlace, produce_place
 from vibe_llms.conversations.stores.postgresql.database import Database
 from vibe_llms.exceptions import CorruptionError, Finding, StoreError, StoreUnavailableError
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.logs.locks import WAIT_SECONDS
 from vibe_llms.messages.contents import compute_content_id
 from vibe_llms.messages.identities import access_now
-from vibe_llms.values import define
 
 _PAUSE_SECONDS = 0.05
 MOVING: Final = 0x6D6F7665

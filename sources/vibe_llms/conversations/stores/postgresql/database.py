@@ -15,8 +15,8 @@ import attrs
 
 from vibe_llms.conversations.stores.postgresql.tables import NoTables, prepare, read_format
 from vibe_llms.exceptions import StoreError, StoreUnavailableError
-from vibe_llms.installing import needing
-from vibe_llms.values import define, frozen
+from vibe_llms.foundation.attrs_classes import define, frozen
+from vibe_llms.foundation.optional_packages import needing
 
 if TYPE_CHECKING:
     import psycopg

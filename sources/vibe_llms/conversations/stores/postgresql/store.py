@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from vibe_llms.absence import ABSENT, Absence
 from vibe_llms.conversations.contents import find_required, needs_content_store
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
 from vibe_llms.conversations.stores.defaults import StoreDefaults
@@ -32,9 +31,10 @@ from vibe_llms.exceptions import (
     StaleConversationError,
     StoreError,
 )
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.sentinels import ABSENT, Absence
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import access_now, produce_identity
-from vibe_llms.values import define
 
 if TYPE_CHECKING:
     import psycopg

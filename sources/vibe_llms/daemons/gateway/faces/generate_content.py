@@ -13,8 +13,8 @@ from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.gateway.stages import ANSWER, COUNT
 from vibe_llms.daemons.routes import Route
 from vibe_llms.dialects import generate_content
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.models.tokens import TokenCount
-from vibe_llms.plain import JsonObject
 from vibe_llms.providers.remote_models import RemoteModel
 
 

@@ -13,7 +13,7 @@ from vibe_llms.daemons.gateway.stages import ANSWER, COMPACT, COUNT
 from vibe_llms.daemons.routes import Route
 from vibe_llms.dialects import responses
 from vibe_llms.dialects.responses.serving.responses import echo_request
-from vibe_llms.plain import JsonObject
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.providers.interfaces import TokenCount
 
 

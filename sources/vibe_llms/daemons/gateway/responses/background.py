@@ -19,8 +19,8 @@ from vibe_llms.daemons.gateway.responses.registry import ResponseDatabase
 from vibe_llms.daemons.gateway.responses.rows import GatewayResponse
 from vibe_llms.daemons.server.words import Application, Message
 from vibe_llms.exceptions import StoreError
-from vibe_llms.limits import Limits
-from vibe_llms.unreadable import UNREADABLE
+from vibe_llms.foundation.json_errors import UNREADABLE
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.wire.sse import SseFramer
 
 _LOOK_SECONDS: Final = 1.0

@@ -12,9 +12,9 @@ from vibe_llms.conversations.contents import hydrate
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.interfaces import ConversationStore, Position
 from vibe_llms.exceptions import StaleConversationError
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import produce_identity
-from vibe_llms.values import frozen
 
 TAG = "gateway"
 """Conversations that clients have begun are tagged with this."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from vibe_llms.exceptions import StoreError
-from vibe_llms.gathering import Gatherer
+from vibe_llms.foundation.coalescing import Gatherer
 from vibe_llms.logs import locks
 from vibe_llms.messages.identities import produce_identity
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.daemons.gateway.responses.bodies import Fields
-from vibe_llms.limits import Limits
-from vibe_llms.unreadable import UNREADABLE
+from vibe_llms.foundation.json_errors import UNREADABLE
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.wire.sse import SseFramer
 
 _ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import attrs
 import msgspec
 
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
 
 
 @frozen(kw_only=True)

@@ -9,13 +9,13 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
-from vibe_llms.asynchrony import perform_apart
 from vibe_llms.daemons.gateway.responses.bodies import Fields, complete_body, select_told
 from vibe_llms.daemons.gateway.responses.chains import Chain, go_on
 from vibe_llms.daemons.gateway.responses.items import read_canisters
 from vibe_llms.daemons.gateway.responses.response_streams import select_storable
 from vibe_llms.daemons.gateway.responses.rows import GatewayResponse
 from vibe_llms.exceptions import StoreError
+from vibe_llms.foundation.portal import perform_apart
 from vibe_llms.messages.canisters import AnyCanister
 
 if TYPE_CHECKING:

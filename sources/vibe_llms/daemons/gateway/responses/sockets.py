@@ -20,8 +20,8 @@ from vibe_llms.daemons.gateway.responses.inner_calls import InnerCall
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.server.words import Application, ClientGone, Message, Receive, Scope, Send
 from vibe_llms.exceptions import ConverseError
-from vibe_llms.limits import Limits
-from vibe_llms.unreadable import UNREADABLE
+from vibe_llms.foundation.json_errors import UNREADABLE
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.wire.sse import SseFramer
 
 _LANES: Final = 32

@@ -18,10 +18,10 @@ from vibe_llms.daemons.gateway.responses.endings import Endings, end_response
 from vibe_llms.daemons.gateway.responses.registry import ResponseDatabase
 from vibe_llms.daemons.gateway.responses.rows import GatewayConversation, GatewayResponse
 from vibe_llms.exceptions import StoreError, UnknownNameError
-from vibe_llms.limits import Limits
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.tables.annotations import Count, Seconds
-from vibe_llms.values import frozen
 
 _T = TypeVar("_T")
 

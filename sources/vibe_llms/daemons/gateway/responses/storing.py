@@ -9,7 +9,6 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from vibe_llms.asynchrony import finish
 from vibe_llms.daemons.asgi import refuse_body
 from vibe_llms.daemons.bodies import decode_body, decode_mended, perform_sized
 from vibe_llms.daemons.gateway.calls import GatewayCall
@@ -31,6 +30,7 @@ from vibe_llms.daemons.gateway.responses.storing_calls import ResponseSink, Stor
 from vibe_llms.daemons.gateway.upstreams import Upstream, can_pass_through
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.exceptions import ProviderError, ProviderFault
+from vibe_llms.foundation.portal import finish
 from vibe_llms.messages.canisters import AnyCanister
 
 BEGUN: Final = "vibe_llms.kept"

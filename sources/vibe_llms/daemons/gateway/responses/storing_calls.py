@@ -11,8 +11,8 @@ from vibe_llms.daemons.asgi import JSON, NOTHING, HttpCall
 from vibe_llms.daemons.gateway.responses.bodies import Fields, interrupt_body
 from vibe_llms.daemons.gateway.responses.response_streams import ResponseReader, Restater
 from vibe_llms.exceptions import StoreError
-from vibe_llms.limits import Limits
-from vibe_llms.unreadable import UNREADABLE
+from vibe_llms.foundation.json_errors import UNREADABLE
+from vibe_llms.foundation.limits import Limits
 
 
 class ResponseSink(Protocol):

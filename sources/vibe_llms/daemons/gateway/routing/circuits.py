@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import attrs
 
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.tables.annotations import Count, Seconds
 from vibe_llms.tables.reading import require
-from vibe_llms.values import frozen
 
 
 @frozen(kw_only=True)

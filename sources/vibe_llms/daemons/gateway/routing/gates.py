@@ -12,7 +12,7 @@ from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.gateway.routing.outcomes import Refused
 from vibe_llms.daemons.gateway.stream_ends import is_error
 from vibe_llms.daemons.server.words import Message
-from vibe_llms.unreadable import UNREADABLE
+from vibe_llms.foundation.json_errors import UNREADABLE
 
 _ERROR_MARK: Final = b'{"error"'
 """How an answer begins that has nothing but an error in it, under whatever status."""

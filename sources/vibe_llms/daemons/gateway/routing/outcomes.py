@@ -23,8 +23,8 @@ from vibe_llms.exceptions import (
     TransportError,
     TransportTimeoutError,
 )
-from vibe_llms.unreadable import UNREADABLE
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_errors import UNREADABLE
 
 _THEIRS: Final = frozenset(
     {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 
-from vibe_llms.clocks import Clock
 from vibe_llms.daemons.gateway.answer_cache import ModelCache, produce_answers
 from vibe_llms.daemons.gateway.routing.settings import ModelSettings
 from vibe_llms.daemons.gateway.routing.signatures import SignatureOrigins
@@ -17,7 +16,8 @@ from vibe_llms.daemons.gateway.routing.targets import (
     order_targets,
 )
 from vibe_llms.exceptions import UnknownNameError
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.clocks import Clock
 
 
 @frozen(kw_only=True)

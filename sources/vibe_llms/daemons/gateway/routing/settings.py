@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 from vibe_llms.daemons.gateway.routing.circuits import CircuitSettings
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.tables.annotations import Amount, Count, ListKind, Seconds, TableKind
 from vibe_llms.tables.kinds import Kind, is_list_of, is_text
 from vibe_llms.tables.reading import KeyPath, TableReader, require
-from vibe_llms.values import frozen
 
 PATHS = Kind(
     "a list of paths that begin with a slash",

@@ -10,12 +10,12 @@ from vibe_llms.daemons.admission import Admission, ServiceLimits
 from vibe_llms.daemons.gateway.routing.circuits import Circuit, CircuitSettings
 from vibe_llms.daemons.gateway.routing.settings import ModelSettings, TargetSettings
 from vibe_llms.daemons.gateway.routing.weights import order_by_weight
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
 
 if TYPE_CHECKING:
-    from vibe_llms.clocks import Clock
     from vibe_llms.daemons.gateway.answer_cache import ModelCache
     from vibe_llms.daemons.gateway.routing.signatures import SignatureOrigins
+    from vibe_llms.foundation.clocks import Clock
 
 
 @frozen(kw_only=True)

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 import attrs
 
 from vibe_llms.dialects.decoding import is_blank
-from vibe_llms.values import define
+from vibe_llms.foundation.attrs_classes import define
 
 _SIGNIFICANT: Final = re.compile(r'\\.?|["{}]', re.DOTALL)
 """What decides where an object ends: quotes, braces, and what a backslash robs of its meaning."""

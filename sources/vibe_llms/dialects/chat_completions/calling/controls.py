@@ -7,10 +7,10 @@ from typing import Any
 
 from vibe_llms.dialects.chat_completions.quirks import Quirks
 from vibe_llms.dialects.places import put
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.controls import check_controls
-from vibe_llms.plain import JsonObject, JsonValue
 
 
 def nativize_controls(

@@ -31,9 +31,9 @@ from vibe_llms.events.stream import (
     UsageEvent,
 )
 from vibe_llms.exceptions import ConverseError, Stage
+from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.messages.canisters import StopReason, Usage
 from vibe_llms.messages.contents import Citation
-from vibe_llms.unreadable import UNREADABLE
 
 
 class _Delta(msgspec.Struct, forbid_unknown_fields=True, gc=False):

@@ -19,9 +19,9 @@ from vibe_llms.dialects.invocations import (
     write_parameters,
 )
 from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind, Translation
-from vibe_llms.plain import JsonObject, JsonValue
 
 
 def withhold_schemaless(

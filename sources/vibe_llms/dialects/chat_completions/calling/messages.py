@@ -20,6 +20,8 @@ from vibe_llms.dialects.framing import survey_contents
 from vibe_llms.dialects.history import Placed, belongs, repair_history, states_failure
 from vibe_llms.dialects.instructions import Message, list_parts, settle_instructions
 from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -33,8 +35,6 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import MEDIA_CLASSES, TextualContent
 from vibe_llms.messages.losses import Translation
 from vibe_llms.models.attributes import ModelAttributes
-from vibe_llms.plain import JsonObject
-from vibe_llms.values import define
 
 
 def nativize_canisters(

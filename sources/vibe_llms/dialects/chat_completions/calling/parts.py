@@ -17,6 +17,8 @@ from vibe_llms.dialects.payloads import (
     encode_payload,
     has_payload,
 )
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import AnyCanister, AssistantCanister
 from vibe_llms.messages.contents import (
     AnyContent,
@@ -32,8 +34,6 @@ from vibe_llms.messages.contents import (
 )
 from vibe_llms.messages.views import BOUNDARY
 from vibe_llms.models.attributes import ModelAttributes
-from vibe_llms.plain import JsonObject
-from vibe_llms.values import define
 
 _UNTOLD: Final = {"audio": ("transcript",), "file": ("title", "context")}
 """Fields of media which no part has a place for."""

@@ -10,9 +10,9 @@ import attrs
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.extras import make_native
 from vibe_llms.dialects.payloads import decode_exactly, read_payload
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.contents import AudioContent
 from vibe_llms.messages.signatures import recognize
-from vibe_llms.values import define
 
 
 @define

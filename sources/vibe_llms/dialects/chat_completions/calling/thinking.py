@@ -9,7 +9,7 @@ import attrs
 
 from vibe_llms.dialects.chat_completions.calling.reasoning import compose_echo, is_text
 from vibe_llms.dialects.chat_completions.tables import DETAILS, FIELDS, GROWING
-from vibe_llms.values import define
+from vibe_llms.foundation.attrs_classes import define
 
 Piece = tuple[int, str, str]
 """Of which content, what, on which channel."""

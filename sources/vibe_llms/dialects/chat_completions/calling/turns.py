@@ -22,6 +22,8 @@ from vibe_llms.dialects.history import Placed
 from vibe_llms.dialects.invocations import write_arguments, write_object
 from vibe_llms.dialects.ledger import reading_natives
 from vibe_llms.dialects.seals import is_sealed
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
 from vibe_llms.messages.contents import (
     AnyContent,
@@ -35,8 +37,6 @@ from vibe_llms.messages.contents import (
     VideoContent,
 )
 from vibe_llms.messages.views import BOUNDARY, parts_texts
-from vibe_llms.plain import JsonObject
-from vibe_llms.values import define
 
 SAYING: Final = frozenset({"audio", "function_call", "refusal", "tool_calls"})
 """Fields beside which a message of a request needs no content; reasoning is none of them."""

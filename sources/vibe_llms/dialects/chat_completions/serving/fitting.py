@@ -15,11 +15,11 @@ from vibe_llms.dialects.chat_completions.serving.requests import list_fields, no
 from vibe_llms.dialects.chat_completions.tables import DETAILS, FIELDS, SPELLINGS
 from vibe_llms.dialects.extras import keep_native, read_native
 from vibe_llms.dialects.invocations import holds_object
+from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.messages.field_types import renew
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
-from vibe_llms.unreadable import UNREADABLE
 
 _ANY: Final = ".+"
 _PLAIN: Final = Quirks()

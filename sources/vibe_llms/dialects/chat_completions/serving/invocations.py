@@ -10,9 +10,9 @@ from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.extras import AS_IT_IS, LENIENT, leave, make_native
 from vibe_llms.dialects.invocations import TakenNames, is_closed
 from vibe_llms.dialects.serving import describe_function, describe_own_tool
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Translation
-from vibe_llms.plain import JsonObject
 
 
 def normalize_invocables(

@@ -15,6 +15,8 @@ from vibe_llms.dialects.chat_completions.tables import DETAILS, FIELDS
 from vibe_llms.dialects.decoding import is_blank
 from vibe_llms.dialects.extras import MESSAGE, keep_native, leave, make_native, write_json
 from vibe_llms.dialects.serving import refuse_nonsense
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -32,8 +34,6 @@ from vibe_llms.messages.contents import (
 )
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.losses import Loss, LossKind, Translation
-from vibe_llms.plain import JsonObject
-from vibe_llms.values import define
 
 _TURN_FIELDS: Final = (
     "annotations",

@@ -15,8 +15,8 @@ from vibe_llms.dialects.chat_completions.calling.calls import is_known
 from vibe_llms.dialects.chat_completions.calling.merging import copy_plain, grow
 from vibe_llms.dialects.chat_completions.serving.forms import Form
 from vibe_llms.dialects.chat_completions.tables import DETAILS
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.losses import Loss, LossKind
-from vibe_llms.values import define
 
 _LISTED: Final = ("content", DETAILS)
 """Fields of a message whose entries have no number by which pieces find their own."""

@@ -16,10 +16,10 @@ from vibe_llms.dialects.chat_completions.serving.messages import normalize_messa
 from vibe_llms.dialects.chat_completions.tables import SPELLINGS
 from vibe_llms.dialects.extras import TOLD, keep_native, leave, without
 from vibe_llms.dialects.serving import compose_request, fits_control, refuse_nonsense
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
-from vibe_llms.plain import JsonObject, JsonValue
 
 _SPELT: Final = frozenset(field for fields in SPELLINGS.values() for field in fields)
 

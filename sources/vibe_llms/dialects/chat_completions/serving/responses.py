@@ -21,6 +21,7 @@ from vibe_llms.dialects.serving import (
     repeat_usage,
     tell_stop,
 )
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -33,7 +34,6 @@ from vibe_llms.messages.contents import AudioContent, Citation, ImageContent, Te
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Response
 from vibe_llms.messages.views import BOUNDARY
-from vibe_llms.plain import JsonObject
 
 _WORDS: Final = {
     StopReason.FAILED: "length",

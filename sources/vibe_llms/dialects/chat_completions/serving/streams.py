@@ -38,6 +38,7 @@ from vibe_llms.events.stream import (
     StreamEvent,
 )
 from vibe_llms.exceptions import ConverseError
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.canisters import InvocationCanister, Owner
 from vibe_llms.messages.contents import (
     Native,
@@ -48,7 +49,6 @@ from vibe_llms.messages.contents import (
 )
 from vibe_llms.messages.identities import access_now, produce_identity
 from vibe_llms.messages.views import BOUNDARY
-from vibe_llms.values import define
 
 _encode: Final = msgspec.json.Encoder().encode
 _HOLE: Final = uuid.uuid4().hex

@@ -23,9 +23,9 @@ from vibe_llms.events.stream import (
     RetryEvent,
     StreamEvent,
 )
+from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.messages.codec.reading import read_json, read_tree
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
-from vibe_llms.unreadable import UNREADABLE
 
 
 class _Piece(msgspec.Struct, tag="content.delta", forbid_unknown_fields=True, gc=False):

@@ -11,6 +11,7 @@ from vibe_llms.dialects.converse.versions import VERSION
 from vibe_llms.dialects.media_types import ensure_capability, read_words
 from vibe_llms.dialects.payloads import produce_missing_bytes
 from vibe_llms.dialects.processors import FunctionProcessor, Processors, nativize_parts
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.messages.canisters import AnyCanister, DocumentCanister, UserCanister
 from vibe_llms.messages.codec.converter import produce_converter
 from vibe_llms.messages.codec.reading import read_tree
@@ -21,7 +22,6 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.controls import check_controls
 from vibe_llms.models.descriptors import ModelDescriptor
-from vibe_llms.plain import JsonObject, JsonValue
 
 _REST: Final = (
     "continuation",

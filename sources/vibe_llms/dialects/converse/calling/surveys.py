@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from vibe_llms.dialects.converse.versions import ensure_answered
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.messages.codec.reading import read_tree
 from vibe_llms.models.tokens import TokenCount
-from vibe_llms.plain import JsonValue
-from vibe_llms.values import frozen
 
 _T = TypeVar("_T")
 

@@ -7,8 +7,8 @@ import msgspec
 from vibe_llms.dialects.answering import ErrorAnswer, classify, compose_error_headers
 from vibe_llms.dialects.converse.versions import VERSION
 from vibe_llms.exceptions import ConverseError
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.codec.errors import encode_error
-from vibe_llms.plain import JsonObject
 
 
 def nativize_error(error: ConverseError) -> ErrorAnswer:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from vibe_llms.dialects.converse.versions import VERSION
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Response
-from vibe_llms.plain import JsonObject
 
 
 def nativize_response(response: Response) -> Translation[JsonObject]:

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import msgspec
 
-from vibe_llms.absence import ABSENT
 from vibe_llms.dialects.converse.versions import VERSION
+from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.foundation.sentinels import ABSENT
 from vibe_llms.messages.codec.converter import produce_converter
 from vibe_llms.models.attributes import TracedValue
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.models.tokens import TokenCount
-from vibe_llms.plain import JsonObject
 
 
 def nativize_count(count: TokenCount) -> JsonObject:

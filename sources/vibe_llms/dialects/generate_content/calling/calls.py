@@ -10,7 +10,7 @@ import attrs
 from vibe_llms.dialects.extras import leave, merge, without, write_json
 from vibe_llms.dialects.generate_content.calling.partials import PartialArguments
 from vibe_llms.dialects.generate_content.fields import camelize
-from vibe_llms.values import define
+from vibe_llms.foundation.attrs_classes import define
 
 _STREAMED = ("partialArgs", "willContinue")
 

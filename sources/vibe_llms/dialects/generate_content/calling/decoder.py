@@ -47,10 +47,10 @@ from vibe_llms.events.stream import (
     StreamEvent,
     UsageEvent,
 )
+from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.messages.canisters import InvocationCanister, Owner, StopReason
 from vibe_llms.messages.contents import AnyContent, Native
 from vibe_llms.messages.losses import Loss, LossKind
-from vibe_llms.unreadable import UNREADABLE
 
 _NOTHING: Final = msgspec.Raw()
 

@@ -17,8 +17,8 @@ from vibe_llms.dialects.invocations import (
     write_parameters,
 )
 from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.descriptions import InvocableDescription
-from vibe_llms.plain import JsonObject
 
 _MODES: Final = {"none": "NONE", "required": "ANY"}
 

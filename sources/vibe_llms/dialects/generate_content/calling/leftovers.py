@@ -10,7 +10,7 @@ import attrs
 from vibe_llms.dialects.extras import leave, without
 from vibe_llms.dialects.generate_content.calling.parts import read_extras
 from vibe_llms.dialects.generate_content.fields import camelize
-from vibe_llms.values import define
+from vibe_llms.foundation.attrs_classes import define
 
 _ANSWERING: Final = frozenset({"candidates", "promptFeedback", "usageMetadata"})
 """The fields of which an answer has at least one."""

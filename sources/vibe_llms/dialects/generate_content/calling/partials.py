@@ -13,7 +13,7 @@ from typing import Any, Final
 import attrs
 
 from vibe_llms.dialects.generate_content.fields import camelize
-from vibe_llms.values import define
+from vibe_llms.foundation.attrs_classes import define
 
 _STEP: Final = re.compile(
     r"""\.([^.\[\]]+)|\[(\d+)\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]"""

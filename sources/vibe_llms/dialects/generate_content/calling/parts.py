@@ -18,6 +18,7 @@ from vibe_llms.dialects.generate_content.fields import open_object
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import admit_medium, read_untaken
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.canisters import (
     AnyCanister,
     InvocationCanister,
@@ -33,7 +34,6 @@ from vibe_llms.messages.contents import (
     TextualContent,
 )
 from vibe_llms.models.attributes import ModelAttributes
-from vibe_llms.values import frozen
 
 SIGNATURE: Final = "thoughtSignature"
 VENDOR_CALLS: Final = ("executableCode", "toolCall")

@@ -15,6 +15,7 @@ import msgspec
 from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.generate_content.calling.parts import PartsWriter
 from vibe_llms.dialects.generate_content.tables import JSON_TYPE
+from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.messages.canisters import ResultCanister
 from vibe_llms.messages.contents import (
     MEDIA_CLASSES,
@@ -22,7 +23,6 @@ from vibe_llms.messages.contents import (
     TextualContent,
 )
 from vibe_llms.messages.views import BOUNDARY
-from vibe_llms.unreadable import UNREADABLE
 
 
 def write_result(

@@ -26,7 +26,7 @@ from vibe_llms.exceptions import (
     ProviderError,
     ProviderFault,
 )
-from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
 
 _WORDS: Final[Mapping[ProviderFault, tuple[str, str | None]]] = {
     ProviderFault.AUTHENTICATION: ("UNAUTHENTICATED", None),

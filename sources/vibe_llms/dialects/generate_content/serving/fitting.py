@@ -9,7 +9,7 @@ import msgspec
 
 from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.dialects.generate_content.quirks import Quirks
-from vibe_llms.unreadable import UNREADABLE
+from vibe_llms.foundation.json_errors import UNREADABLE
 
 
 def touches_quirks(body: bytes, quirks: Quirks) -> bool:

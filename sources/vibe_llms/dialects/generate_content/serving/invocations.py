@@ -12,9 +12,9 @@ from vibe_llms.dialects.generate_content.schemas import normalize_schema_form
 from vibe_llms.dialects.generate_content.tables import JSON_TYPE
 from vibe_llms.dialects.invocations import TakenNames
 from vibe_llms.dialects.serving import describe_function, describe_own_tool
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Translation
-from vibe_llms.plain import JsonObject
 
 
 def normalize_invocables(

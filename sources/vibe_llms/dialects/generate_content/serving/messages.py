@@ -22,6 +22,7 @@ from vibe_llms.dialects.generate_content.tables import JSON_TYPE
 from vibe_llms.dialects.serving import refuse_nonsense
 from vibe_llms.dialects.unanswered import Unanswered, WaitingInvocations
 from vibe_llms.exceptions import RequestError
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -37,7 +38,6 @@ from vibe_llms.messages.contents import (
 )
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.losses import Translation
-from vibe_llms.values import define
 
 
 def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanister, ...]]:

@@ -18,10 +18,10 @@ from vibe_llms.dialects.generate_content.serving.messages import normalize_messa
 from vibe_llms.dialects.generate_content.tables import LEVELS, PLACES
 from vibe_llms.dialects.places import look_up, take
 from vibe_llms.dialects.serving import compose_request, fits_control, refuse_nonsense
+from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
-from vibe_llms.plain import JsonValue
 
 
 @refuse_nonsense("The request", "generateContent", "request")

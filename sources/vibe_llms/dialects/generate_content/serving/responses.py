@@ -15,11 +15,11 @@ from vibe_llms.dialects.history import Placed
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.seals import is_sealed, seal_response
 from vibe_llms.dialects.serving import keeps_word, repeat_usage, tell_merged, tell_stop
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import AnyCanister, AssistantCanister, Origin, StopReason, Usage
 from vibe_llms.messages.contents import ReasoningContent, TextualContent
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Response
-from vibe_llms.plain import JsonObject
 
 _WORDS: Final = {
     StopReason.LIMIT: "MAX_TOKENS",

@@ -11,6 +11,7 @@ from vibe_llms.dialects.media_types import admit_medium, ensure_capability
 from vibe_llms.dialects.messages.calling.contents import nativize_citations
 from vibe_llms.dialects.messages.calling.media import nativize_document, nativize_image
 from vibe_llms.dialects.messages.tables import SHARED
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.canisters import AnyCanister, AssistantCanister
 from vibe_llms.messages.contents import (
     AnyContent,
@@ -24,7 +25,6 @@ from vibe_llms.messages.contents import (
     VideoContent,
 )
 from vibe_llms.models.attributes import ModelAttributes
-from vibe_llms.values import define
 
 Block = dict[str, Any]
 

@@ -32,8 +32,8 @@ from vibe_llms.events.stream import (
     StreamEvent,
     UsageEvent,
 )
+from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.messages.canisters import StopReason
-from vibe_llms.unreadable import UNREADABLE
 
 
 class _TextDelta(msgspec.Struct, tag="text_delta", forbid_unknown_fields=True, gc=False):

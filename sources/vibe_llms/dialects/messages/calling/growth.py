@@ -34,10 +34,10 @@ from vibe_llms.events.stream import (
     FinishedItem,
     StreamEvent,
 )
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.messages.canisters import Owner
 from vibe_llms.messages.contents import FileContent, ImageContent, Native
-from vibe_llms.unreadable import UNREADABLE
-from vibe_llms.values import define
 
 _GROWN_BY: Final[dict[ContentKind, tuple[str, ...]]] = {
     "invocation": ("input_json_delta",),

@@ -21,9 +21,9 @@ from vibe_llms.dialects.messages.calling.schemas import (
 from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.messages.tables import CHOICE_WORDS, SHARED
 from vibe_llms.exceptions import RequestError
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.models.schema_features import MAPS, RECURSION, survey_features
-from vibe_llms.plain import JsonObject
 
 _NO_BOUNDS: Final = ", without bounds of numbers, texts and lists"
 

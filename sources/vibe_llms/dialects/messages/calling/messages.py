@@ -21,6 +21,8 @@ from vibe_llms.dialects.messages.calling.blocks import Block, BlocksWriter
 from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.messages.tables import SHARED
 from vibe_llms.exceptions import ParseError
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -35,8 +37,6 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import FileContent
 from vibe_llms.messages.losses import Translation
 from vibe_llms.models.attributes import ModelAttributes
-from vibe_llms.plain import JsonObject
-from vibe_llms.values import define
 
 RULES: Final = HistoryRules(id_pattern=r"[a-zA-Z0-9_-]+", alias_prefix="toolu_")
 """The pattern is the vendor's own; any other id is answered with the status 400."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from vibe_llms.absence import ABSENT
 from vibe_llms.dialects.broken_requests import refuse_nothing
 from vibe_llms.dialects.extras import AS_IT_IS, merge, without
 from vibe_llms.dialects.ledger import Ledger
@@ -13,6 +12,7 @@ from vibe_llms.dialects.messages.calling.invocations import nativize_schema
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.writing import BodyDraft, RequestWriter
 from vibe_llms.exceptions import ControlError
+from vibe_llms.foundation.sentinels import ABSENT
 from vibe_llms.models.attributes import Capability
 
 _FORCED: Final = ("any", "tool")

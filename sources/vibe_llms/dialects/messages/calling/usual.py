@@ -19,7 +19,7 @@ from vibe_llms.dialects.usual import (
     Word,
     cut_stream,
 )
-from vibe_llms.unreadable import UNREADABLE
+from vibe_llms.foundation.json_errors import UNREADABLE
 
 
 class _Text(msgspec.Struct, forbid_unknown_fields=True, gc=False):

@@ -22,7 +22,7 @@ from vibe_llms.exceptions import (
     ProviderError,
     ProviderFault,
 )
-from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
 
 _TYPES: Final[Mapping[ProviderFault, str]] = {
     ProviderFault.AUTHENTICATION: "authentication_error",

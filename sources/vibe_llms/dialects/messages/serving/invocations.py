@@ -11,9 +11,9 @@ from vibe_llms.dialects.messages.calling.schemas import can_be_enforced
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.messages.tables import CHOICE_WORDS
 from vibe_llms.dialects.serving import describe_function, describe_own_tool
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Translation
-from vibe_llms.plain import JsonObject
 
 _CHOICES_BACK = {native: choice for choice, native in CHOICE_WORDS.items()}
 

@@ -19,6 +19,7 @@ from vibe_llms.dialects.messages.calling.executions import (
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.serving import refuse_nonsense
 from vibe_llms.exceptions import RequestError
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -31,7 +32,6 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import AnyContent, Native
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.losses import Translation
-from vibe_llms.values import define
 
 
 def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanister, ...]]:

@@ -17,10 +17,10 @@ from vibe_llms.dialects.messages.serving.messages import normalize_messages
 from vibe_llms.dialects.messages.tables import DISPLAYS, OTHER_NAMES, SAME_NAMES
 from vibe_llms.dialects.places import look_up, take
 from vibe_llms.dialects.serving import compose_request, fits_control, refuse_nonsense
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
-from vibe_llms.plain import JsonObject, JsonValue
 
 _SUMMARIES: Final = {display: value for value, display in DISPLAYS.items()}
 

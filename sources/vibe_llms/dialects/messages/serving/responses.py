@@ -18,6 +18,7 @@ from vibe_llms.dialects.serving import (
     tell_stop,
     tell_unknown,
 )
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -31,7 +32,6 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import ReasoningContent
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Response
-from vibe_llms.plain import JsonObject
 
 # Two words say that it was paused: the one that says no more stands for both.
 _WORDS: Final = {reason: word for word, reason in STOP_REASONS.items() if word != "compaction"} | {

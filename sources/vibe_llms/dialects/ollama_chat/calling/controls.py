@@ -8,10 +8,10 @@ from typing import Final
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.ollama_chat.tables import OPTIONS_BY_CONTROL, WITHOUT_PLACE
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.messages.losses import Translation
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.controls import check_controls
-from vibe_llms.plain import JsonObject, JsonValue
 
 _NEAR_LEVELS: Final = {"minimal": "low", "xhigh": "max"}
 

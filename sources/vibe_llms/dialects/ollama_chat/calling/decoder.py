@@ -37,9 +37,9 @@ from vibe_llms.events.stream import (
     StreamEvent,
     UsageEvent,
 )
+from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.messages.canisters import StopReason
 from vibe_llms.messages.losses import Loss, LossKind
-from vibe_llms.unreadable import UNREADABLE
 
 _KNOWN_FIELDS: Final = USAGE_FIELDS | {"created_at", "done", "done_reason", "message", "model"}
 

@@ -9,9 +9,9 @@ from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.invocations import is_vendors_own, write_parameters
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL, Quirks
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Translation
-from vibe_llms.plain import JsonObject
 
 ANY_OBJECT: Final[JsonObject] = {"type": "object"}
 """The schema for which ``"format": "json"`` stands."""

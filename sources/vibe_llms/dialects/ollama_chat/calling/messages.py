@@ -25,6 +25,8 @@ from vibe_llms.dialects.instructions import Message, settle_instructions
 from vibe_llms.dialects.ledger import Ledger, reading_natives
 from vibe_llms.dialects.ollama_chat.calling.parts import MessageFields, PartsWriter
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL, Quirks
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -37,8 +39,6 @@ from vibe_llms.messages.canisters import (
 )
 from vibe_llms.messages.losses import Translation
 from vibe_llms.models.attributes import ModelAttributes
-from vibe_llms.plain import JsonObject
-from vibe_llms.values import define
 
 
 def nativize_canisters(

@@ -16,6 +16,7 @@ from vibe_llms.dialects.media_types import (
     tell_words,
 )
 from vibe_llms.dialects.payloads import encode_payload
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.canisters import AnyCanister, DocumentCanister
 from vibe_llms.messages.contents import (
     AnyContent,
@@ -31,7 +32,6 @@ from vibe_llms.messages.contents import (
 )
 from vibe_llms.messages.views import BOUNDARY, parts_texts
 from vibe_llms.models.attributes import Capability, ModelAttributes
-from vibe_llms.values import define
 
 
 @define

@@ -14,10 +14,10 @@ from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
 from vibe_llms.dialects.ollama_chat.serving import requests, responses, streams
 from vibe_llms.dialects.ollama_chat.serving.errors import nativize_error
 from vibe_llms.dialects.serving import refuse_nonsense
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.models.attributes import ModelAttributes
-from vibe_llms.plain import JsonObject
 
 __all__ = ["PROTOCOL", "StreamWriter", "nativize_error", "nativize_response", "normalize_request"]
 

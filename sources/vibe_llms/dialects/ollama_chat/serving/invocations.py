@@ -10,9 +10,9 @@ from vibe_llms.dialects.invocations import NO_ARGUMENTS, keep_parameters
 from vibe_llms.dialects.ollama_chat.calling.invocations import ANY_OBJECT
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
 from vibe_llms.dialects.serving import refuse_nonsense
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind, Translation
-from vibe_llms.plain import JsonObject
 
 
 def normalize_invocables(

@@ -18,6 +18,7 @@ from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
 from vibe_llms.dialects.serving import refuse_nonsense
 from vibe_llms.dialects.unanswered import Unanswered, WaitingInvocations
 from vibe_llms.exceptions import RequestError
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -29,7 +30,6 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import AnyContent, ReasoningContent, TextualContent
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.losses import Loss, LossKind, Translation
-from vibe_llms.values import define
 
 
 def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanister, ...]]:

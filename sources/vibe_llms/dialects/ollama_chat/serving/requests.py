@@ -14,10 +14,10 @@ from vibe_llms.dialects.ollama_chat.serving.invocations import (
 from vibe_llms.dialects.ollama_chat.serving.messages import normalize_messages
 from vibe_llms.dialects.ollama_chat.tables import LEVELS, OPTIONS, UNSAID_LEVEL
 from vibe_llms.dialects.serving import compose_request, fits_control, refuse_nonsense
+from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
-from vibe_llms.plain import JsonValue
 
 _COMMON_FIELDS: Final = frozenset(
     {"format", "messages", "model", "options", "stream", "think", "tools"}

@@ -13,10 +13,10 @@ from vibe_llms.dialects.ollama_chat.calling.parts import PartsWriter
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
 from vibe_llms.dialects.ollama_chat.tables import STOP_REASONS
 from vibe_llms.dialects.serving import UNKNOWN_MODEL, keeps_word, tell_merged, tell_stop
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import INPUT_BUCKETS, OUTPUT_BUCKETS, Origin, StopReason, Usage
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Response
-from vibe_llms.plain import JsonObject
 
 _WORDS: Final = {
     StopReason.ANSWERED: "stop",

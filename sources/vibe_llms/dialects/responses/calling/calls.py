@@ -18,9 +18,9 @@ from vibe_llms.dialects.responses.calling.items import CUSTOM
 from vibe_llms.dialects.responses.calling.parts import PartsWriter
 from vibe_llms.dialects.responses.namespaces import SEARCH, Home, name_at_home, read_home
 from vibe_llms.dialects.responses.quirks import PROTOCOL
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanister
 from vibe_llms.messages.contents import ImageContent
-from vibe_llms.values import define
 
 
 def produce_item_id(prefix: str, identity: str, count: int = 0) -> str:

@@ -28,7 +28,7 @@ from vibe_llms.events.stream import (
     UsageEvent,
 )
 from vibe_llms.exceptions import ConverseError, Stage
-from vibe_llms.unreadable import UNREADABLE
+from vibe_llms.foundation.json_errors import UNREADABLE
 
 _TEXT_DELTA: Final = "response.output_text.delta"
 _TEXT_DELTA_MARK: Final = b'"response.output_text.delta"'

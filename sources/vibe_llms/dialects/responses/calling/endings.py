@@ -10,9 +10,9 @@ import attrs
 from vibe_llms.dialects.extras import leave, make_native
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.dialects.responses.tables import INCOMPLETE_REASONS
+from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.messages.canisters import StopReason
 from vibe_llms.messages.contents import Native
-from vibe_llms.values import define, frozen
 
 _BREAKS: Final = {
     "cancelled": StopReason.INTERRUPTED,

@@ -18,8 +18,8 @@ from vibe_llms.dialects.invocations import (
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.responses.namespaces import LOADED, SOUGHT, gather, read_home, write_home
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.descriptions import InvocableDescription
-from vibe_llms.plain import JsonObject
 
 
 def _write_tool(

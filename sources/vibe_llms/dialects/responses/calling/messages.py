@@ -22,6 +22,8 @@ from vibe_llms.dialects.responses.calling.parts import PartsWriter
 from vibe_llms.dialects.responses.calling.reasoning import write_reasoning
 from vibe_llms.dialects.responses.namespaces import Home
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -40,8 +42,6 @@ from vibe_llms.messages.contents import (
 )
 from vibe_llms.messages.losses import Translation
 from vibe_llms.models.attributes import ModelAttributes
-from vibe_llms.plain import JsonObject
-from vibe_llms.values import define
 
 HISTORY_RULES: Final = HistoryRules(id_pattern=r"[\s\S]{1,64}")
 _NO_HOMES: Final[Mapping[str, Home]] = {}

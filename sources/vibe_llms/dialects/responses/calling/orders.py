@@ -12,7 +12,7 @@ from typing import Any
 
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.responses.calling.items import ASKED_OF_MODEL, SAID_TO_MODEL
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
 
 
 @frozen

@@ -21,6 +21,7 @@ from vibe_llms.dialects.responses.calling.media import (
     write_image,
 )
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import (
     AnyContent,
@@ -35,7 +36,6 @@ from vibe_llms.messages.contents import (
     VideoContent,
 )
 from vibe_llms.models.attributes import ModelAttributes
-from vibe_llms.values import define
 
 
 def read_part(part: Any, text_type: str) -> AnyContent:

@@ -30,10 +30,10 @@ from vibe_llms.events.stream import (
     NativeEvent,
     StreamEvent,
 )
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanister
 from vibe_llms.messages.contents import Native, RefusalContent
 from vibe_llms.messages.losses import Loss, LossKind
-from vibe_llms.values import define
 
 DELTAS: Final[Mapping[str, tuple[ContentKind, Channel]]] = {
     "response.code_interpreter_call_code.delta": ("invocation", "arguments"),

@@ -10,8 +10,8 @@ from typing import Any
 import attrs
 
 from vibe_llms.events.stream import Channel, ContentDeltaEvent
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.contents import AudioContent
-from vibe_llms.values import define
 
 
 @define

@@ -12,8 +12,8 @@ from vibe_llms.dialects.responses.calling.endings import COMMON
 from vibe_llms.dialects.responses.calling.usage import normalize_usage
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.dialects.usual import Account, Nothing, Usual, Word, cut_stream
+from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.messages.canisters import StopReason
-from vibe_llms.unreadable import UNREADABLE
 
 
 class _Text(msgspec.Struct, forbid_unknown_fields=True, gc=False):

@@ -7,9 +7,9 @@ from typing import Any, Final
 import attrs
 import msgspec
 
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import AnyContent, Native
-from vibe_llms.values import define
 
 encode: Final = msgspec.json.Encoder().encode
 

@@ -22,9 +22,9 @@ from vibe_llms.dialects.responses.namespaces import (
 )
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.dialects.serving import describe_function, describe_own_tool
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind, Translation
-from vibe_llms.plain import JsonObject
 
 _NOTHING: Final[Mapping[str, Any]] = {}
 _Pair: TypeAlias = tuple[InvocableDescription, Mapping[str, Any]]

@@ -15,11 +15,11 @@ from vibe_llms.dialects.responses.serving.invocations import normalize_invocable
 from vibe_llms.dialects.responses.serving.messages import is_told, normalize_messages
 from vibe_llms.dialects.responses.tables import PLACES, WITHOUT_PLACE
 from vibe_llms.dialects.serving import compose_request, fits_control, refuse_nonsense
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
-from vibe_llms.plain import JsonObject, JsonValue
 
 _READ: Final = ("input", "model", "stream", "stream_options", "tools")
 """Fields that others read; a stream is a matter of how the answer is asked for."""

@@ -22,12 +22,12 @@ from vibe_llms.dialects.serving import (
     repeat_usage,
     tell_stop,
 )
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import InvocationCanister, Origin, Owner, StopReason
 from vibe_llms.messages.contents import RefusalContent
 from vibe_llms.messages.identities import access_now
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Response
-from vibe_llms.plain import JsonObject
 
 _REASONS: Final = {
     StopReason.LIMIT: "max_output_tokens",

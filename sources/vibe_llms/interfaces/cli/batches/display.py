@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import attrs
 
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.interfaces.cli.output import note, shorten, write_json
-from vibe_llms.values import define
 
 if TYPE_CHECKING:
     from vibe_llms.batches.items import BatchItem, BatchTally

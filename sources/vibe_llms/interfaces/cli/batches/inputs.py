@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from vibe_llms.batches.items import BatchInput
-from vibe_llms.encodings import find_misencoding
 from vibe_llms.exceptions import ConverseError, RequestError
-from vibe_llms.files import read_along
+from vibe_llms.foundation.encodings import find_misencoding
+from vibe_llms.foundation.files import read_along
 from vibe_llms.invocables.workers import run_in_thread
 
 _BLOCK_BYTES = 65_536

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.interfaces.cli.batches.inputs import InputForm, check_file, read_file
 from vibe_llms.interfaces.cli.output import note
-from vibe_llms.values import define
 
 if TYPE_CHECKING:
     from vibe_llms.batches.submitting import ChunkNews

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vibe_llms.exceptions import ConverseError, RequestError, UnknownNameError
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.interfaces.cli.chat.statuses import ChatStatus
 from vibe_llms.interfaces.cli.interrupts import run_interruptibly
 from vibe_llms.interfaces.cli.output import reveal, reveal_head
-from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
     from vibe_llms.interfaces.cli.chat.loop import ChatLoop

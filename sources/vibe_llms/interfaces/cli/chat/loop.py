@@ -7,6 +7,7 @@ from typing import Protocol, TextIO
 import click
 
 from vibe_llms.exceptions import ContextOverflowError, ConverseError
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.interfaces.cli.accounting import summarize
 from vibe_llms.interfaces.cli.attachments import ensure_readable
 from vibe_llms.interfaces.cli.chat.commands import perform
@@ -18,7 +19,6 @@ from vibe_llms.interfaces.cli.errors import compose_lines
 from vibe_llms.interfaces.cli.interrupts import run_interruptibly
 from vibe_llms.messages.canisters import InvocationCanister
 from vibe_llms.telemetry.measuring import measure_canisters
-from vibe_llms.values import define
 
 
 class ChatInput(Protocol):

@@ -15,6 +15,7 @@ from vibe_llms.events.stream import (
     RetryEvent,
     StreamEvent,
 )
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.interfaces.cli.output import mark_error, reveal, sanitize, shorten, style
 from vibe_llms.interfaces.cli.program import respell
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, ResultCanister
@@ -26,7 +27,6 @@ from vibe_llms.messages.contents import (
 )
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.views import text_of
-from vibe_llms.values import define
 
 if TYPE_CHECKING:  # where nothing is invoked, nobody pays for the events of that
     from vibe_llms.events.flow import LogEvent

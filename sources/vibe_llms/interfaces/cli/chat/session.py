@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from vibe_llms.closing import Closing
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.names import read_name
@@ -20,6 +19,9 @@ from vibe_llms.exceptions import (
     StaleConversationError,
     TranslationLossError,
 )
+from vibe_llms.foundation.async_closing import Closing
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.instruments.models import Model, RequestOptions
 from vibe_llms.interfaces.cli.attachments import Attachment, ensure_readable, read_attachment
 from vibe_llms.interfaces.cli.chat.output import ChatOutput
@@ -42,16 +44,14 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import AnyContent, TextualContent
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.views import text_of
-from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.providers.interfaces import TokenCount
-from vibe_llms.values import define
 
 if TYPE_CHECKING:
     from vibe_llms.application import Application
+    from vibe_llms.foundation.limits import Limits
     from vibe_llms.invocables.approvals import Approver
     from vibe_llms.invocables.ensembles import Ensemble
     from vibe_llms.invocables.registry import Registry
-    from vibe_llms.limits import Limits
     from vibe_llms.providers.summaries import Summary
     from vibe_llms.telemetry.accounts import Account
     from vibe_llms.telemetry.odometer import Odometer

@@ -12,8 +12,8 @@ from typing import Any, TextIO
 
 import attrs
 
+from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.interfaces.cli.output import measure_text
-from vibe_llms.values import define, frozen
 
 
 @define

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from vibe_llms.exceptions import Stage, TrustError
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.instruments.models import Model
 from vibe_llms.interfaces.cli.chat.output import ChatOutput
 from vibe_llms.interfaces.cli.chat.pieces import produce_events
@@ -13,7 +14,6 @@ from vibe_llms.interfaces.cli.chat.statuses import describe_cut
 from vibe_llms.messages.canisters import AnyCanister, Origin
 from vibe_llms.messages.endings import Shortfall, produce_error
 from vibe_llms.messages.losses import Loss
-from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
     from vibe_llms.engine.contexts import RunEvent

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vibe_llms.conversations import Conversation, ConversationStore
+    from vibe_llms.foundation.json_types import JsonObject
     from vibe_llms.interfaces.cli.chat.session import ChatSession
     from vibe_llms.interfaces.cli.chat.turns import TurnResult
-    from vibe_llms.plain import JsonObject
 
 _IDENTITY_LETTERS = 16
 
@@ -133,13 +133,13 @@ def read_schema(path: str | None) -> dict[str, Any] | None:
         return None
     import json
 
-    from vibe_llms.files import read_file
+    from vibe_llms.foundation.files import read_file
 
     try:
         raw = read_file(path)
         schema = json.loads(raw.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        from vibe_llms.encodings import explain_misencoding
+        from vibe_llms.foundation.encodings import explain_misencoding
 
         raise click.UsageError(explain_misencoding(raw, path)) from error
     except (OSError, ValueError, RecursionError) as error:

@@ -13,7 +13,7 @@ from vibe_llms.interfaces.cli.output import note, write_json, write_table
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from vibe_llms.secrets import Secret
+    from vibe_llms.foundation.secrets import Secret
 
 
 @click.group("credentials", cls=Group, default="list")
@@ -85,7 +85,7 @@ def _find_directory(provider: str) -> tuple[str, Path]:
 def _read_key(provider: str) -> Secret:
     import sys
 
-    from vibe_llms.secrets import Secret
+    from vibe_llms.foundation.secrets import Secret
 
     if not sys.stdin.isatty():
         return Secret(sys.stdin.readline())

@@ -13,9 +13,9 @@ import attrs
 import click
 
 from vibe_llms.conversations.exchange.choosing import read_document
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.interfaces.cli.access import open_plugins, open_store
 from vibe_llms.interfaces.cli.options import IMPORTER, command, json_option
-from vibe_llms.values import define
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.conversation import Conversation

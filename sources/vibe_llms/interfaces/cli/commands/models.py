@@ -20,13 +20,13 @@ from vibe_llms.interfaces.cli.output import note, write_explanations, write_json
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vibe_llms.absence import Absence
     from vibe_llms.application import Application
     from vibe_llms.configuration.classes import Configuration
     from vibe_llms.configuration.explanations import Explanation as Setting
+    from vibe_llms.foundation.json_types import JsonValue
+    from vibe_llms.foundation.sentinels import Absence
     from vibe_llms.models.addresses import ModelAddress
     from vibe_llms.models.attributes import AttributeRow, ModelAttributes
-    from vibe_llms.plain import JsonValue
     from vibe_llms.providers.surveys import Survey
 
 
@@ -220,7 +220,7 @@ async def pull(address: str | None, yes: bool) -> None:
 def _format(value: JsonValue | Absence) -> str:
     import json
 
-    from vibe_llms.absence import is_absent
+    from vibe_llms.foundation.sentinels import is_absent
 
     if is_absent(value):
         return "(removed)"
@@ -235,7 +235,7 @@ def _describe_source(row: AttributeRow) -> str:
 
 
 def _encode(row: AttributeRow) -> dict[str, object]:
-    from vibe_llms.absence import is_absent
+    from vibe_llms.foundation.sentinels import is_absent
 
     return {
         "key": row.key,

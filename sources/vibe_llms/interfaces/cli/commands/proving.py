@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from vibe_llms.conversations.proof import Collection
     from vibe_llms.conversations.stores.interfaces import ConversationStore
     from vibe_llms.exceptions import Finding
-    from vibe_llms.plain import JsonValue
+    from vibe_llms.foundation.json_types import JsonValue
 
 
 @command("verify")

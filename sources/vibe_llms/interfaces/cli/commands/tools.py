@@ -36,9 +36,9 @@ from vibe_llms.interfaces.cli.tooling import (
 
 if TYPE_CHECKING:
     from vibe_llms.application import Application
+    from vibe_llms.foundation.json_types import JsonObject
     from vibe_llms.invocables.ensembles import Ensemble
     from vibe_llms.invocables.registry import Registration, Registry
-    from vibe_llms.plain import JsonObject
 
 
 @click.group("tools", cls=Group, default="list")
@@ -271,7 +271,7 @@ def _sum(rows: Sequence[tuple[Registration, int]]) -> list[tuple[str, int, int]]
 
 def _find(rows: Sequence[tuple[Registration, int]], name: str) -> tuple[Registration, int]:
     from vibe_llms.exceptions import UnknownNameError
-    from vibe_llms.suggestions import find_near
+    from vibe_llms.foundation.suggestions import find_near
 
     for row in rows:
         if row[0].invoker.name == name:

@@ -19,7 +19,7 @@ async def top(address: str) -> None:
     What waits for an approval is shown whole and answered there; a run is told something, or
     stopped. It needs Textual, which the extra `top` brings. `vibe runs` does the same in words.
     """
-    from vibe_llms.installing import needing
+    from vibe_llms.foundation.optional_packages import needing
 
     with needing("top", "textual", "The screen of runs"):
         import textual  # noqa: F401

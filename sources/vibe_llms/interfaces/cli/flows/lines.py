@@ -14,9 +14,9 @@ from vibe_llms.events.flow import (
 )
 from vibe_llms.flows.courses import Course, Sum
 from vibe_llms.flows.words import describe_sum
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.interfaces.cli.output import note
 from vibe_llms.messages.identities import access_now
-from vibe_llms.values import define
 
 
 @define

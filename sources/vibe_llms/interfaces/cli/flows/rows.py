@@ -16,7 +16,7 @@ from vibe_llms.flows.words import (
     describe_seconds,
     describe_tokens,
 )
-from vibe_llms.values import frozen
+from vibe_llms.foundation.attrs_classes import frozen
 
 _BRANCH = "\N{BOX DRAWINGS LIGHT VERTICAL} "
 

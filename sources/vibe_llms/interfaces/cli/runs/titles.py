@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from vibe_llms.values import define
+from vibe_llms.foundation.attrs_classes import define
 
 if TYPE_CHECKING:
     from vibe_llms.agents.local import LocalRuns

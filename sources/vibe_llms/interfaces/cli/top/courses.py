@@ -23,8 +23,8 @@ from vibe_llms.events.engine import (
 )
 from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, LogEvent, VisitEvent
 from vibe_llms.events.stream import ContentDeltaEvent, ResponseStartedEvent
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.interfaces.cli.runs.words import describe_event
-from vibe_llms.values import frozen
 
 LINES: Final = 200
 """How many lines are kept of a run: of those before, `vibe runs watch` tells."""

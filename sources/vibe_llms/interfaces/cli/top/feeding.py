@@ -14,8 +14,9 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from vibe_llms.agents.interfaces import Runs
-from vibe_llms.clocks import double
 from vibe_llms.exceptions import ConverseError, RequestError, UnknownConversationError
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.clocks import double
 from vibe_llms.interfaces.cli.top.courses import LINES
 from vibe_llms.interfaces.cli.top.views import (
     PAGE,
@@ -31,7 +32,6 @@ from vibe_llms.interfaces.cli.top.views import (
     fold,
 )
 from vibe_llms.runs.summaries import RunSummary
-from vibe_llms.values import define
 
 Naming: TypeAlias = Callable[[Sequence[RunSummary]], Awaitable[Sequence[RunSummary]]]
 

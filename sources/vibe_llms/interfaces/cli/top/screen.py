@@ -15,6 +15,7 @@ from textual.widgets.option_list import Option
 
 from vibe_llms.agents.interfaces import Runs
 from vibe_llms.exceptions import ConverseError, UnknownNameError
+from vibe_llms.foundation.package_data import access_data
 from vibe_llms.interfaces.cli.output import repair, sanitize
 from vibe_llms.interfaces.cli.runs.words import ANSWERED, count
 from vibe_llms.interfaces.cli.top import words
@@ -33,7 +34,6 @@ from vibe_llms.interfaces.cli.top.views import (
 )
 from vibe_llms.invocables.approvals import Approval
 from vibe_llms.messages.canisters import UserCanister
-from vibe_llms.resources import access_data
 from vibe_llms.runs.summaries import RunSummary
 from vibe_llms.runs.surveying import RESTS
 

@@ -8,11 +8,11 @@ from typing import Final, TypeAlias
 import attrs
 
 from vibe_llms.agents.interfaces import ToldEvent
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.interfaces.cli.top.courses import RunCourse, begin_course, tell
 from vibe_llms.runs.summaries import RunState, RunSummary
 from vibe_llms.runs.surveying import STATES
 from vibe_llms.runs.waiting import Waiting
-from vibe_llms.values import frozen
 
 PAGE: Final = 99
 """How many runs are shown at once; one more is asked for, and a daemon gives a hundred."""

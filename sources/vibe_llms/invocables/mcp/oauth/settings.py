@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 
 import attrs
 
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.secrets import Secret
 from vibe_llms.invocables.mcp.secret_texts import SecretText
-from vibe_llms.secrets import Secret
 from vibe_llms.tables.annotations import Wait
 from vibe_llms.tables.kinds import Kind, bound, is_web_address
 from vibe_llms.tables.reading import require
-from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
     pass

@@ -22,10 +22,10 @@ from mcp.shared.auth import (
 )
 from pydantic import BaseModel, ValidationError
 
-from vibe_llms.files import replace_file
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.files import replace_file
+from vibe_llms.foundation.secrets import Settings
 from vibe_llms.invocables.mcp.oauth.settings import OAuthSettings
-from vibe_llms.secrets import Settings
-from vibe_llms.values import frozen
 
 _logger = logging.getLogger(__name__)
 _Model = TypeVar("_Model", bound=BaseModel)

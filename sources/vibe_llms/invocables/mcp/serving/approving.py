@@ -23,6 +23,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.invocables.approvals import (
     Approval,
     ApprovalRequest,
@@ -33,7 +34,6 @@ from vibe_llms.invocables.approvals import (
 )
 from vibe_llms.invocables.asking import compose_form
 from vibe_llms.invocables.mcp.serving.capabilities import find_lack
-from vibe_llms.values import frozen
 
 _LOGGER: Final = logging.getLogger(__name__)
 

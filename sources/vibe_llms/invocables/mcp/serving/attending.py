@@ -17,6 +17,8 @@ from mcp_types import (
 )
 
 from vibe_llms.exceptions import ConverseError, UnknownNameError
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.invocables.approvals import produce_approval_request, settle
 from vibe_llms.invocables.invokers import Invoker
 from vibe_llms.invocables.mcp.relaying import dump
@@ -35,8 +37,6 @@ from vibe_llms.invocables.outcomes import Outcome, fail
 from vibe_llms.invocables.registry import Registry
 from vibe_llms.invocables.validation import explain_faults
 from vibe_llms.messages.contents import TextualContent
-from vibe_llms.plain import JsonObject
-from vibe_llms.values import define
 
 NOT_FOUND: Final = -32002
 """How the era of sessions says that there is no such resource; the other has no code for it."""

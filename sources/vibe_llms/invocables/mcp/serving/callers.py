@@ -21,6 +21,8 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.json_types import JsonObject, escape_halves
 from vibe_llms.invocables.asking import ELICITATION, ROOTS, SAMPLING, Answers, Questions
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Invoker
@@ -30,8 +32,6 @@ from vibe_llms.invocables.mcp.serving.capabilities import REQUESTS, find_lack
 from vibe_llms.invocables.mcp.tools import KEY_META
 from vibe_llms.invocables.outcomes import Outcome
 from vibe_llms.invocables.performing import perform_fitting
-from vibe_llms.plain import JsonObject, escape_halves
-from vibe_llms.values import define
 
 PROGRESS_LEVEL: Final = "info"
 """As what it is told how far a call is, to a client that reads a log and asks for no progress."""

@@ -9,8 +9,8 @@ import mcp_types as types
 from mcp.server.session import ServerSession
 
 from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.invocables.asking import ELICITATION, ROOTS, SAMPLING
-from vibe_llms.plain import JsonObject
 
 REQUESTS: Final[Mapping[str, type[Any]]] = {
     ELICITATION: types.ElicitRequest,

@@ -12,6 +12,8 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
+from vibe_llms.foundation.attrs_classes import define, frozen
+from vibe_llms.foundation.suggestions import find_near
 from vibe_llms.invocables.ensembles import Library
 from vibe_llms.invocables.libraries import LibraryPrompt, Resource
 from vibe_llms.invocables.mcp.resources import ENTRIES_LIMIT
@@ -21,8 +23,6 @@ from vibe_llms.invocables.mcp.serving.describing import (
     describe_tool,
 )
 from vibe_llms.invocables.registry import Registry
-from vibe_llms.suggestions import find_near
-from vibe_llms.values import define, frozen
 
 _LOGGER: Final = logging.getLogger(__name__)
 _T = TypeVar("_T")

@@ -6,11 +6,11 @@ from typing import Any, TypeVar
 
 import mcp_types as types
 
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.invocables.invokers import Effect, Invoker
 from vibe_llms.invocables.libraries import LibraryPrompt, Resource
 from vibe_llms.invocables.mcp.relaying import strip_meta
 from vibe_llms.invocables.registry import Registration
-from vibe_llms.plain import JsonObject
 
 _Described = TypeVar("_Described", types.Tool, types.Resource, types.ResourceTemplate, types.Prompt)
 

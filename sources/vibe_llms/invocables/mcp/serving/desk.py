@@ -27,6 +27,9 @@ from mcp_types import INTERNAL_ERROR
 from pydantic import ValidationError
 
 from vibe_llms.exceptions import LimitError, UnknownNameError
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.foundation.version import __version__
 from vibe_llms.invocables.mcp.serving.approving import Context, Doorkeeper
 from vibe_llms.invocables.mcp.serving.attending import NOT_FOUND, Attendant
 from vibe_llms.invocables.mcp.serving.callers import access_subject, is_modern
@@ -36,9 +39,6 @@ from vibe_llms.invocables.mcp.serving.shares import Shares, find_client
 from vibe_llms.invocables.mcp.serving.waiting import WaitingRoom
 from vibe_llms.invocables.mcp.serving.watching import Subscriptions, tell_each
 from vibe_llms.invocables.registry import Registry
-from vibe_llms.plain import JsonObject
-from vibe_llms.values import frozen
-from vibe_llms.version import __version__
 
 _LOGGER: Final = logging.getLogger(__name__)
 

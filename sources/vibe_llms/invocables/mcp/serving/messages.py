@@ -7,7 +7,7 @@ from typing import Any
 
 import mcp_types as types
 
-from vibe_llms.plain import is_whole
+from vibe_llms.foundation.json_types import is_whole
 
 
 class MalformedMessage(ValueError):

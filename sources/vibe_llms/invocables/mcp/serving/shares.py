@@ -12,8 +12,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR
 
 from vibe_llms.exceptions import LimitError
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.invocables.mcp.serving.callers import access_subject
-from vibe_llms.values import define
 
 
 def find_client(context: Any) -> Hashable:

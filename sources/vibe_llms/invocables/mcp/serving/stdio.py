@@ -22,6 +22,7 @@ import mcp_types as types
 from mcp.server.context import CallNext, ServerRequestContext
 from mcp.shared.message import SessionMessage
 
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.invocables.mcp.serving.desk import ToolServer
 from vibe_llms.invocables.mcp.serving.messages import (
     MalformedMessage,
@@ -30,7 +31,6 @@ from vibe_llms.invocables.mcp.serving.messages import (
     write_message,
 )
 from vibe_llms.invocables.workers import run_in_thread
-from vibe_llms.values import define
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream

@@ -11,9 +11,9 @@ import attrs
 from mcp.shared.exceptions import MCPError
 
 from vibe_llms.exceptions import LimitError
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.invocables.mcp.serving.callers import ClientCall
 from vibe_llms.invocables.mcp.serving.shares import Shares
-from vibe_llms.values import define
 
 PREFIX: Final = "waiting:"
 """What the names begin with: nothing else that is sealed does."""

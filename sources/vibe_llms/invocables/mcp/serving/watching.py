@@ -17,11 +17,11 @@ from mcp_types import ResourceUpdatedNotification
 from mcp_types import ResourceUpdatedNotificationParams as Params
 
 from vibe_llms.exceptions import LimitError
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.invocables.libraries import Resource, Watch
 from vibe_llms.invocables.mcp.relaying import dump
 from vibe_llms.invocables.mcp.serving.shares import ensure_share
 from vibe_llms.invocables.owners import Backoff
-from vibe_llms.values import define
 
 _LOGGER: Final = logging.getLogger(__name__)
 _RESTARTS: Final = 5

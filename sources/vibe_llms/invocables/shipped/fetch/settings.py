@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.invocables.pages.getting import PageBounds
 from vibe_llms.tables.annotations import Count, Seconds
 from vibe_llms.tables.kinds import bound
 from vibe_llms.tables.reading import require
-from vibe_llms.values import frozen
 
 
 @frozen(kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 from typing import Final
 
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.invocables.refusals import Refusal
-from vibe_llms.values import frozen
 
 _LINES_COMPARED: Final = 2_000
 _SHOWN: Final = 10

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import attrs
 
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.deduplicators import ByArgument
 from vibe_llms.invocables.invokers import Effect, Invoker, produce_invoker
@@ -21,8 +23,6 @@ from vibe_llms.invocables.shipped.io.searching import search
 from vibe_llms.invocables.shipped.io.settings import IoSettings
 from vibe_llms.invocables.shipped.io.writing import encode, ensure_writable, replace_file
 from vibe_llms.invocables.shipped.opening import open_file, read_whole
-from vibe_llms.plain import JsonObject
-from vibe_llms.values import frozen
 
 _RANGE = ("first_line", "lines")
 

@@ -11,11 +11,11 @@ from typing import Final
 
 import attrs
 
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.refusals import Refusal
 from vibe_llms.invocables.shipped.grants import READING, Place, show
 from vibe_llms.invocables.shipped.opening import describe_kind, open_directory
-from vibe_llms.values import frozen
 
 ENTRIES_LIMIT: Final = 100_000
 """How many entries of directories one call looks at."""

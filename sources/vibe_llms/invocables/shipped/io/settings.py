@@ -9,10 +9,10 @@ from typing import Final
 import attrs
 
 from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.invocables.shipped.grants import DirectoryGrant, produce_grant
 from vibe_llms.tables.annotations import Count
 from vibe_llms.tables.reading import require
-from vibe_llms.values import frozen
 
 _HERE: Final = (".",)
 _OF_THE_SYSTEM: Final = tuple(map(Path, ("/proc", "/sys", "/dev")))

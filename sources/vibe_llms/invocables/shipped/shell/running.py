@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.processes.programs import CHUNK_BYTES, Program
-from vibe_llms.values import frozen
 
 VARIABLE: Final = "VIBE_LLMS_INVOCATION"
 _ROUNDS: Final = 10

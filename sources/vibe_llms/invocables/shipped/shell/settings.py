@@ -9,11 +9,11 @@ from typing import Annotated, Final
 
 import attrs
 
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.invocables.shipped.grants import DirectoryGrant, produce_grant
 from vibe_llms.tables.annotations import Count, Seconds
 from vibe_llms.tables.kinds import FILLED, Kind, is_list_of
 from vibe_llms.tables.reading import require
-from vibe_llms.values import frozen
 
 PASSED_ON: Final = frozenset(
     {"HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER"}

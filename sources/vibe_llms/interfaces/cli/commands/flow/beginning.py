@@ -56,8 +56,8 @@ def new(file: str | None, example: str | None, force: bool) -> None:
 def _write(example: Example, file: str, *, force: bool) -> Path:
     from pathlib import Path
 
-    from vibe_llms.files import write_file
     from vibe_llms.flows.subflows import SUFFIXES
+    from vibe_llms.foundation.files import write_file
 
     path = Path(file)
     if not path.suffix:

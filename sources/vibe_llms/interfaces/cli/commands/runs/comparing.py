@@ -109,8 +109,8 @@ def _write_tasks(difference: RunDifference) -> bool:
     """Write how the tasks of two flows, and their variables, differ; tell whether that is it."""
     from vibe_llms.flows.differences import compare_tasks
     from vibe_llms.flows.reading import read_task
+    from vibe_llms.foundation.json_types import is_same
     from vibe_llms.interfaces.cli.flows.rows import compose_difference_rows
-    from vibe_llms.plain import is_same
     from vibe_llms.runs.comparing import Moment
 
     sides = [difference.first, difference.second]

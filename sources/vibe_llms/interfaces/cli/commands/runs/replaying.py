@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vibe_llms.files import read_file
+from vibe_llms.foundation.files import read_file
 from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.interfaces.cli.options import ENSEMBLES, command, json_option
 from vibe_llms.interfaces.cli.output import note, write_json, write_table

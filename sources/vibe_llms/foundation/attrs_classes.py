@@ -1,0 +1,78 @@
+"""How classes are made here: as attrs makes them, with half of the work left out.
+
+attrs writes the source of each class's methods and compiles it, whenever a program starts. Half
+of that is what compares, hashes and shows values, which can as well be the same for all classes:
+it is here. Type checkers are told that these are the decorators of attrs, which they know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from vibe_llms.foundation.reprs import represent_fields
+
+
+class _Methods:
+    """What all classes share."""
+
+    __repr__ = represent_fields
+
+    def __eq__(self, other: object) -> bool:
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        kind: Any = self.__class__
+        read = _find_compared(kind)
+        return bool(read(self) == read(other))
+
+    def __hash__(self) -> int:
+        kind: Any = self.__class__
+        return hash((kind, _find_compared(kind)(self)))
+
+
+@cache
+def _find_compared(cls: Any) -> Callable[[object], object]:
+    """Returns what reads those fields of a value that count when it is compared."""
+    fields = [field for field in attrs.fields(cls) if field.eq]
+    if len(fields) > 1 and not any(field.eq_key for field in fields):
+        return attrgetter(*(field.name for field in fields))  # the quickest there is
+    keys = [(field.name, field.eq_key or _keep) for field in fields]
+    return lambda value: tuple(key(getattr(value, name)) for name, key in keys)
+
+
+def _keep(value: object) -> object:
+    return value
+
+
+def _leave_out(decorator: Callable[..., Any], *, hashes: bool) -> Callable[..., Any]:
+    """Makes a decorator of one of attrs: what a class has already, attrs does not make."""
+
+    def decorate(cls: type[Any] | None = None, **settings: Any) -> Any:
+        def make(cls: Any) -> Any:
+            own = vars(cls)
+            if "__repr__" not in own:
+                cls.__repr__ = _Methods.__repr__
+            # Left to attrs where classes are told apart by identity.
+            if "__eq__" not in own and settings.get("eq") is not False:
+                cls.__eq__ = _Methods.__eq__
+                if "__hash__" not in own:
+                    cls.__hash__ = _Methods.__hash__ if hashes else None
+            return decorator(cls, **settings)
+
+        return make if cls is None else make(cls)
+
+    return decorate
+
+
+if TYPE_CHECKING:
+    from attrs import define as define
+    from attrs import frozen as frozen
+else:
+    define = _leave_out(attrs.define, hashes=False)
+    """For what owns state: ``attrs.define``."""
+    frozen = _leave_out(attrs.frozen, hashes=True)
+    """For values, which do not change: ``attrs.frozen``."""

@@ -1,0 +1,103 @@
+"""Asking what is busy for many at once: whatever comes meanwhile goes together, next."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from vibe_llms.foundation.portal import finish
+
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
+
+
+class Gatherer(Generic[_In, _Out]):
+    """Performs what many tasks ask for, in one call of a thread for all who wait.
+
+    Args:
+        perform: Answers all of them, in their order. What it raises is raised to each.
+        pause_seconds: How long it lets more come after each call, where somebody can wait so
+            long: a call costs the same for many as for a few.
+        enough: How many have come when it waits no longer.
+        at_once: Answers all of them without a thread, where that takes no waiting; ``None``
+            where it would.
+    """
+
+    def __init__(
+        self,
+        perform: Callable[[Sequence[_In]], Sequence[_Out]],
+        *,
+        pause_seconds: float = 0.0,
+        enough: int = 1,
+        at_once: Callable[[Sequence[_In]], Sequence[_Out] | None] | None = None,
+    ) -> None:
+        self._perform = perform
+        self._pause_seconds = pause_seconds
+        self._enough = enough
+        self._at_once = at_once
+        self._waiting: list[_In] = []
+        self._answers: asyncio.Future[Sequence[_Out]] | None = None
+        self._working: asyncio.Task[None] | None = None
+        self._hurry = asyncio.Event()
+        self._is_closing = False
+
+    @property
+    def backlog(self) -> int:
+        """How many wait until the database has been asked for those before them."""
+        return len(self._waiting)
+
+    async def ask(self, what: _In) -> _Out:
+        """Returns what came of it. Who is cancelled has asked all the same."""
+        place = len(self._waiting)
+        answers = await asyncio.shield(self.put(what))  # others wait for them, too
+        return answers[place]
+
+    def put(self, what: _In) -> asyncio.Future[Sequence[_Out]]:
+        """Asks, and returns where the answers to all will be who go together; it is theirs, too."""
+        if self._answers is None:
+            self._answers = asyncio.get_running_loop().create_future()
+        self._waiting.append(what)
+        if len(self._waiting) >= self._enough:
+            self._hurry.set()
+        if self._working is None:
+            self._working = asyncio.create_task(self._work())
+        return self._answers
+
+    async def close(self) -> None:
+        """Waits until all that was asked is done."""
+        self._is_closing = True
+        self._hurry.set()
+        while self._working is not None:
+            await finish(asyncio.wait([self._working]))
+
+    async def _work(self) -> None:
+        try:
+            while self._answers is not None:
+                taken, answers = self._waiting, self._answers
+                self._waiting, self._answers = [], None
+                self._hurry.clear()
+                await self._answer(taken, answers)
+                await self._pause()
+        finally:
+            self._working = None
+
+    async def _answer(self, taken: list[_In], answers: asyncio.Future[Sequence[_Out]]) -> None:
+        try:
+            found = None if self._at_once is None else self._at_once(taken)
+            if found is None:
+                found = await asyncio.to_thread(self._perform, taken)
+        except Exception as error:
+            answers.set_exception(error)
+        else:
+            answers.set_result(found)
+
+    async def _pause(self) -> None:
+        if not self._pause_seconds or self._is_closing:
+            return
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(self._pause_seconds, self._hurry.set)
+        try:
+            await self._hurry.wait()
+        finally:
+            timer.cancel()

@@ -1,0 +1,314 @@
+"""Files by the names that people give: reading ends, and writing happens whole or not at all.
+
+Whoever opens a pipe waits until somebody is at its other end, and a device such as ``/dev/zero``
+has no end. Both can be where a file is expected, by mistake or by somebody's intent. Every error
+names its file, which those of an open descriptor do not by themselves.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from io import BufferedReader, FileIO
+from pathlib import Path
+
+_AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+# In a folder where others write, too, the draft must not be a link that they have put there.
+_DRAFTING = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _AT_ONCE | getattr(os, "O_NOFOLLOW", 0)
+_BLOCK_BYTES = 1 << 16
+_STDOUT = 1
+
+_USUAL_REMEDY = "Check that the disk has space and that the folder may be written to."
+_REMEDIES = {
+    errno.ENOSPC: "Make room on that disk, and do it again.",
+    errno.EDQUOT: "Remove something of yours there, or ask for a larger quota.",
+    errno.EROFS: "Choose another place; this disk may only be read.",
+    errno.EMFILE: "Close what this process has open, or allow it more: `ulimit -n 4096`.",
+    errno.ENFILE: "Close programs that have many files open.",
+    errno.ENXIO: "Start first what is at its other end.",
+    errno.ENOENT: "Check the path, each folder of it.",
+    errno.ENOTDIR: "A file is where a folder should be: move it away.",
+    errno.EISDIR: "A folder is where a file should be: move it away.",
+    errno.EINVAL: "Put the file in its place again.",
+    errno.EACCES: "Check whose it is, and that you may read and write it.",
+    errno.EPERM: "Check whose it is, and that you may read and write it.",
+}
+_REMEDIES_OF_NAMED = {
+    errno.EINVAL: "Name a file.",
+    errno.EISDIR: "Name a file.",
+    errno.ENOTDIR: "Check the path, each folder of it.",
+}
+
+
+def advise(error: OSError, *, is_named: bool = False) -> str:
+    """Returns what a person can do about what the operating system says, as a sentence.
+
+    Args:
+        is_named: Whether they have named the file themselves, and may name another.
+    """
+    remedies = _REMEDIES | _REMEDIES_OF_NAMED if is_named else _REMEDIES
+    return remedies.get(error.errno or 0, _USUAL_REMEDY)
+
+
+def is_full(error: BaseException | None) -> bool:
+    """Tell whether an error says that a disk is full, or a quota used up; also of a database's."""
+    while error is not None:
+        if (
+            getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+            or getattr(error, "sqlstate", None) == "53100"  # of PostgreSQL
+            or getattr(error, "sqlite_errorname", None) == "SQLITE_FULL"
+        ):
+            return True
+        error = error.__cause__
+    return False
+
+
+@contextmanager
+def naming(path: Path | str, draft: str | None = None) -> Iterator[None]:
+    """Lets an error of the operating system that names no file, or but its draft, name this one."""
+    try:
+        yield
+    except OSError as error:
+        name_file(error, path, draft)
+        raise
+
+
+def name_file(error: OSError, path: Path | str, draft: str | None = None) -> None:
+    """Does for one error what :func:`naming` does; what often goes well need not enter anything."""
+    if error.errno is not None and error.filename in (None, draft):  # ours have no number
+        error.filename = os.fspath(path)
+
+
+def open_handle(path: Path | str, flags: int, mode: int = 0o777) -> FileIO:
+    """Open a file as ``os.open`` does; return the object that owns the descriptor.
+
+    An interrupt (Ctrl-C) may strike between any two steps of Python code, also after ``os.open``
+    has returned a number and before a variable holds it. Such a number is lost, and with it the
+    lock that the file carries. Here opening and owning are one step of C code, and what owns a
+    descriptor closes it with its last reference.
+    """
+    try:
+        return next(map(FileIO, map(os.open, (path,), (flags,), (mode,))))
+    except IsADirectoryError as error:
+        if isinstance(error.filename, int):  # refused by FileIO, which then owns nothing
+            os.close(error.filename)
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path)) from None
+
+
+def open_regular(path: str, flags: int = os.O_RDONLY) -> FileIO:
+    """Open a file that exists and has an end.
+
+    Raises:
+        OSError: It cannot be opened, or is a folder, a pipe or a device.
+    """
+    file = open_handle(path, flags | _AT_ONCE)
+    try:
+        ensure_regular(os.fstat(file.fileno()), path)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def read_along(path: str) -> BufferedReader:
+    """Open a file that exists and has an end, for reading in pieces. Raises OSError."""
+    return BufferedReader(open_regular(path))
+
+
+def ensure_regular(found: os.stat_result, path: str) -> None:
+    """Raises OSError for what is no file that has an end: a folder, a pipe or a device."""
+    if stat.S_ISREG(found.st_mode):
+        return
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    raise OSError(errno.EINVAL, "This is a pipe or a device, not a file", path)
+
+
+def read_regular(path: str) -> bytes:
+    """Reads the whole of a file that has an end. Raises OSError as :func:`open_regular`."""
+    with open_regular(path) as file:
+        return file.readall()
+
+
+def read_file(path: Path | str, limit_bytes: int = 20_000_000) -> bytes:
+    """Reads what a person has named: a file, or what a program writes into a pipe.
+
+    Raises:
+        OSError: It cannot be read, has more bytes than the limit, or is a pipe that nobody
+            writes to.
+    """
+    data = read_beginning(path, limit_bytes + 1)
+    if len(data) > limit_bytes:
+        raise OSError(errno.EFBIG, f"It has more than {limit_bytes} bytes", os.fspath(path))
+    return data
+
+
+def read_secret(path: Path | str) -> str:
+    """Reads a text that nobody else may see, without the blanks around it.
+
+    Raises:
+        ValueError: It cannot be read, and why. Of the text it holds nothing.
+    """
+    try:
+        found = Path(path).expanduser()
+        # Editors end a file with a line end, which is no part of a key.
+        text = read_file(found).decode().strip()
+        warn_of_readers(found)
+        return text
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        # Without its cause: an error of decoding holds the bytes of the file.
+        raise ValueError(f"{path} cannot be read: {reason}.") from None
+
+
+_warned: set[str] = set()
+
+
+def warn_of_readers(path: Path | str) -> None:
+    """Warn, once a process, of a file with a secret that all users of this machine can read."""
+    shown = os.fspath(path)
+    if os.name == "nt" or shown in _warned:
+        return
+    with suppress(OSError):
+        mode = Path(shown).stat().st_mode
+        if stat.S_ISREG(mode) and mode & (stat.S_IROTH | stat.S_IWOTH):
+            import logging  # needed after a mistake only
+
+            _warned.add(shown)
+            logging.getLogger("vibe_llms.foundation.files").warning(
+                "%s holds a secret, and all users of this machine can read it. Fix: chmod 600 %s",
+                shown,
+                shown,
+            )
+
+
+def read_beginning(path: Path | str, size_bytes: int) -> bytes:
+    """Reads so much of what a person has named. Raises OSError as :func:`read_file`."""
+    shown = os.fspath(path)
+    with open_handle(shown, os.O_RDONLY | _AT_ONCE) as file:
+        descriptor = file.fileno()
+        mode = os.fstat(descriptor).st_mode
+        data = _read_first(descriptor, stat.S_ISFIFO(mode), shown)
+        while len(data) < size_bytes:
+            more = os.read(descriptor, min(_BLOCK_BYTES, size_bytes - len(data)))
+            if not more:
+                break
+            data += more
+        return bytes(data)
+
+
+def _read_first(descriptor: int, is_pipe: bool, shown: str) -> bytearray:
+    """Returns what a pipe has already, having seen that somebody writes to it."""
+    data = b""
+    if is_pipe:
+        try:
+            data = os.read(descriptor, _BLOCK_BYTES)
+        except BlockingIOError:
+            pass  # its writer is still at work
+        else:
+            if not data:
+                raise OSError(errno.ENXIO, "Nobody writes to this pipe", shown)
+    # Opened without waiting, so that nobody at the other end is noticed; from here on it may wait.
+    if _AT_ONCE and hasattr(os, "set_blocking"):
+        os.set_blocking(descriptor, True)
+    return bytearray(data)
+
+
+def replace_file(path: Path | str, data: bytes, *, mode: int | None = None) -> None:
+    """Puts a whole file in the place of another, or of nothing; a failure leaves what was there.
+
+    The data are on the disk when this returns. Behind a link, the file that it leads to is
+    replaced, and the link stays.
+
+    Args:
+        mode: The permissions that the file then has; by default those of the file that was
+            there, else those that the user's mask leaves.
+
+    Raises:
+        OSError: It cannot be written, or is a folder; it names the path.
+    """
+    target = Path(os.path.realpath(path))
+    draft = target.with_name(f".vibe-{os.urandom(4).hex()}.draft")
+    if mode is None:
+        with suppress(FileNotFoundError):
+            mode = target.stat().st_mode & 0o777
+    with naming(path, str(draft)):
+        # With a mode to come, nobody else reads the draft before it has that.
+        try:
+            with open_handle(draft, _DRAFTING, 0o666 if mode is None else 0o600) as file:
+                if mode is not None:
+                    draft.chmod(mode)
+                _pour(file.fileno(), data)
+                os.fsync(file.fileno())
+            draft.replace(target)
+        except BaseException:
+            with suppress(OSError):
+                draft.unlink()
+            raise
+    with suppress(OSError):  # some file systems refuse; the file is in its place in any case
+        synchronize_folder(str(target.parent))
+
+
+def synchronize_folder(path: str) -> None:
+    """Returns when the entries of a folder have reached the disk. Raises OSError."""
+    if os.name == "nt":  # which cannot open folders, and keeps entries in order itself
+        return
+    opened: list[int] = []
+    try:
+        # One step, as in `open_handle`, which takes no folders.
+        opened.extend(map(os.open, (path,), (os.O_RDONLY,)))
+        os.fsync(opened[0])
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+
+
+def write_file(path: Path | str, data: bytes) -> None:
+    """Writes where a person has said: a file is replaced, a pipe or a device is written into.
+
+    Raises:
+        OSError: It cannot be written, or is a folder, or a pipe that nobody reads from; it
+            names the path.
+    """
+    try:
+        found = Path(path).stat()
+    except FileNotFoundError:
+        return replace_file(path, data)
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    if stat.S_ISREG(found.st_mode) and not _is_stdout(found):
+        return replace_file(path, data)
+    with naming(path), _open_stream(path, found) as file:
+        _pour(file.fileno(), data)
+    return None
+
+
+def _open_stream(path: Path | str, found: os.stat_result) -> FileIO:
+    """Opens what is no file to be written to, without waiting for its other end."""
+    if _is_stdout(found):  # as /dev/stdout is: another descriptor would begin at the beginning
+        return next(map(FileIO, map(os.dup, (_STDOUT,))))
+    try:
+        file = open_handle(path, os.O_WRONLY | _AT_ONCE)
+    except OSError as error:
+        if error.errno == errno.ENXIO and stat.S_ISFIFO(found.st_mode):
+            raise OSError(errno.ENXIO, "Nobody reads from this pipe", os.fspath(path)) from error
+        raise
+    if _AT_ONCE and hasattr(os, "set_blocking"):
+        os.set_blocking(file.fileno(), True)
+    return file
+
+
+def _is_stdout(found: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(found, os.fstat(_STDOUT))
+    except OSError:  # it was closed
+        return False
+
+
+def _pour(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]

@@ -1,0 +1,53 @@
+"""Names of a package that are imported when they are first used."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # `typing` alone would cost a fifth of an interpreter's start
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+def produce_attribute_access(
+    package: str, homes: Mapping[str, str]
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Produces the ``__getattr__`` and ``__dir__`` of a package that loads its names on demand.
+
+    Args:
+        package: The importable name of the package.
+        homes: From each public name to the module that defines it: its name relative to the
+            package, or its full name where it is in another one.
+
+    Returns:
+        Functions to be assigned to ``__getattr__`` and ``__dir__`` in the package.
+    """
+
+    def access(name: str) -> object:
+        home = homes.get(name)
+        if home is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        import importlib
+
+        module = home if home.startswith("vibe_llms.") else f"{package}.{home}"
+        value = getattr(importlib.import_module(module), name)
+        # From now on Python finds it there, without asking here.
+        importlib.import_module(package).__dict__[name] = value
+        return value
+
+    def survey() -> list[str]:
+        return sorted(homes)
+
+    return access, survey
+
+
+class MovedModules:
+    """A last finder for ``sys.meta_path``: the error of an old import names the new module."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        """Raise an error that names the new module, if the one asked for has moved."""
+        if not name.startswith("vibe_llms."):
+            return
+        from vibe_llms.foundation.moved_modules import MOVED
+
+        if name in MOVED:
+            raise ModuleNotFoundError(f"{name} has moved. Import {MOVED[name]}.", name=name)

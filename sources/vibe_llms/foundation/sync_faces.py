@@ -1,0 +1,179 @@
+"""The synchronous face of something asynchronous: its methods, called through the portal.
+
+A face says of each method by which of the ways below it is called; the rest is as it is on the
+asynchronous class. Type checkers derive the signatures from there, overloads included, so there
+is nothing that could come to differ::
+
+    class SyncModel(SyncFace[Model]):
+        @constructed_like(Model)
+        def __init__(self, *given: Any, **settings: Any) -> None:
+            super().__init__(Model(*given, **settings))
+
+        request = direct(Model.request)
+        ask = blocking(Model.ask)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from copy import copy
+from functools import wraps
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast
+
+if TYPE_CHECKING:
+    from vibe_llms.foundation.portal import Portal
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_Face = TypeVar("_Face")
+_A = TypeVar("_A", bound="AbstractAsyncContextManager[Any, Any]")
+
+_END = object()
+
+
+class SyncFace(Generic[_A]):
+    """What synchronous code holds of something asynchronous.
+
+    Args:
+        asynchronous: What it is the face of.
+    """
+
+    def __init__(self, asynchronous: _A) -> None:
+        self._asynchronous = asynchronous
+
+    def __copy__(self) -> Self:
+        copied = self.__class__.__new__(self.__class__)
+        SyncFace.__init__(copied, copy(self._asynchronous))
+        return copied
+
+    def __repr__(self) -> str:
+        return f"Sync{repr(self._asynchronous).removeprefix('Async')}"
+
+    @property
+    def asynchronous(self) -> _A:
+        """The same for asynchronous code."""
+        return self._asynchronous
+
+    def __enter__(self) -> Self:
+        _access_portal().call(self._asynchronous.__aenter__)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _access_portal().call(lambda: self._asynchronous.__aexit__(kind, error, traceback))
+
+
+def _like(method: Callable[..., Any]) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """Makes a function look like a method, whose words are said as synchronous code has them."""
+
+    def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
+        wrapped = wraps(method)(function)
+        wrapped.__doc__ = _ASYNCHRONOUS.sub("", method.__doc__ or "") or None
+        return wrapped
+
+    return decorate
+
+
+_ASYNCHRONOUS = re.compile(r"\basync (?=with\b|for\b)|\bawait (?=\w)")
+
+
+def constructed_like(
+    made: Callable[_P, Any],
+) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, _P], None]]:
+    """Says that a constructor takes what that of the asynchronous class takes."""
+    return wraps(cast(Any, made).__init__)
+
+
+def direct(method: Callable[Concatenate[Any, _P], _R]) -> Callable[Concatenate[Any, _P], _R]:
+    """Calls a method that waits for nothing, in the thread of its caller."""
+
+    @_like(method)
+    def call(self: SyncFace[Any], /, *args: _P.args, **settings: _P.kwargs) -> _R:
+        result: _R = _bind(self, method)(*args, **settings)
+        return result
+
+    return call
+
+
+def blocking(
+    method: Callable[Concatenate[Any, _P], Awaitable[_R]],
+) -> Callable[Concatenate[Any, _P], _R]:
+    """Calls an asynchronous method, and waits for what it returns."""
+
+    @_like(method)
+    def call(self: SyncFace[Any], /, *args: _P.args, **settings: _P.kwargs) -> _R:
+        function: Callable[..., Awaitable[_R]] = _bind(self, method)
+        return _access_portal().call(lambda: function(*args, **settings))
+
+    return call
+
+
+def iterating(
+    method: Callable[Concatenate[Any, _P], AsyncIterator[_R]], *, closes: bool = False
+) -> Callable[Concatenate[Any, _P], Iterator[_R]]:
+    """Calls a method that yields.
+
+    Args:
+        closes: Leaving early stops the work; else whoever left may come back for the rest.
+    """
+
+    @_like(method)
+    def call(self: SyncFace[Any], /, *args: _P.args, **settings: _P.kwargs) -> Iterator[_R]:
+        return iterate(_bind(self, method)(*args, **settings), closes=closes)
+
+    return call
+
+
+def iterate(items: AsyncIterator[_R], *, closes: bool = False) -> Iterator[_R]:
+    """Yields what an asynchronous iterator does, through the portal; see :func:`iterating`."""
+    portal = _access_portal()
+
+    async def take() -> object:
+        return await anext(items, _END)
+
+    try:
+        while (item := portal.call(take)) is not _END:
+            yield cast("_R", item)
+    finally:
+        if closes:
+            portal.release(cast(Any, items).aclose)
+
+
+def entering(
+    method: Callable[Concatenate[Any, _P], AbstractAsyncContextManager[_R]],
+    produce_face: Callable[[_R], _Face],
+) -> Callable[Concatenate[Any, _P], AbstractContextManager[_Face]]:
+    """Calls a method that gives a context, inside of which there is a face, too."""
+
+    @contextmanager
+    @_like(method)
+    def call(self: SyncFace[Any], /, *args: _P.args, **settings: _P.kwargs) -> Iterator[_Face]:
+        portal = _access_portal()
+        context = _bind(self, method)(*args, **settings)
+        entered = portal.call(context.__aenter__)
+        try:
+            yield produce_face(entered)
+        finally:
+            portal.release(lambda: context.__aexit__(None, None, None))
+
+    return call
+
+
+def _access_portal() -> Portal:
+    from vibe_llms.foundation.portal import (
+        access_portal,  # with asyncio, which no class of a face needs
+    )
+
+    return access_portal()
+
+
+def _bind(face: SyncFace[Any], method: Callable[..., Any]) -> Any:
+    """Returns the method as the object behind a face has it: a protocol has none to be called."""
+    return getattr(face.asynchronous, method.__name__)

@@ -1,0 +1,1 @@
+"""Helpers of the tests, in folders by what they help with."""

@@ -1,0 +1,88 @@
+"""Works at batches of an engine and dies: ``URL FOLDER before|after``; the home is HOME's.
+
+For each event of a run in its turn a batch of one input is asked for under a key, and whoever works
+at it kills itself before, or after, that event is written. The next process goes on with it, and
+answers what is in doubt as somebody does who looks. Prints how many died.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from support.batches.vendor_batch_runner import install, outlive
+from support.runs.acting import invoke, say
+from support.runs.scripting import write_script
+from vibe_llms.agents.batch_workers import ChunkWorker
+from vibe_llms.agents.batches import open_batches
+from vibe_llms.agents.runners import choose_store
+from vibe_llms.application import Application
+from vibe_llms.batches.channel import BatchChannel
+from vibe_llms.conversations.run_logs import claims, database_log
+from vibe_llms.instruments.engines import Engine
+from vibe_llms.invocables import produce_invoker
+from vibe_llms.invocables.approvals import allow, deny
+from vibe_llms.invocables.ensembles import FunctionsEnsemble
+from vibe_llms.runs.local import LocalRunContext
+from vibe_llms.runs.waiting import answer, survey_waiting
+
+
+async def perform(url: str, folder: Path, key: str) -> None:
+    """Works at a batch until it is done, or dies."""
+    paid = folder / f"{key}.paid"
+
+    def look(where: str) -> str:
+        """Looks."""
+        return f"seen: {where}"
+
+    def pay() -> str:
+        """Pays."""
+        with paid.open("a") as file:
+            file.write("paid\n")
+        return "paid"
+
+    async def produce(_: Any = ()) -> list[Any]:
+        tools = [produce_invoker(look, effect="pure"), produce_invoker(pay, effect="once")]
+        return [FunctionsEnsemble("any", tools)]
+
+    application = Application.load()
+    store = choose_store(url, application)
+    async with open_batches(url, application=application, produce_tools=produce) as runner:
+        engine = Engine(f"scripted:{folder}/script.toml", await produce(), application=application)
+        batch = BatchChannel(engine, runner=runner, key=key, retry_failed=True)
+        while (report := await batch.collect([key])).failures:
+            (failure,) = report.failures
+            assert "waits for an approval" in str(failure.error), failure.error
+            for each in await asyncio.to_thread(survey_waiting, store):
+                given = deny(each.request, "paid") if paid.exists() else allow(each.request)
+                await asyncio.to_thread(answer, store, each.conversation_id, given, key=each.key)
+        assert report.values == ("Done.",), report
+    assert paid.read_text() == "paid\n"
+    assert not list(store.survey())
+
+
+def main() -> None:
+    """Kills a worker at each event in its turn."""
+    url, folder, moment = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
+    for module in (claims, database_log):  # a claim that nobody gives back runs out
+        module.LEASE_SECONDS = 1.0  # type: ignore[attr-defined]
+    assert ChunkWorker.__init__.__kwdefaults__ is not None
+    ChunkWorker.__init__.__kwdefaults__["lease_seconds"] = 0.5
+    turns = [[invoke("look", where="here")], [invoke("pay")], [say("Done.")]]
+    write_script(folder, *({"contents": turn} for turn in turns))
+    import dbos  # noqa: F401  # so that no child has to
+
+    event = 0
+    died = 1
+    while died:
+        event += 1
+        doom = partial(install, LocalRunContext, "emit", moment == "after", event)
+        died = outlive(doom, partial(perform, url, folder, f"{moment}-{event}"), 1)
+    print(event - 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The agents and tools daemons, alone or all three together, and chaos against them."""

@@ -1,0 +1,90 @@
+"""The agents daemon in this process, and a client of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import attrs
+
+from support.runs.hosted import FAST, Premises
+from vibe_llms.daemons.agents.making import produce_service
+from vibe_llms.daemons.agents.settings import AgentsSettings
+from vibe_llms.daemons.server import Server, ServerSettings
+
+
+@attrs.define
+class Daemon:
+    """A daemon under way, and a client of it."""
+
+    premises: Premises
+    url: str
+    session: aiohttp.ClientSession
+    service: Any
+
+    async def ask(
+        self, method: str, path: str, body: Any = None, **headers: str
+    ) -> tuple[int, Any]:
+        """Returns status and body of an answer."""
+        told = {name.replace("_", "-"): value for name, value in headers.items()}
+        async with self.session.request(method, self.url + path, json=body, headers=told) as answer:
+            return answer.status, await answer.json()
+
+    async def start(self, *turns: Any, **headers: str) -> str:
+        """Asks for a run; returns its id."""
+        order = self.premises.order(*turns).export()
+        status, summary = await self.ask("POST", "/runs", {**order, "input": "Do it."}, **headers)
+        assert status == 201, summary
+        return str(summary["id"])
+
+    async def watch(self, run_id: str, after: str = "", query: str = "?follow=false") -> list[Any]:
+        """Returns what is told until the stream ends: number, word and line."""
+        headers = {"Last-Event-ID": after} if after else {}
+        url = f"{self.url}/runs/{run_id}/events{query}"
+        async with asyncio.timeout(60), self.session.get(url, headers=headers) as answer:
+            assert answer.status == 200, await answer.text()
+            assert answer.content_type == "text/event-stream"
+            return read_frames(await answer.text())
+
+
+def read_frames(text: str) -> list[Any]:
+    """Reads events as a browser would, but for those that are in no log."""
+    frames = []
+    for block in text.split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines() if line[:1] != ":")
+        if "id" in fields or fields.get("event", "").startswith("run."):
+            frames.append((int(fields.get("id", 0)), fields["event"], json.loads(fields["data"])))
+    return frames
+
+
+@asynccontextmanager
+async def serving(
+    tmp_path: Path, *tools: Any, seconds: float = 30.0, watchers: int = 5_000, **settings: Any
+) -> AsyncIterator[Daemon]:
+    """Serves the runs of a folder, with these tools; settings are those of the service.
+
+    Args:
+        seconds: How long at most.
+        watchers: How many event streams there may be at once.
+    """
+    premises = Premises(tmp_path)
+
+    async def produce_tools(_: Any) -> Any:
+        return tools
+
+    service = produce_service(
+        premises.runs.application,
+        premises.store,
+        AgentsSettings(watchers=watchers),
+        produce_tools=produce_tools,
+        hosting=FAST,
+        **settings,
+    )
+    server = Server(service, ServerSettings(port=0))
+    async with asyncio.timeout(seconds), server, aiohttp.ClientSession() as session:
+        yield Daemon(premises, server.urls[0], session, service)

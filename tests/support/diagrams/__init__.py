@@ -1,0 +1,1 @@
+"""Mermaid diagrams, Mermaid itself as the judge, and a fuzzer."""

@@ -1,0 +1,1 @@
+"""Flows and tasks: drawn, compiled, played."""

@@ -1,0 +1,248 @@
+"""Flows that are drawn at random, and a visitor that plays: no model, no store, only chance.
+
+What a visit brings follows from a seed, its node and how often that was come to, so that a run
+which is taken up anywhere has to come to the same end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+import attrs
+
+from support.flows.flow_tasks import compose_task
+from vibe_llms.conversations.run_logs.log import read_events
+from vibe_llms.conversations.run_logs.memory_log import MemoryLog
+from vibe_llms.events.flow import FlowStartedEvent, LogEvent, NodeStartedEvent
+from vibe_llms.flows.budgets import Budget, Spending
+from vibe_llms.flows.checking import TaskCheck, check_task
+from vibe_llms.flows.contents import RegistryContents
+from vibe_llms.flows.driving import FlowDriver
+from vibe_llms.flows.performing import Performer
+from vibe_llms.flows.reading import examine_task
+from vibe_llms.flows.settings import AdapterConfig
+from vibe_llms.flows.state import FlowState
+from vibe_llms.flows.visiting import Listener, VisitOutcome
+from vibe_llms.invocables.pages.getting import PageBounds
+from vibe_llms.runs.local import LocalRunContext
+
+WORDS = ("red", "green", "blue")
+
+
+class _Drawing:
+    """Draws nested parts: prompts, rows, splits, choices, loops, ways back and ways on error."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+        self.lines: list[str] = []
+        self.prompts = 0
+        self.names = iter(range(10_000))
+
+    def name(self, kind: str = "n") -> str:
+        return f"{kind}{next(self.names)}"
+
+    def prompt(self) -> str:
+        self.prompts += 1
+        return f"P{self.prompts - 1}"
+
+    def link(self, source: str, target: str, label: str = "") -> None:
+        arrow = f"-->|{label}|" if label else "-->"
+        self.lines.append(f"{source} {arrow} {target}")
+
+    def grow(self, depth: int) -> tuple[str, str]:
+        """Draws a part with one way in and one way out."""
+        kinds = ["prompt"] * 2 + ["row", "split", "choice", "loop", "back", "error"]
+        kind = "prompt" if depth > 2 else self.chance.choice(kinds)
+        return cast("tuple[str, str]", getattr(self, f"grow_{kind}")(depth + 1))
+
+    def grow_prompt(self, depth: int) -> tuple[str, str]:
+        name = self.prompt()
+        return name, name
+
+    def grow_row(self, depth: int) -> tuple[str, str]:
+        (a, b), (c, d) = self.grow(depth), self.grow(depth)
+        self.link(b, c)
+        return a, d
+
+    def grow_split(self, depth: int) -> tuple[str, str]:
+        first, last = self.name(), self.name()
+        for _ in range(self.chance.randint(2, 3)):
+            way_in, way_out = self.grow(depth)
+            self.link(first, way_in)
+            self.link(way_out, last)
+        return first, last
+
+    def grow_choice(self, depth: int) -> tuple[str, str]:
+        first, asks, last = self.prompt(), self.name("c"), self.name()
+        self.lines.append(f"{first} --> {asks}{{which?}}")
+        for label in ("", *WORDS[: self.chance.randint(1, 2)]):
+            way_in, way_out = self.grow(depth)
+            self.link(asks, way_in, label)
+            self.link(way_out, last)
+        return first, last
+
+    def grow_loop(self, depth: int) -> tuple[str, str]:
+        head, last = self.name("l"), self.name()
+        way_in, way_out = self.grow(depth)
+        self.lines.append(f"{head}([round x{self.chance.randint(1, 3)}]) --> {way_in}")
+        self.link(way_out, head)
+        self.link(head, last)
+        if self.chance.random() < 0.5:
+            other = self.prompt()
+            self.link(head, other, "on limit")
+            self.link(other, last)
+        return head, last
+
+    def grow_back(self, depth: int) -> tuple[str, str]:
+        way_in, out = self.grow(depth)
+        first, asks, last = self.name(), self.name("c"), self.name()
+        self.link(first, way_in)  # were it the head of a loop, what leads back would be a round
+        self.lines.append(f"{out} --> {asks}{{again?}}")
+        self.link(asks, first, "red")
+        self.link(asks, last)
+        return first, last
+
+    def grow_error(self, depth: int) -> tuple[str, str]:
+        first, last = self.prompt(), self.name()
+        way_in, way_out = self.grow(depth)
+        self.link(first, last)
+        self.link(first, way_in, "on error")
+        self.link(way_out, last)
+        return first, last
+
+
+def check_flow(diagram: str, prompts: int, **parts: Any) -> TaskCheck:
+    """Looks at a task whose prompts say which they are."""
+    said = [f"P{number}" for number in range(prompts)]
+    reading = examine_task(compose_task(diagram, *said, **parts), strict=False)
+    return check_task(reading)
+
+
+def draw_nested(chance: random.Random) -> TaskCheck:
+    """Draws a flow as people do: parts within parts."""
+    drawing = _Drawing(chance)
+    way_in, way_out = drawing.grow(0)
+    drawing.link("START", way_in)
+    drawing.link(way_out, "END")
+    return check_flow("\n".join(drawing.lines), drawing.prompts)
+
+
+def draw_wild(chance: random.Random) -> TaskCheck | None:
+    """Draws edges anywhere; ``None`` where the check before a run refuses what came of it."""
+    prompts = chance.randint(1, 4)
+    names = [f"P{number}" for number in range(prompts)]
+    names += [f"n{number}" for number in range(chance.randint(0, 3))]
+    loops = [f"l{number}" for number in range(chance.randint(0, 2))]
+    drawing = _Drawing(chance)
+    drawing.lines += [f"{name}([round x{chance.randint(1, 3)}])" for name in loops]
+    places = [*names, *loops]
+    for name in places:
+        for _ in range(chance.choice((1, 1, 2, 3))):
+            labels = ["", "", ""] if name in loops else ["", "", "", "red", "green", "on error"]
+            drawing.link(name, chance.choice([*places, "END"]), chance.choice(labels))
+    drawing.link("START", chance.choice(places))
+    drawing.link(chance.choice(places), "END")
+    check = check_flow("\n".join(drawing.lines), prompts)
+    return None if check.errors else check
+
+
+@attrs.define(slots=False)
+class Player:
+    """Plays a visitor: answers come after some turns of the event loop, and some fail.
+
+    Attributes:
+        seed: From which all that it says follows.
+        known: The visits that were begun, with their prompt and how often that was asked.
+        failing: How likely a visit is to fail.
+        asked: The conversations that were asked, each time.
+    """
+
+    seed: int
+    known: dict[str, tuple[str, int]] = attrs.field(factory=dict)
+    failing: float = 0.1
+    counts: Counter[str] = attrs.field(factory=Counter)
+    asked: list[str] = attrs.field(factory=list)
+    budget: Budget = attrs.field(factory=lambda: Budget(AdapterConfig()))
+
+    @classmethod
+    def remember(cls, seed: int, events: Iterable[object], failing: float = 0.1) -> Player:
+        """Makes one that knows what a run has begun before it was cut off."""
+        player = cls(seed, failing=failing)
+        for event in events:
+            if isinstance(event, NodeStartedEvent):
+                player.note(event.conversation_id, event.node)
+        return player
+
+    def note(self, identity: str, name: str) -> tuple[str, int]:
+        """Takes a visit down."""
+        if identity not in self.known:
+            self.known[identity] = (name, self.counts[name])
+            self.counts[name] += 1
+        return self.known[identity]
+
+    async def ask(
+        self, identity: str, said: str, instructions: str, listener: Listener, **_: Any
+    ) -> VisitOutcome:
+        """Answers."""
+        name, number = self.note(identity, said)
+        self.asked.append(identity)
+        chance = random.Random(f"{self.seed} {name} {number}")
+        for _turn in range(chance.randint(0, 4)):
+            await asyncio.sleep(0)
+        self.budget.note(identity, Spending(requests=1, cost_cents=1.0))
+        if chance.random() < self.failing:
+            return VisitOutcome(failure="It failed.")
+        return VisitOutcome(response=f"{name} {chance.choice(WORDS)}")
+
+
+@attrs.define
+class Played:
+    """What came of a run, and all that it has left."""
+
+    state: FlowState
+    events: Sequence[LogEvent]
+    player: Player
+
+
+async def play(
+    check: TaskCheck,
+    player: Player,
+    events: Iterable[LogEvent] = (),
+    *,
+    config: AdapterConfig | None = None,
+    log: MemoryLog | None = None,
+    before: Sequence[Any] = (),
+    listener: Any = None,
+) -> Played:
+    """Drives a flow, from where these events leave it, to where it comes to rest."""
+    log = MemoryLog() if log is None else log
+    for event in events:
+        log.append("run", event)
+    context = LocalRunContext("run", log, listener=listener)
+    state = FlowState.fold(check.access_flow(), context.survey())
+    config = config or AdapterConfig(max_iterations=200)
+    performer = Performer(
+        check=check,
+        state=state,
+        visitor=cast("Any", player),
+        run_subflow=cast("Any", None),
+        config=config,
+        variables={},
+        contents=RegistryContents(
+            registry=check.task.resource_registry, folder=None, bounds=PageBounds()
+        ),
+        predicates={},
+    )
+
+    async def say_nothing() -> None:
+        """Here nobody reads the conversation."""
+
+    driver = FlowDriver(
+        state=state, context=context, performer=performer, config=config, answer=say_nothing
+    )
+    await driver.drive(FlowStartedEvent(run_id="run"), before)
+    return Played(state, read_events(log), player)

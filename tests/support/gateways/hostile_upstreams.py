@@ -1,0 +1,396 @@
+"""Upstreams that do wrong in as many ways as they are asked for, and a real gateway before them.
+
+What an upstream does stands in the name of the model that it is asked for, so that one process
+answers for all faults.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from support.gateways.gateways import BASES
+from support.gateways.key_holders import give_key
+from support.network.wire_servers import Connection, Server, serve
+
+SECRET: Final = "sk-upstream-of-the-gateway"
+TAG: Final = "+"
+"""Behind which a model's name may say what sets it apart."""
+USAGE: Final = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
+_START: Final = {
+    "type": "message_start",
+    "message": {
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [],
+        "usage": {"input_tokens": 7, "output_tokens": 1},
+    },
+}
+_WORD: Final = {"type": "content_block_delta", "index": 0}
+_MESSAGE: Final = (
+    _START,
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+    {**_WORD, "delta": {"type": "text_delta", "text": "word"}},
+    {"type": "content_block_stop", "index": 0},
+    {
+        "type": "message_delta",
+        "delta": {"stop_reason": "end_turn"},
+        "usage": {"output_tokens": 5},
+    },
+    {"type": "message_stop"},
+)
+_CHUNK: Final = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+_CHAT: Final = (
+    {**_CHUNK, "choices": [{"index": 0, "delta": {"role": "assistant", "content": "word"}}]},
+    {**_CHUNK, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+    {**_CHUNK, "choices": [], "usage": USAGE},
+)
+CHUNKS: Final = [f"data: {json.dumps(each)}\n\n".encode() for each in _CHAT]
+"""The events of a right answer of Chat Completions."""
+MESSAGE_FRAMES: Final = [
+    f"event: {each['type']}\ndata: {json.dumps(each)}\n\n".encode() for each in _MESSAGE
+]
+"""The events of a right answer of Messages."""
+_WHOLE_CHAT: Final = {
+    "id": "c",
+    "object": "chat.completion",
+    "created": 1,
+    "model": "m",
+    "choices": [
+        {
+            "index": 0,
+            "message": {"role": "assistant", "content": "word"},
+            "finish_reason": "stop",
+        }
+    ],
+    "usage": USAGE,
+}
+_WHOLE_MESSAGE: Final = {
+    **_START["message"],  # type: ignore[dict-item]
+    "content": [{"type": "text", "text": "word"}],
+    "stop_reason": "end_turn",
+    "usage": {"input_tokens": 7, "output_tokens": 5},
+}
+_JSON: Final = "Content-Type: application/json\r\n"
+
+
+@attrs.frozen
+class Wanted:
+    """What an upstream has been asked for."""
+
+    fault: str
+    is_message: bool
+    is_streamed: bool
+
+    @property
+    def frames(self) -> list[bytes]:
+        """The events of a right answer."""
+        return MESSAGE_FRAMES if self.is_message else [*CHUNKS, b"data: [DONE]\n\n"]
+
+    @property
+    def body(self) -> bytes:
+        """A right answer that is not streamed."""
+        return json.dumps(_WHOLE_MESSAGE if self.is_message else _WHOLE_CHAT).encode()
+
+
+Fault = Callable[[Connection, Wanted], Awaitable[None]]
+
+
+async def answer_well(connection: Connection, wanted: Wanted) -> None:
+    """Answers as it should."""
+    if not wanted.is_streamed:
+        await connection.answer(wanted.body, headers=_JSON)
+        return
+    await connection.begin()
+    for frame in wanted.frames:
+        await connection.send_chunk(frame)
+    await connection.send_chunk(b"")
+
+
+async def answer_slowly(connection: Connection, wanted: Wanted) -> None:
+    """Answers well, in some time."""
+    await asyncio.sleep(0.02)
+    await answer_well(connection, wanted)
+
+
+def cut(connection: Connection) -> None:
+    """Ends a connection as a dying program does."""
+    connection.writer.transport.abort()
+
+
+async def cut_before_head(connection: Connection, _: Wanted) -> None:
+    cut(connection)
+
+
+async def cut_within_head(connection: Connection, _: Wanted) -> None:
+    await connection.write(b"HTTP/1.1 200 OK\r\nContent-Ty")
+    connection.writer.close()
+
+
+async def cut_within_chunk(connection: Connection, wanted: Wanted) -> None:
+    await connection.begin()
+    await connection.send_chunk(wanted.frames[0])
+    await connection.write(b"ff\r\n" + wanted.frames[1][:9])
+    connection.writer.close()
+
+
+async def cut_before_end(connection: Connection, wanted: Wanted) -> None:
+    await connection.begin()
+    await connection.send_chunk(wanted.frames[0])
+    connection.writer.close()
+
+
+async def stall_before_head(connection: Connection, _: Wanted) -> None:
+    await connection.wait_closed()
+
+
+async def stall_between_chunks(connection: Connection, wanted: Wanted) -> None:
+    await connection.begin()
+    await connection.send_chunk(wanted.frames[0])
+    await connection.wait_closed()
+
+
+async def say_too_much_follows(connection: Connection, wanted: Wanted) -> None:
+    """Promises more bytes than there are."""
+    await connection.answer(wanted.body, headers=_JSON, length=len(wanted.body) + 50)
+    connection.writer.close()
+
+
+async def say_too_little_follows(connection: Connection, wanted: Wanted) -> None:
+    """Promises fewer bytes than there are."""
+    await connection.answer(wanted.body, headers=_JSON, length=len(wanted.body) - 50)
+    await connection.wait_closed()
+
+
+async def flood_one_event(connection: Connection, _: Wanted) -> None:
+    await connection.begin()
+    await connection.send_chunk(b"data: ")
+    while True:
+        await connection.send_chunk(b"x" * 65_536)
+
+
+async def flood_events(connection: Connection, wanted: Wanted) -> None:
+    await connection.begin()
+    while True:
+        await connection.send_chunk(wanted.frames[0] + b": still there\n\n" * 2_000)
+
+
+async def flood_whole(connection: Connection, _: Wanted) -> None:
+    await connection.begin(_JSON)
+    while True:
+        await connection.send_chunk(b" " * 65_536)
+
+
+async def flood_headers(connection: Connection, _: Wanted) -> None:
+    await connection.write(b"HTTP/1.1 200 OK\r\n")
+    while True:
+        await connection.write(b"X-More: and more\r\n" * 100)
+
+
+async def refuse(connection: Connection, _: Wanted) -> None:
+    error = b'{"type":"error","error":{"type":"rate_limit_error","message":"Later."}}'
+    head = _JSON + "Retry-After: 1\r\n"
+    await connection.answer(error, status="429 Too Many Requests", headers=head)
+
+
+async def talk_garbage(connection: Connection, _: Wanted) -> None:
+    await connection.begin()
+    await connection.send_chunk(b"data: {\xff\xfe\n\ndata: [[[\n\n\0\0 nothing: at all\r\r\n\n")
+    await connection.send_chunk(b"")
+
+
+async def write_garbage(connection: Connection, _: Wanted) -> None:
+    await connection.answer(b'{"choices": [{{{\xff', headers=_JSON)
+
+
+async def send_a_page(connection: Connection, _: Wanted) -> None:
+    head = "Content-Type: text/html\r\n"
+    await connection.answer(b"<html>Please log in.</html>", headers=head)
+
+
+FAULTS: Final[dict[str, Fault]] = {
+    each.__name__.replace("_", "-"): each
+    for each in (
+        answer_well, answer_slowly, cut_before_head, cut_within_head, cut_within_chunk,
+        cut_before_end, stall_before_head, stall_between_chunks, say_too_much_follows,
+        say_too_little_follows, flood_one_event, flood_events, flood_whole, flood_headers,
+        refuse, talk_garbage, write_garbage, send_a_page,
+    )
+}  # fmt: skip
+"""By the names that models have here."""
+
+
+async def misbehave(connection: Connection) -> None:
+    """Does to each request what its model is called."""
+    while not connection.writer.is_closing():
+        line, _, body = await connection.read_request()
+        try:
+            asked = json.loads(body)
+        except ValueError:
+            await connection.answer(b"{}", status="400 Bad Request", headers=_JSON)
+            continue
+        if line.startswith("POST /v1/messages/count_tokens"):
+            await connection.answer(b'{"input_tokens": 3}', headers=_JSON)
+            continue
+        wanted = Wanted(asked["model"], "/messages" in line, bool(asked.get("stream")))
+        fault = wanted.fault.partition(TAG)[0]
+        await FAULTS.get(fault, answer_well)(connection, wanted)
+
+
+def is_last_asked_for(connection: Connection, fault: str) -> bool:
+    """Tells whether a connection's last request is for a fault."""
+    return bool(connection.requests) and json.loads(connection.requests[-1][2])["model"] == fault
+
+
+def find_key_folder(home: Path) -> Path:
+    """Returns where the keys of a home are, and what these have spent."""
+    return home / ".local/share/vibe-llms/authorizers/keys"
+
+
+@attrs.define
+class Process:
+    """A gateway of its own process, home and keys, before one upstream."""
+
+    folder: Path
+    upstream: Server
+    key: str
+    url: str
+    running: asyncio.subprocess.Process
+    printed: list[str] = attrs.field(factory=list)
+
+    @property
+    def keys(self) -> Path:
+        """Where its keys are, and what these have spent."""
+        return find_key_folder(self.folder)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What lets a client in."""
+        return {"authorization": f"Bearer {self.key}"}
+
+    def count_upstream(self) -> int:
+        """Counts the requests that the upstream has had."""
+        return sum(len(each.requests) for each in self.upstream.connections)
+
+    def survey_upstream(self) -> list[str]:
+        """Returns the models of all requests that the upstream has had."""
+        requests = (
+            each for connection in self.upstream.connections for each in connection.requests
+        )
+        return [json.loads(body)["model"] for _, _, body in requests]
+
+    async def end(self, *, kill: bool = False) -> None:
+        """Ends it, and reads what it still says."""
+        if self.running.returncode is None:
+            with suppress(ProcessLookupError):
+                (self.running.kill if kill else self.running.terminate)()
+        await asyncio.wait_for(self.running.wait(), 60)
+
+
+_SETTINGS: Final = """\
+connect_seconds = 20
+first_byte_seconds = 20
+between_chunks_seconds = 20
+total_seconds = 40
+"""
+_HASTY: Final = {
+    "hasty_": _SETTINGS.replace("first_byte_seconds = 20", "first_byte_seconds = 0.5"),
+    "restless_": _SETTINGS.replace("between_chunks_seconds = 20", "between_chunks_seconds = 0.5"),
+}
+"""Of providers that do not wait long, for a first byte or between chunks, by what they are called.
+All others have time: nobody here is told to hurry on a machine that is busy."""
+
+
+def write_files(folder: Path, upstream: str) -> None:
+    """Writes the configuration: all providers lead to one address, and have limits.
+
+    Those called ``patient`` wait as long as by default.
+    """
+    lines = ["[limits]", "event_bytes = 200000", "response_bytes = 1000000"]
+    for name, base in BASES.items():
+        key = "" if name == "ollama" else f'api_key = "{SECRET}"\n'
+        address = f'base_url = "{upstream}{base}"'
+        lines += [f"[providers.{name}]", address, key + _SETTINGS]
+        module = f'module = "vibe_llms.providers.{name}"'
+        lines += [f"[providers.patient_{name}]", module, address, key]
+        for kind, settings in _HASTY.items():
+            lines += [f"[providers.{kind}{name}]", module, address, key + settings]
+    (folder / "vibe.toml").write_text("\n".join(lines), encoding="utf-8")
+    (folder / "gateway.toml").write_text(
+        'authorizer = "keys"\n[limits]\ntotal_seconds = 60\nrequest_bytes = 1000000\n'
+        "[server]\nhead_seconds = 2\nbody_seconds = 2\ndrain_seconds = 2\n",
+        encoding="utf-8",
+    )
+
+
+def find_environment(folder: Path) -> dict[str, str]:
+    """Returns the environment of a process whose home is a folder, and nothing else of ours."""
+    kept = {
+        name: text
+        for name, text in os.environ.items()
+        if not name.startswith(("XDG_", "VIBE_", "OPENAI_", "ANTHROPIC_"))
+    }
+    return {**kept, "HOME": str(folder), "VIBE_LLMS_CONFIG": str(folder / "vibe.toml")}
+
+
+async def start(
+    folder: Path,
+    upstream: Server,
+    *,
+    key: str = "",
+    workers: int = 1,
+    port: int = 0,
+    more: Sequence[str] = (),
+) -> Process:
+    """Starts a gateway, and waits until it answers."""
+    write_files(folder, upstream.url)
+    command = [sys.executable, "-m", "vibe_llms", "serve", "gateway"]
+    options = ["--config", "gateway.toml", "--port", str(port), "--workers", str(workers), *more]
+    running = await asyncio.create_subprocess_exec(
+        *command, *options, cwd=folder, env=find_environment(folder), stderr=PIPE, stdout=PIPE
+    )
+    assert running.stderr is not None
+    async with asyncio.timeout(60):
+        told = (await running.stderr.readline()).decode()
+    assert " at http" in told, told + (await running.stderr.read()).decode()
+    process = Process(folder, upstream, key, told.split(" at ")[1].split(" ")[0], running)
+    if not key:
+        process.key = give_key(process.keys)
+    return process
+
+
+async def _listen(process: Process) -> None:
+    """Reads what it prints: else it would wait for that once it has printed much."""
+    assert process.running.stderr is not None
+    while line := await process.running.stderr.readline():
+        process.printed.append(line.decode("utf-8", "replace"))
+
+
+@asynccontextmanager
+async def gateway_process(
+    folder: Path,
+    *,
+    workers: int = 1,
+    handler: Callable[[Connection], Awaitable[None]] = misbehave,
+    options: Sequence[str] = (),
+) -> AsyncIterator[Process]:
+    """A gateway in a process of its own before an upstream that misbehaves."""
+    async with serve(handler) as upstream:
+        process = await start(folder, upstream, workers=workers, more=options)
+        listening = asyncio.create_task(_listen(process))
+        try:
+            yield process
+        finally:
+            await process.end(kill=True)
+            await listening

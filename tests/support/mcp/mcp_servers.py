@@ -1,0 +1,53 @@
+"""The MCP servers that tests start: a real one, and one that misbehaves."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from vibe_llms.invocables import InvocationContext, Registry, perform
+from vibe_llms.invocables.mcp import McpServer
+from vibe_llms.invocables.outcomes import Outcome
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "mcp"
+
+
+def describe_server(manner: str = "plain", *, file: str = "server.py", **fields: Any) -> McpServer:
+    """Returns the settings of a server of the fixtures that is spoken to over its streams."""
+    given = {
+        "name": "workshop",
+        "command": sys.executable,
+        "arguments": (str(FIXTURES / file), manner),
+        "connect_seconds": 55,
+    }
+    return McpServer(**{**given, **fields})
+
+
+@contextlib.contextmanager
+def run_http_server(manner: str = "plain") -> Iterator[str]:
+    """Runs the real server over HTTP, and gives its address."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, str(FIXTURES / "server.py"), manner, "http", str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(600):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                break
+            time.sleep(0.05)
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def call(registry: Registry, name: str, /, **arguments: Any) -> Outcome:
+    """Calls a tool as an engine does."""
+    return await perform(registry.access(name), arguments, InvocationContext())

@@ -1,0 +1,1 @@
+"""Servers and sockets on loopback, byte by byte."""

@@ -1,0 +1,1 @@
+"""How tests are run and judged: examples, work counted, mutations, stalls, bare environments."""

@@ -1,0 +1,1 @@
+"""Runs of the engine with models that play a script, in this process or in one that dies."""

@@ -1,0 +1,131 @@
+"""Hosts of runs with models that play a script, in one process or in another."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from support.runs.scripting import write_script
+from vibe_llms.agents.local import LocalRuns
+from vibe_llms.agents.orders import Order
+from vibe_llms.agents.performing import OrderPerformer
+from vibe_llms.agents.queues import Queue
+from vibe_llms.agents.runners import LOCAL, Runner, produce_runner
+from vibe_llms.agents.workers import HostSettings
+from vibe_llms.application import Application
+from vibe_llms.configuration.sources import load_configuration
+from vibe_llms.conversations import ConversationStore, DirectoryStore
+from vibe_llms.conversations.run_logs.log import claim_soon
+from vibe_llms.events.flow import LogEvent
+from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.runs.summaries import RunSummary
+
+FAST = HostSettings(look_seconds=0.05, retry_seconds=0.01, longest_retry_seconds=0.02, attempts=3)
+
+
+def produce_application(folder: Path) -> Application:
+    """Makes an application whose operator has configured the script of this folder, too."""
+    environment = {"HOME": str(folder), "VIBE_LLMS_CONFIG": str(folder / "none.toml")}
+    script = json.dumps(f"scripted:{folder / 'script.toml'}")
+    file, alias = folder / "none.toml", f"[aliases]\nplay = {script}\n"
+    configured = file.read_text("utf-8") if file.exists() else ""
+    if alias not in configured:
+        file.write_text(configured + alias, encoding="utf-8")
+    return Application(load_configuration(environment=environment, working_directory=folder))
+
+
+def write_event(store: ConversationStore, run_id: str, event: LogEvent) -> None:
+    """Adds an event to a log, as a host does that is somewhere else."""
+    log = store.open_log(run_id)
+    claim_soon(log)
+    try:
+        log.append(run_id, event)
+        log.synchronize()
+    finally:
+        log.close()
+
+
+@attrs.define
+class Premises:
+    """A store, its runs, and a host for them.
+
+    Attributes:
+        folder: Of all files.
+        tools: What orders name, by whatever name.
+        settings: Of the host.
+        shared: The store, where it is not one of files below the folder.
+        runner: The URL of who performs.
+        queues: From which the runner takes runs itself, where it has some.
+        listener: Hears of everything.
+    """
+
+    folder: Path
+    tools: Sequence[Any] = ()
+    settings: HostSettings = FAST
+    shared: ConversationStore | None = None
+    runner: str = LOCAL
+    queues: Sequence[Queue] = (Queue(),)
+    listener: Callable[[str, Any], object] | None = None
+    runs: LocalRuns = attrs.field(init=False)
+    host: Runner = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        store = self.shared or DirectoryStore(self.folder / "store")
+        application = produce_application(self.folder)
+        limits = application.configuration.limits
+
+        async def produce_tools(_: Sequence[str]) -> Sequence[Any]:
+            return self.tools
+
+        performer = OrderPerformer(
+            store=store,
+            application=application,
+            limits=limits,
+            produce_tools=produce_tools,
+            listener=self.listener,
+        )
+        self.host = produce_runner(
+            self.runner, performer, queues=self.queues, hosting=self.settings
+        )
+        self.runs = LocalRuns(store, application, host=self.host)
+
+    @property
+    def store(self) -> DirectoryStore:
+        """Where all is kept."""
+        return self.runs.store  # type: ignore[return-value]
+
+    def order(self, *turns: Iterable[dict[str, Any]], **more: Any) -> Order:
+        """Asks for a model that says this turn by turn."""
+        path = write_script(self.folder, *({"contents": list(turn)} for turn in turns))
+        return Order(model=f"scripted:{path}", ensembles=("any",), **more)
+
+    async def start(self, order: Order, **more: Any) -> str:
+        """Asks for a run; returns its id."""
+        return (await self.runs.start(order, [UserCanister("Do it.")], **more)).id
+
+    async def wait(
+        self, run_id: str, *states: str, subject: str = "", after: int = 0
+    ) -> RunSummary:
+        """Waits until a run is in one of these states, by an event behind a number."""
+        async with asyncio.timeout(60):
+            while True:
+                summary = await self.runs.find(run_id, subject=subject)
+                if summary.state in states and summary.sequence > after:
+                    return summary
+                await asyncio.sleep(0.01)
+
+    def read_kinds(self, run_id: str) -> list[str]:
+        """Returns the kinds of all events."""
+        return [each.event.type for each in self.store.open_log(run_id).read()]
+
+    async def __aenter__(self) -> Premises:
+        await self.host.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.host.close()

@@ -1,0 +1,76 @@
+"""Performs runs that are parked in processes that die: ``PROVIDER URL DEATHS``; the home is HOME's.
+
+For each point a run is asked for under a key, in processes that kill themselves there, until one
+sees it answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # a program of its own finds `support`
+
+from support.batches.vendor_batch_runner import install, outlive
+from support.batches.vendor_batching import advance_all, produce_application
+from vibe_llms.agents.lanes import Lane
+from vibe_llms.agents.orders import Order
+from vibe_llms.agents.parking import ParkingDesk
+from vibe_llms.agents.runners import open_runner
+from vibe_llms.batches.vendor_chunks import ChunkLog
+from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.providers.batching import ModelBatches
+from vibe_llms.testing.clocks import HurriedClock
+
+POINTS: dict[str, tuple[type, str, bool]] = {
+    "before it is gathered": (Lane, "put", False),
+    "when it is gathered": (Lane, "put", True),
+    "after the intent": (ChunkLog, "intend", True),
+    "after submitting": (ModelBatches, "submit", True),
+    "after the vendor's name": (ChunkLog, "name", True),
+    "before the run is told": (ParkingDesk, "tell", False),
+    "after the run was told": (ParkingDesk, "tell", True),
+    "before it is read": (Lane, "read", False),
+    "after it was read": (Lane, "read", True),
+}
+
+
+class PatientClock(HurriedClock):
+    """Leaves time for the vendor, which is another process, and lets its batches go on."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self._url = url.partition("/simulate/")[0]
+
+    async def sleep(self, seconds: float) -> None:
+        """Lets others run, and the time pass."""
+        self.now += seconds
+        await asyncio.sleep(0.005)
+        advance_all(self._url)
+
+
+async def perform(provider: str, url: str, key: str) -> None:
+    """Sees a run to its end, or dies."""
+    application = produce_application(provider, url, PatientClock(url))
+    async with open_runner("local:", application=application) as runs:
+        summary = await runs.start(Order(channel="vendor"), [UserCanister(key)], key=key)
+        summary = await runs.wait(summary.id)
+        assert summary.reason == "answered", summary
+    await application.close()
+
+
+def main() -> None:
+    """Kills a run at each point in its turn."""
+    provider, url, most = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    asyncio.run(perform(provider, url, "whole"))  # so that no child has to import anything
+    for point in POINTS:
+        deaths = outlive(
+            partial(install, *POINTS[point]), partial(perform, provider, url, point), most
+        )
+        assert deaths, point
+
+
+if __name__ == "__main__":
+    main()

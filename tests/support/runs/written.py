@@ -1,0 +1,62 @@
+"""Counts what runs write, in files and in rows, beside what is new in them."""
+
+from __future__ import annotations
+
+import psycopg
+
+from support.runs.acting import invoke, say
+from support.stores.disks import HastyDisk
+from vibe_llms.conversations import ConversationStore
+from vibe_llms.messages.codec.lines import encode_canister
+
+SAID, BROUGHT = "It is looked up again, as there is more. " * 5, "What was found there. " * 90
+
+
+class CountingDisk(HastyDisk):
+    """Counts each byte that is written, to whatever file."""
+
+    def __init__(self) -> None:
+        self.written = 0
+
+    def write(self, descriptor: int, data: bytes) -> None:
+        self.written += len(data)
+        super().write(descriptor, data)
+
+    def note(self, descriptor: int, data: bytes) -> None:
+        self.written += len(data)
+        super().note(descriptor, data)
+
+
+def look(where: str) -> str:
+    """Looks."""
+    return f"{where}: {BROUGHT}"
+
+
+def compose(turns: int) -> list[list[dict[str, object]]]:
+    """Returns so many turns that say something and call, and one that ends."""
+    return [
+        *([say(SAID), invoke("look", f"c{number}", where=f"{number}")] for number in range(turns)),
+        [say("Done.")],
+    ]
+
+
+def measure_new(store: ConversationStore, identity: str) -> int:
+    """Returns how large all is that was said and brought, written once."""
+    return sum(len(encode_canister(each)) for each in store.read(identity).canisters)
+
+
+_ROWS = """
+SELECT table_schema, table_name FROM information_schema.tables
+WHERE table_schema LIKE '%%' || current_schema() || '%%' AND table_type = 'BASE TABLE'
+"""
+
+
+def count_rows(url: str) -> int:
+    """Returns how many bytes all rows have of the store's tables and of the runner's."""
+    total = 0
+    with psycopg.connect(url) as connection:
+        for schema, name in connection.execute(_ROWS).fetchall():
+            query = f'SELECT coalesce(sum(octet_length(t::text)), 0) FROM "{schema}"."{name}" AS t'
+            row = connection.execute(query).fetchone()  # type: ignore[call-overload]
+            total += int(row[0])
+    return total

@@ -1,0 +1,1 @@
+"""Terminals, browsers and commands: programs as a person uses them."""

@@ -1,0 +1,1 @@
+"""Stores, disks, databases, and exports."""

@@ -1,0 +1,169 @@
+"""A PostgreSQL of the tests' own: made when it is first wanted, gone when its process ends."""
+
+from __future__ import annotations
+
+import functools
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
+
+import psutil
+
+from support.stores.postgresql_programs import find_programs
+from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
+
+
+class Server:
+    """A server on a free port of this machine, which may be stopped hard and started again.
+
+    Args:
+        fsync: Whether it waits for the disk, which only a loss of power would tell.
+        within: What its command begins with, as where it runs in a network namespace.
+        address: Where else it listens, and trusts everybody.
+    """
+
+    def __init__(
+        self, *, fsync: bool = False, within: Sequence[str] = (), address: str = ""
+    ) -> None:
+        self._fsync = fsync
+        self._within = [*within]
+        self._address = address
+        programs = find_programs()
+        assert programs is not None, "Install the Debian package postgresql."
+        self._programs = programs
+        self.folder = Path(tempfile.mkdtemp(prefix="vibe-postgresql-"))
+        self._as: list[str] = []
+        if os.geteuid() == 0:  # PostgreSQL refuses to run as root
+            account = pwd.getpwnam("postgres")
+            os.chown(self.folder, account.pw_uid, account.pw_gid)
+            self._as = ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups"]
+        self._run("initdb", "-D", f"{self.folder}/data", "-U", "vibe", "-A", "trust", "--no-sync")
+        if address:
+            with (self.folder / "data" / "pg_hba.conf").open("a") as file:
+                file.write("host all all samenet trust\n")
+        with closing(socket.create_server(("127.0.0.1", 0))) as probe:
+            self.port = probe.getsockname()[1]
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    def _run(self, program: str, *arguments: str) -> None:
+        subprocess.run(
+            [*self._as, str(self._programs / program), *arguments],
+            cwd=self.folder,
+            check=True,
+            capture_output=True,
+        )
+
+    @property
+    def pid(self) -> int:
+        """Of its first process."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def url(self) -> str:
+        """Of its database."""
+        return f"postgresql://vibe@127.0.0.1:{self.port}/postgres"
+
+    def start(self) -> None:
+        """Starts it, and returns when it answers."""
+        # It dies with whoever has started it, however that ends.
+        command = [*self._within, "setpriv", "--pdeathsig=QUIT", *self._as[1:]]
+        if shutil.which("setpriv") is None:
+            command = []
+        settings = {
+            "listen_addresses": ",".join(filter(None, ("127.0.0.1", self._address))),
+            "port": str(self.port),
+            "unix_socket_directories": str(self.folder),
+            "fsync": "on" if self._fsync else "off",
+            "shared_buffers": "16MB",
+            "max_connections": "200",
+        }
+        options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*command, str(self._programs / "postgres"), "-D", f"{self.folder}/data", *options],
+                cwd=self.folder,
+                stdout=log,
+                stderr=log,
+            )
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            if self._is_ready():
+                return
+            time.sleep(0.05)
+        raise AssertionError((self.folder / "log").read_text(encoding="utf-8", errors="replace"))
+
+    def _is_ready(self) -> bool:
+        command = [
+            str(self._programs / "pg_isready"),
+            "-q",
+            "-h",
+            str(self.folder),  # by its socket, which is there from any network
+            "-p",
+            str(self.port),
+        ]
+        return subprocess.run(command, check=False).returncode == 0
+
+    def kill(self) -> None:
+        """Ends it as a crash does: whoever is connected is cut off."""
+        assert self._process is not None
+        doomed = psutil.Process(self._process.pid)
+        # Each by itself: those that serve connections have sessions of their own, and one that has
+        # not noticed yet that the others are gone would answer once more.
+        processes = [doomed, *doomed.children(recursive=True)]
+        for each in processes:
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
+        self._process.wait()
+        psutil.wait_procs(processes, timeout=30)
+
+    def close(self) -> None:
+        """Stops it and removes all that it has written."""
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(10)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@functools.cache
+def access_server() -> Server:
+    """Returns the server of this process."""
+    import atexit
+
+    server = Server()
+    atexit.register(server.close)
+    return server
+
+
+def produce_url(directory: Path, server: Server | None = None) -> str:
+    """Returns the URL of an empty place of its own for each directory."""
+    import psycopg
+
+    server = access_server() if server is None else server
+    name = f"t{sha256(str(directory).encode()).hexdigest()[:20]}"
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {name}")
+    return f"{server.url}?options=-csearch_path%3D{name}"
+
+
+@contextmanager
+def opened(directory: Path, server: Server | None = None) -> Iterator[PostgresqlStore]:
+    """Lends a store in an empty place, and closes its connections."""
+    store = PostgresqlStore(produce_url(directory, server))
+    try:
+        yield store
+    finally:
+        store.database.close()

@@ -1,0 +1,1 @@
+"""Vendors' answers: generated, streamed, hostile, and from models on this machine."""

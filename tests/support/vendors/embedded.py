@@ -1,0 +1,70 @@
+"""The embedded model's weights, fetched once for all tests and lent to data directories."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+
+from vibe_llms.configuration.sources import load_configuration
+from vibe_llms.foundation.limits import Limits
+from vibe_llms.plugins.specification.models import ProviderContext
+from vibe_llms.providers.local.client import CONTEXT_TOKENS, PARALLEL
+from vibe_llms.providers.local.inference import LoadSettings, acquire_server, release_server
+from vibe_llms.providers.local.weights import SMOLLM2, acquire_weights, compose_kept_path
+
+
+class _Agreement:
+    """Consent that is given, and progress that nobody looks at."""
+
+    def ask(self, subject: str, question: str) -> bool:
+        return True
+
+    def start(self, total: int | None, label: str) -> None: ...
+
+    def advance(self, amount: int) -> None: ...
+
+    def finish(self) -> None: ...
+
+
+@functools.cache
+def acquire_shared_weights() -> Path:
+    """Returns the weights in the user's own data directory; fetches them there at first."""
+    configuration = load_configuration(command_line={"yes": True})
+    context = ProviderContext(
+        name="local",
+        data_directory=configuration.data_directory / "providers" / "local",
+        cache_directory=configuration.cache_directory / "providers" / "local",
+        consent=_Agreement(),
+        progress=_Agreement(),
+        produce_attributes=lambda: None,
+    )
+    return acquire_weights(SMOLLM2, context)
+
+
+def lend_weights(data_directory: Path) -> None:
+    """Puts the weights into another data directory, where ``local`` will find them."""
+    place = compose_kept_path(SMOLLM2, data_directory / "providers" / "local")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if not place.exists():
+        place.symlink_to(acquire_shared_weights())
+
+
+@contextlib.contextmanager
+def keep_loaded(path: Path) -> Iterator[Path]:
+    """Keeps weights loaded, as a client would: those of the tests within share them.
+
+    Loading takes longer than most of the answers that a test asks for.
+    """
+    settings = LoadSettings(
+        path=path.absolute(),
+        context_tokens=CONTEXT_TOKENS,
+        parallel=PARALLEL,
+        waiting=Limits().waiting_requests,
+    )
+    server = acquire_server(settings)
+    try:
+        yield path
+    finally:
+        release_server(server)
