@@ -16,6 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[2]))  # a program of its own finds `support`
+
 from support.batches.vendor_batching import advance_all, is_looked_for, open_channel
 from vibe_llms.batches.file_journals import FileJournal
 from vibe_llms.batches.runs import BatchRun
