@@ -14,8 +14,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # a program of its own finds `support`
-
 from support.runs.acting import invoke, say
 from support.runs.scripting import write_script
 from vibe_llms.agents.batch_workers import ChunkWorker
