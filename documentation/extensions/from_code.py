@@ -1,6 +1,6 @@
-"""Directives whose content is read from the code, so that a page cannot fall behind it.
+"""Directives that generate tables from the code, so that pages stay up to date.
 
-All of them but ``field-meanings``, which is given a class, take no arguments.
+Only ``field-meanings`` takes an argument, a class.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sphinx.util.docutils import SphinxDirective
 
 
 class Written(SphinxDirective):
-    """A directive that stands for the reStructuredText which a function writes."""
+    """Directive that inserts the reStructuredText written by a function."""
 
     write: ClassVar[Callable[..., Iterator[str]]]
     optional_arguments = 1
@@ -29,7 +29,7 @@ class Written(SphinxDirective):
 
 
 def write_table(*headings: str, rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """Writes a table of one line a cell."""
+    """Write a table with one line per cell."""
     yield from ("", ".. list-table::", "   :header-rows: 1", "   :widths: auto", "")
     for row in [headings, *rows]:
         for position, cell in enumerate(row):
@@ -38,7 +38,7 @@ def write_table(*headings: str, rows: Sequence[tuple[str, ...]]) -> Iterator[str
 
 
 def write_exit_codes() -> Iterator[str]:
-    """Writes the table of exit codes."""
+    """Write the table of exit codes."""
     from vibe_llms.interfaces.cli.errors import MEANINGS
 
     rows = [(str(int(code)), meaning) for code, meaning in MEANINGS.items()]
@@ -46,7 +46,7 @@ def write_exit_codes() -> Iterator[str]:
 
 
 def write_slash_commands() -> Iterator[str]:
-    """Writes the table of slash commands in a chat, and the keys."""
+    """Write the table of slash commands and keys of a chat."""
     from vibe_llms.interfaces.cli.chat.commands import COMMANDS, KEYS
 
     rows = [
@@ -58,7 +58,7 @@ def write_slash_commands() -> Iterator[str]:
 
 
 def write_engine_table() -> Iterator[str]:
-    """Writes the table by which a run decides what comes next."""
+    """Write the table of the engine's decisions."""
     from vibe_llms.engine.table import TABLE
 
     rows = [
@@ -69,7 +69,7 @@ def write_engine_table() -> Iterator[str]:
 
 
 def write_settings() -> Iterator[str]:
-    """Writes the table of settings and that of limits, with what ships as their values."""
+    """Write the tables of settings and of limits, with their defaults."""
     import tomli
 
     from vibe_llms.configuration.definitions import SETTINGS
@@ -79,14 +79,14 @@ def write_settings() -> Iterator[str]:
         (f"`{each.name}`", f"`{each.variable}`", each.summary, each.kind.words)
         for each in SETTINGS.values()
     ]
-    yield from write_table("setting", "variable", "what it decides", "a value is", rows=rows)
+    yield from write_table("setting", "variable", "meaning", "value", rows=rows)
     defaults = tomli.loads(access_data("configuration", "defaults.toml").read_text("utf-8"))
     limits = [(f"`limits.{name}`", f"{value:,}") for name, value in defaults["limits"].items()]
-    yield from write_table("limit", "unless you say otherwise", rows=limits)
+    yield from write_table("limit", "default", rows=limits)
 
 
 def write_public_names() -> Iterator[str]:
-    """Writes the table of what ``vibe_llms`` offers, with the first line about each."""
+    """Write the table of the names in ``vibe_llms``, with the first line of each docstring."""
     package = importlib.import_module("vibe_llms")
     rows = []
     for name in package.__all__:
@@ -95,12 +95,12 @@ def write_public_names() -> Iterator[str]:
         if inspect.isclass(value) or inspect.isroutine(value):
             rows.append((f"`{name}`", first))
         else:
-            rows.append((f"`{name}`", "The mark of a plugin's hooks."))
+            rows.append((f"`{name}`", "Decorator that marks the hooks of a plugin."))
     yield from write_table("name", "what it is", rows=rows)
 
 
 def write_command_line() -> Iterator[str]:
-    """Writes a section for each command, by the sections of ``vibe --help``."""
+    """Write a section for each command, by the sections of ``vibe --help``."""
     from vibe_llms.interfaces.cli.group import COMMANDS, produce_group
 
     group = produce_group()
@@ -114,7 +114,7 @@ def write_command_line() -> Iterator[str]:
 
 
 def write_command(command: click.Command, context: click.Context) -> Iterator[str]:
-    """Writes what ``--help`` of a command and of those below it prints."""
+    """Write the ``--help`` output of a command and its subcommands."""
     path = context.command_path
     yield from (f"``{path}``", "~" * (len(path) + 4), "", ".. code-block:: text", "")
     context.max_content_width = 78
@@ -129,7 +129,7 @@ def write_command(command: click.Command, context: click.Context) -> Iterator[st
 
 
 def read_meanings(name: str) -> dict[str, str]:
-    """Returns what the docstring of a class or function says of its attributes, by their names.
+    """Return the descriptions of attributes in the docstring of a class or function.
 
     Args:
         name: Of a class, as ``package.module:Class``.
@@ -144,13 +144,13 @@ def read_meanings(name: str) -> dict[str, str]:
 
 
 def write_field_meanings(name: str) -> Iterator[str]:
-    """Writes the table of the attributes of a class."""
+    """Write the table of the attributes of a class."""
     rows = [(f"``{field}``", meaning) for field, meaning in read_meanings(name).items()]
     yield from write_table("name", "meaning", rows=rows)
 
 
 def write_faults() -> Iterator[str]:
-    """Writes the tables of the simulator's faults and quirks."""
+    """Write the tables of the simulator's faults and quirks."""
     from vibe_llms.testing.simulator import BATCH_FAULTS, FAULTS, QUIRKS
 
     for heading, table in (
@@ -163,7 +163,7 @@ def write_faults() -> Iterator[str]:
 
 
 def write_providers() -> Iterator[str]:
-    """Writes the table of the providers that ship and are reached over a network."""
+    """Write the table of built-in network providers."""
     from vibe_llms.configuration.sources import load_configuration
     from vibe_llms.plugins import PluginManager
     from vibe_llms.providers.openai_compatible.kinds import read_services
@@ -207,7 +207,7 @@ SETTING_MEANINGS = {
 
 
 def write_remote_settings() -> Iterator[str]:
-    """Writes the table of the settings that all remote providers have."""
+    """Write the table of the settings that all remote providers have."""
     from vibe_llms.providers.settings import SETTINGS
 
     timeouts = read_meanings("vibe_llms.wire.exchanges:Timeouts")
@@ -219,7 +219,7 @@ def write_remote_settings() -> Iterator[str]:
 
 
 def write_server_settings() -> Iterator[str]:
-    """Writes the table of what can be said about an MCP server."""
+    """Write the table of the settings of an MCP server."""
     from vibe_llms.invocables.mcp.settings import McpServer
     from vibe_llms.tables.annotations import survey_kinds
 
@@ -230,7 +230,7 @@ def write_server_settings() -> Iterator[str]:
 
 
 def write_task_file() -> Iterator[str]:
-    """Writes a table for each part of a task file."""
+    """Write a table for each part of a task file."""
     from vibe_llms.flows import tasks
     from vibe_llms.tables.annotations import survey_kinds, survey_required
 
@@ -243,7 +243,7 @@ def write_task_file() -> Iterator[str]:
         rows = [
             (f"``{field}``", meanings[field], kind.words, "yes" if field in required else "")
             for field, kind in survey_kinds(cls).items()
-            if field != "place"  # which nobody writes
+            if field != "place"  # not part of the file
         ]
         yield from write_table("name", "meaning", "value", "required", rows=rows)
 
@@ -261,34 +261,37 @@ TASK_PARTS = {
 
 NODE_MEANINGS = {
     "start": ("``START``", "Where the flow begins."),
-    "end": ("``END``", "Where it ends: what was said last is the final response."),
-    "prompt": ("``P0``, ``P1`` …", "Asks the model the prompt of that number, in any shape."),
-    "condition": ("``X{Enough?}``", "Takes one of its labelled edges, by what was said last."),
+    "end": ("``END``", "Where it ends. The last response is the final response."),
+    "prompt": ("``P0``, ``P1`` …", "Sends the prompt with this number to the model. Any shape."),
+    "condition": (
+        "``X{Enough?}``",
+        "Takes one of its labelled edges, chosen by the last response.",
+    ),
     "loop": (
         "``X([Refine x3])``",
-        "Goes round, as often as its label says: ``x3``, ``*3``, ``max 3``, ``3 times``; "
-        "else as often as ``max_iterations`` lets it.",
+        "Repeats as often as its label says: ``x3``, ``*3``, ``max 3``, ``3 times``; "
+        "without a number, until ``max_iterations``.",
     ),
     "step": (
         "``X[Collect]``, and all others",
-        "Does nothing: edges meet there, or branches begin.",
+        "Does nothing; edges meet or branches begin here.",
     ),
     "tool": (
         '``X[/"tool key=value"/]``',
-        "Invokes a tool; its result is what was said. Values may be templates; texts with spaces "
-        "stand in single quotes. A text that is a number or a list in JSON becomes one where the "
-        "tool takes that, and a number becomes a text.",
+        "Calls a tool; its result is the response. Values can be templates; put text with spaces "
+        "into single quotes. Text that is a number or list in JSON is converted if the "
+        "tool expects that, and a number is converted to text.",
     ),
     "subflow": (
         "``X[[review]]``",
-        "Runs the task ``review.json`` or ``review.toml`` beside this one; what was said before "
-        "is its variable ``input``, and what it says in the end is what was said.",
+        "Runs the task ``review.json`` or ``review.toml`` in the same folder. The previous "
+        "response is its variable ``input``, and its final response is the response.",
     ),
 }
 
 
 def write_flow_nodes() -> Iterator[str]:
-    """Writes the table of what nodes do."""
+    """Write the table of kinds of nodes."""
     from vibe_llms.flows.compiling import KINDS_BY_SHAPE
     from vibe_llms.flows.graphs import NodeKind
 
@@ -301,16 +304,16 @@ def write_flow_nodes() -> Iterator[str]:
 
 
 EDGE_MEANINGS = {
-    "plain": "always, together with all others of its kind",
-    "choice": "when the label is the category of what was said last",
-    "default": "when no label fits; so is one without a label, beside labelled ones",
-    "error": "when the visit failed",
-    "limit": "when the visit reached a limit, or the loop its bound",
+    "plain": "always, together with all other edges without a condition",
+    "choice": "if the label is the category of the last response",
+    "default": "if no label matches; among labelled edges, also one without a label",
+    "error": "if the visit failed",
+    "limit": "if the visit or the loop reached a limit",
 }
 
 
 def write_flow_edges() -> Iterator[str]:
-    """Writes the table of when edges are taken."""
+    """Write the table of kinds of edges."""
     from vibe_llms.flows.compiling import KINDS_BY_LABEL
     from vibe_llms.flows.graphs import EdgeKind
 
@@ -319,11 +322,11 @@ def write_flow_edges() -> Iterator[str]:
         labels = [f"``{label}``" for label, each in KINDS_BY_LABEL.items() if each is kind]
         others = {EdgeKind.PLAIN: "none", EdgeKind.CHOICE: "any other"}
         rows.append((", ".join(labels) or others[kind], EDGE_MEANINGS[kind]))
-    yield from write_table("label", "it is taken", rows=rows)
+    yield from write_table("label", "taken", rows=rows)
 
 
 def write_model_keys() -> Iterator[str]:
-    """Writes the table of what keys in files about models are."""
+    """Write the table of keys in model files."""
     from vibe_llms.models.keys import KEYS
 
     rows = []
@@ -334,7 +337,7 @@ def write_model_keys() -> Iterator[str]:
 
 
 def write_dialects() -> Iterator[str]:
-    """Writes the table of what each dialect offers, with the first line about it."""
+    """Write the table of the functions of a dialect, with their first lines."""
     package = importlib.import_module("vibe_llms.dialects.chat_completions")
     rows = [
         (f"``{name}``", (inspect.getdoc(value) or "").partition("\n")[0])
@@ -345,21 +348,21 @@ def write_dialects() -> Iterator[str]:
 
 
 def write_provider_faults() -> Iterator[str]:
-    """Writes the table of what a vendor's error can mean."""
+    """Write the table of provider faults."""
     from vibe_llms.exceptions import RETRYABLE_FAULTS, ProviderFault
 
     rows = [
         (f"``{fault}``", FAULT_MEANINGS[fault], "yes" if fault in RETRYABLE_FAULTS else "no")
         for fault in ProviderFault
     ]
-    yield from write_table("fault", "what it means", "sent again", rows=rows)
+    yield from write_table("fault", "meaning", "retried", rows=rows)
 
 
 FAULT_MEANINGS = {
     "authentication": "The key is missing or wrong.",
     "permission": "The key is valid, but does not allow this.",
     "quota": "The quota or credit is used up; waiting does not help.",
-    "not-found": "There is no such model, file or address.",
+    "not-found": "The model, file or address does not exist.",
     "invalid-request": "The provider rejects the request as it is.",
     "blocked": "The provider's policy forbids it.",
     "rate-limited": "Too many requests or tokens in too short a time.",
@@ -370,7 +373,7 @@ FAULT_MEANINGS = {
 }
 
 ERROR_TABLES = {
-    "All, where nothing else says it": (("errors", "FAULTS_BY_STATUS", "status"),),
+    "All dialects": (("errors", "FAULTS_BY_STATUS", "status"),),
     "Chat Completions and Responses": (("openai_errors", "FAULTS_BY_WORD", "code or type"),),
     "Messages": (
         ("messages.calling.errors", "FAULTS_BY_TYPE", "type"),
@@ -419,7 +422,7 @@ WRITERS: dict[str, Callable[..., Iterator[str]]] = {
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Registers the directives."""
+    """Register the directives."""
     for name, write in WRITERS.items():
         app.add_directive(name, type("Written", (Written,), {"write": staticmethod(write)}))
     return {"parallel_read_safe": True}

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class Application(Closing):
-    """What a configuration amounts to: plugins, models, stored conversations.
+    """The loaded configuration: plugins, models, stored conversations.
 
     Args:
         configuration: What the user wrote.
@@ -88,7 +88,7 @@ class Application(Closing):
         consent: Consent | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        """Reads the configuration and builds what it amounts to.
+        """Load the configuration.
 
         Raises:
             ConfigurationError: With all mistakes at once.
@@ -105,7 +105,7 @@ class Application(Closing):
 
     @cached_property
     def store(self) -> ConversationStore:
-        """Where conversations are kept, as the configuration chooses.
+        """The configured store of conversations.
 
         Raises:
             UnknownNameError: There is no store of that name.
@@ -119,7 +119,7 @@ class Application(Closing):
 
     @cached_property
     def index(self) -> Index:
-        """What lists and searches conversations."""
+        """The index that lists and searches conversations."""
         if self.configuration.store != DIRECTORY_STORE:
             from vibe_llms.conversations.index import produce_index
 
@@ -215,7 +215,7 @@ class Application(Closing):
     async def survey_models(
         self, provider: str, *, refresh: bool = False
     ) -> Sequence[ModelDescriptor]:
-        """Lists the models of a provider, as it tells them; see ``Client.survey_models``.
+        """List the models of a provider, as it reports them; see ``Client.survey_models``.
 
         Raises:
             ConverseError: The provider cannot be loaded, or its vendor cannot be asked.
@@ -224,7 +224,7 @@ class Application(Closing):
         return await shared.client.survey_models(refresh=refresh)
 
     def resolve_address(self, address: str = "") -> ModelAddress:
-        """Reads what somebody calls a model; see :meth:`access_model`."""
+        """Parse the name of a model; see :meth:`access_model`."""
         from vibe_llms.models.addresses import ModelAddress
 
         if (known := self._addresses.get(address)) is not None:  # each question asks for it
@@ -246,7 +246,7 @@ class Application(Closing):
 
     @cached_property
     def controls(self) -> Mapping[str, Any]:
-        """The configured control values, which every request starts from."""
+        """The configured default parameters of every request."""
         return self.configuration.controls
 
     @property
@@ -378,7 +378,7 @@ class Application(Closing):
                     await shared.client.close()
 
     async def close(self) -> None:
-        """Closes all clients of this event loop, whoever holds them."""
+        """Close all clients of this event loop."""
         import asyncio
 
         loop = asyncio.get_running_loop()

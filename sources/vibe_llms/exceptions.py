@@ -54,12 +54,12 @@ def end_sentence(text: str) -> str:
 
 
 class ConverseError(Factual, Exception):
-    """The base of all errors of this package.
+    """Base class of all errors of this package.
 
     Attributes:
         detail: What happened, as one sentence without its remedy.
-        remedy: What the user can do next; empty where nothing sensible can be said.
-        stage: Where it happened.
+        remedy: The fix for the user; may be empty.
+        stage: The stage in which it happened.
     """
 
     WORD: ClassVar[str] = "error"

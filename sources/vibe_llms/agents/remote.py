@@ -204,18 +204,18 @@ def connect(
     transport: Transport | None = None,
     clock: Clock | None = None,
 ) -> RemoteRuns:
-    """Gives the runs of an agents daemon; nothing is sent before something is asked of them.
+    """Return the runs of an agents daemon; it connects with the first request.
 
     Args:
-        address: Where the daemon is, as ``https://example.org:8010``.
-        key: Says who asks; by default the variable ``VIBE_AGENTS_KEY`` does, where it is set.
+        address: The URL of the daemon, such as ``https://example.org:8010``.
+        key: The key of the client; by default the environment variable ``VIBE_AGENTS_KEY``.
         limits: What may be sent and received, and how often.
         transport: Carries the requests, such as a ``DirectTransport`` that trusts certificates of
             one's own; it is closed with the runs.
         clock: Waits between attempts.
 
     Raises:
-        ConfigurationError: The address, or the key, is none.
+        ConfigurationError: The address or the key is invalid.
     """
     return RemoteRuns(
         produce_connection(address, key=key, limits=limits, transport=transport, clock=clock)

@@ -48,7 +48,7 @@ def load_configuration(
     working_directory: Path | None = None,
     user_text: str | None = None,
 ) -> Configuration:
-    """Loads what the user configured.
+    """Load the user's configuration.
 
     Args:
         command_line: Values by dotted name, such as ``{"model": "scripted:echo"}``.
@@ -58,7 +58,7 @@ def load_configuration(
         user_text: What the user's file would hold; what it does hold where not given.
 
     Raises:
-        ConfigurationError: Something does not hold; ``findings`` has all mistakes at once.
+        ConfigurationError: The configuration is invalid; ``findings`` lists all mistakes.
     """
     loader = _Loader(environment, working_directory, user_text)
     configuration = loader.load(command_line or {})

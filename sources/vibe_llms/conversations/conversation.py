@@ -41,13 +41,13 @@ class _Stored:
 
 @define(eq=False, init=False)
 class Conversation:
-    """What was said so far. It only ever grows; what was said is not changed.
+    """A conversation: an append-only list of canisters.
 
     It belongs to one task or thread at a time, except that ``save`` (without ``merge``) may run
     in a thread, ``await asyncio.to_thread(conversation.save, store)``, while others go on adding.
 
     Attributes:
-        id: Its own name.
+        id: Its unique id.
         notices: What restoring and saving found on the way, such as a torn line set aside.
         companions: Objects that live with it in this process, by their class, such as the log of
             its runs where no store has it. Copies share them; a fork inherits them.
@@ -87,7 +87,7 @@ class Conversation:
 
     @property
     def metadata(self) -> ConversationMetadata:
-        """Its name, tags and so on. Assign an evolved value to change them, and save."""
+        """Name, tags and so on. To change them, assign an evolved value and save."""
         if self._touched is not None:  # a new value with each append would cost as much as that
             self.metadata = attrs.evolve(self._metadata, updated=self._touched)
         return self._metadata
@@ -98,7 +98,7 @@ class Conversation:
 
     @property
     def canisters(self) -> Sequence[AnyCanister]:
-        """All that was said, oldest first: to be read, not to be changed."""
+        """All canisters, oldest first; read-only."""
         return self._own_canisters()
 
     def _own_canisters(self) -> list[AnyCanister]:
@@ -119,28 +119,28 @@ class Conversation:
 
     @property
     def last_message(self) -> AnyCanister | None:
-        """What was said last; ``None`` where nothing was."""
+        """The last canister, or ``None``."""
         count = len(self)
         return self._canisters[count - 1] if count else None
 
     def add_canister(self, canister: AnyCanister) -> None:
-        """Adds one canister at the end; :meth:`save` stores it. Costs no file work."""
+        """Append one canister in memory; :meth:`save` stores it."""
         self._own_canisters().append(canister)
 
     def add_canisters(self, canisters: Iterable[AnyCanister]) -> None:
-        """Adds what was said in several canisters, such as those of a response."""
+        """Append several canisters, such as those of a response."""
         self._own_canisters().extend(canisters)
 
     def add_user_message(self, content: str | AnyContent | Iterable[AnyContent]) -> UserCanister:
-        """Adds what the user says: a text, a content, or several. Returns its canister."""
+        """Append a user message (a text, a content or several) and return it."""
         canister = UserCanister(content)
         self.add_canister(canister)
         return canister
 
     def copy(self) -> Conversation:
-        """Produces another value of the same conversation; what is added to one, the other lacks.
+        """Return an independent copy of the same conversation.
 
-        Whichever is saved first goes on in the store; the other has to be saved with ``merge``.
+        After one copy is saved, the other must be saved with ``merge``.
         """
         copied = Conversation(id=self.id, canisters=self.canisters, metadata=self.metadata)
         copied._home = self._home
@@ -163,10 +163,9 @@ class Conversation:
         self._canisters, self._shared = list(canisters), None
 
     def fork(self, from_index: int | None = None) -> Conversation:
-        """Produces a conversation that shares this one's beginning and goes its own way.
+        """Return a new conversation that shares the beginning of this one.
 
-        Stored, it takes the space of what comes after the fork point only; what this
-        conversation has stored by now is shared.
+        A stored fork takes only the space of its own canisters; the stored beginning is shared.
 
         Args:
             from_index: How many canisters are shared, so that ``canisters[from_index]`` is
@@ -208,18 +207,18 @@ class Conversation:
     # Saving and restoring: small blocking file work, some hundred microseconds an append.
 
     def save(self, store: ConversationStore, *, merge: bool = False) -> None:
-        """Stores what the store does not have yet, and a changed name, tags or model.
+        """Store new canisters and changed metadata.
 
-        When it returns, all of that survives a crash. To save to a second store copies the
-        conversation there, without its parent.
+        When it returns, they survive a crash. Saving to a second store copies the conversation
+        there, without its parent.
 
         Args:
-            merge: When others have added to the same conversation meanwhile, put what is new
-                here behind that, and read theirs, too.
+            merge: If others have appended to the same conversation, read their canisters and
+                append the new ones after them.
 
         Raises:
-            StaleConversationError: Others have added to it, and not ``merge``. Nothing is
-                lost: save with ``merge``, or save a ``fork``, or restore it and say it again.
+            StaleConversationError: Others have appended, and ``merge`` is false. Nothing is lost:
+                save with ``merge``, save a ``fork``, or restore the conversation and add again.
             StoreError: It could not be written. It can be saved again.
         """
         with self._saving:
@@ -349,10 +348,10 @@ class Conversation:
 
     @classmethod
     def restore(cls, store: ConversationStore, id: str) -> Conversation:  # noqa: A002
-        """Reads a conversation from a store. The bytes of media are not loaded.
+        """Read a conversation from a store, without the bytes of media.
 
         Raises:
-            UnknownConversationError: There is none of this id.
+            UnknownConversationError: The id is unknown.
             CorruptionError: It is damaged; says file and line.
         """
         return cls.take(store, store.read(id))

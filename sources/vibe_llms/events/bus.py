@@ -13,10 +13,10 @@ _Event = TypeVar("_Event")
 
 
 class EventBus(Generic[_Event]):
-    """Hands each event to all listeners, in the order in which they subscribed.
+    """Publish/subscribe for events; listeners are called in the order of subscription.
 
-    A listener that raises gets one logged warning with its name, goes on being called, and
-    harms nobody. Itself callable, so that a bus can stand wherever one listener can.
+    If a listener raises, one warning names it. It is still called for later events, and other
+    listeners are not affected. Itself callable, so that a bus can stand wherever one listener can.
     """
 
     def __init__(self) -> None:

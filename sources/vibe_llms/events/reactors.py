@@ -40,10 +40,10 @@ FINISH_SECONDS = 5.0
 
 @frozen(kw_only=True, eq=False)
 class ConversationReactors:
-    """What a host application wants to hear of; each is optional, plain or asynchronous.
+    """Callbacks for a conversation; each is optional, plain or asynchronous.
 
-    A reactor that raises gets one logged warning with its name, goes on being called, and
-    harms nobody.
+    If a reactor raises, one warning names it. It is still called for later events, and other
+    reactors are not affected.
 
     Attributes:
         allocator: A request is about to be sent.
@@ -51,7 +51,7 @@ class ConversationReactors:
         updater: Something else has arrived: a content, usage, a retry, a loss.
         success: The request was answered.
         failure: It was not, because of an error.
-        deallocator: Nothing more will come; always last, also on failure and cancellation.
+        deallocator: The answer has ended; always last, also on failure and cancellation.
     """
 
     allocator: Reactor[ConversationStartedEvent] | None = None

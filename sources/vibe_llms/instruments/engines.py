@@ -82,11 +82,11 @@ class EngineSettings(EngineOptions, total=False):
 
 @frozen(kw_only=True, eq=False)
 class RunOutcome(RunEnding):
-    """What came of a run: besides this, all of :class:`.RunEnding`, which says how it came to rest.
+    """Outcome of a run, with the fields of :class:`.RunEnding`.
 
     Attributes:
-        conversation: The new state of the conversation; the given one is as it was.
-        canisters: What the run has added, oldest first.
+        conversation: The new state of the conversation; the given one is unchanged.
+        canisters: The canisters that the run added, oldest first.
     """
 
     conversation: Conversation
@@ -97,7 +97,7 @@ class RunOutcome(RunEnding):
 
     @property
     def answer(self) -> tuple[AnyCanister, ...]:
-        """The last turn, or the invocation that was final; nothing where there is no answer."""
+        """The last turn, or the final invocation; empty without an answer."""
         if self.final is not None:
             called = self.final.invocation_id
             turns = (each for each in self.canisters if isinstance(each, InvocationCanister))
@@ -108,23 +108,23 @@ class RunOutcome(RunEnding):
 
     @property
     def text(self) -> str:
-        """What was answered: the final result, or the text of the last turn."""
+        """The answer: the final result, or the text of the last turn."""
         return text_of(self.answer if self.final is None else self.final)
 
     @property
     def is_answered(self) -> bool:
-        """Whether it came to an answer: it does not wait, and reached no limit."""
+        """Whether the run answered: it is not suspended and reached no limit."""
         return self.reason is Reason.ANSWERED
 
     @property
     def origin(self) -> Origin | None:
-        """Where the last answer of the run came from; ``None`` where the model was not asked."""
+        """The origin of the last answer; ``None`` if the model was not asked."""
         origins = (getattr(canister, "origin", None) for canister in reversed(self.canisters))
         return next((origin for origin in origins if origin is not None), None)
 
     @property
     def usage(self) -> Usage | None:
-        """What the run used, with the summaries made for it; ``None`` where no vendor said."""
+        """Usage of the run, including summaries; ``None`` if no vendor reported any."""
         summaries = (summary.usage for summary in self.summaries)
         return add_usages((usage_of(self.canisters), *summaries))
 
@@ -201,26 +201,26 @@ class Run:
 
 
 class Engine(Closing):
-    """A model that acts: it is asked, what it invokes is executed, until it has answered.
+    """A model with tools: ask it, execute its calls, and repeat until it has answered.
 
     ::
 
         engine = Engine("local:smollm2", tools=[weather, stock_price])
         conversation = await engine.run(conversation)
 
-    Used as an asynchronous context manager, its ensembles stay connected from one run to the
-    next; else each run connects and disconnects them.
+    As an asynchronous context manager, it keeps its ensembles connected between runs; otherwise
+    each run connects and disconnects them.
 
     Args:
-        client: A model: its address, an instrument, or what a provider gives access to.
-        tools: Functions, invokers and ensembles; or a registry that is connected, and stays so.
-        approver: Is asked about invocations that need it; without one, such a run waits.
-        limits: The fields ``run_…`` bound each run; by default those of the configuration.
-        store: Where conversations are kept, step by step; ``None`` for nowhere.
+        client: A model: its address, a :class:`.Model`, or a model of a provider.
+        tools: Functions, invokers and ensembles; or a connected registry, which stays connected.
+        approver: Decides about calls that need an approval; without one, the run is suspended.
+        limits: The fields ``run_…`` limit each run; by default as configured.
+        store: Saves the conversation at each step; ``None`` to save nothing.
         reactors: Hear of every answer.
-        listener: Hears of everything in a run: its own events, and those of the answers.
-        stream: Whether answers are wanted piece by piece.
-        application: Where models are found; by default what this process has configured.
+        listener: Receives every event of a run and of its answers.
+        stream: Whether answers are streamed.
+        application: The configuration to use; by default that of this process.
         parking: Has requests answered later: a run rests at each of them, as one that waits for
             an approval. It wants a store.
         options: See :class:`EngineOptions`.
@@ -263,7 +263,7 @@ class Engine(Closing):
 
     @property
     def limits(self) -> Limits:
-        """What bounds each run."""
+        """The limits of each run."""
         if self._limits is None and isinstance(self.model, Model):
             return self.model.application.configuration.limits
         return self._limits or Limits()
@@ -307,7 +307,7 @@ class Engine(Closing):
     async def answer(
         self, conversation: Input, *, approvals: Sequence[Approval] = ()
     ) -> RunOutcome:
-        """Goes on with a conversation until it is answered, or ends for another reason.
+        """Run a conversation until it is answered or stops for another reason.
 
         Raises:
             RequestError: The conversation is empty.
@@ -317,10 +317,10 @@ class Engine(Closing):
         return await self.prepare(conversation, approvals).perform()
 
     async def run(self, conversation: Conversation) -> Conversation:
-        """Returns the new state of a conversation; the given one is as it was.
+        """Run a conversation and return its new state; the given one is unchanged.
 
         Raises:
-            ConverseError: The run failed, such as for want of an answer of the model.
+            ConverseError: The run failed, for example because the model could not be asked.
         """
         outcome = await self.answer(conversation)
         if outcome.error is not None:
@@ -338,7 +338,7 @@ class Engine(Closing):
     def follow(
         self, conversation: Input, kind: Any
     ) -> AbstractAsyncContextManager[ReplyFollowing[Any]]:
-        """Goes on with a conversation, and shows what has arrived of the value that it ends in.
+        """Run a conversation and stream the partial value of its answer.
 
         ::
 
@@ -348,10 +348,10 @@ class Engine(Closing):
                 weather = await following.value()
 
         Args:
-            kind: What the answer shall become: a type, a JSON Schema, or a :class:`.Parser`.
+            kind: The type of the value: a class, a JSON Schema, or a :class:`.Parser`.
 
         Raises:
-            ParseError: No answer fits.
+            ParseError: No answer is valid.
             ConverseError: No answer.
         """
         from vibe_llms.instruments.channels.asynchronous import follow_engine
@@ -436,7 +436,7 @@ class Engine(Closing):
             conversation.replace_loaded(loaded)
 
     async def close(self) -> None:
-        """Disconnects the ensembles, and frees what the model holds and nobody else needs."""
+        """Disconnect the ensembles and close the model."""
         # Given up first: a run that begins meanwhile connects its own.
         registry, self._registry = self._registry, None
         try:
@@ -469,9 +469,9 @@ def entering_reply(
 
 
 class SyncEngine(SyncFace[Engine]):
-    """The same for synchronous code. It works anywhere, also where an event loop runs.
+    """An engine for synchronous code, with the arguments of :class:`Engine`.
 
-    Takes what :class:`Engine` takes; use it as a context manager, or close it at the end.
+    It also works inside a running event loop. Use it as a context manager, or close it at the end.
     """
 
     @constructed_like(Engine)

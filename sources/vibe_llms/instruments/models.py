@@ -50,21 +50,21 @@ _P = ParamSpec("_P")
 
 
 class Model(Closing):
-    """A model, by ``provider:name``, with control values.
+    """A model, named ``provider:name``, with default parameters.
+
+    Use it as an asynchronous context manager, or close it at the end.
 
     Args:
         address: Such as ``local:smollm2``; empty for the configured model.
-        application: Where the model is found; by default what this process has configured.
-        reactors: Hear of every answer.
-        strict: A request that cannot be translated without a loss is an error.
-        window: What becomes of the oldest turns of a conversation that exceeds the model's window:
-            ``stop`` is an error, ``drop`` leaves them out of what is sent, ``summarize`` has the
-            model summarize them first; by default what the configuration says.
-        lenient: A control that the model does not take is left out and told as a loss, instead of
-            being an error; by default what the configuration says.
-        controls: Values that every request starts from, such as ``temperature=0.2``.
-
-    Use it as an asynchronous context manager, or close it at the end.
+        application: The configuration to use; by default that of this process.
+        reactors: Callbacks for every answer.
+        strict: Raise an error if a request cannot be translated without a loss.
+        window: Handling of conversations that exceed the context window: ``stop`` raises an
+            error, ``drop`` leaves out the oldest turns, ``summarize`` sends a summary of them;
+            by default as configured.
+        lenient: Replace or omit parameters that the model does not support, and report them as
+            losses, instead of raising an error; by default as configured.
+        controls: Default parameters of every request, such as ``temperature=0.2``.
     """
 
     def __init__(
@@ -92,12 +92,12 @@ class Model(Closing):
 
     @property
     def window(self) -> WindowPolicy:
-        """What becomes of the oldest turns of a conversation that exceeds the model's window."""
+        """Handling of conversations that exceed the context window."""
         return self._window or self.application.configuration.window
 
     @property
     def lenient(self) -> bool:
-        """Whether a control that the model does not take is left out, and told as a loss."""
+        """Whether unsupported parameters are replaced or omitted instead of raising an error."""
         given = self._lenient
         return self.application.configuration.lenient if given is None else given
 
@@ -107,19 +107,19 @@ class Model(Closing):
 
     @property
     def application(self) -> Application:
-        """The application in which the model is found; this process's own by default."""
+        """The application in use; by default that of this process."""
         return self._given_application or access_application()
 
     async def access(self) -> ConverserModel:
-        """Returns the model behind the name."""
+        """Return the provider's model of this name."""
         return await self.application.access_model(self.address, holder=self)
 
     def resolve_address(self) -> str:
-        """Returns the whole address, ``provider:name``, also of the configured model."""
+        """Return the complete address, ``provider:name``."""
         return str(self.application.resolve_address(self.address))
 
     def compose_fields(self, options: EngineOptions) -> RequestFields:
-        """Returns what requests say: the configuration's, the model's own, and these options."""
+        """Merge the fields of the configuration, the model and these options."""
         application = self.application
         return compose_fields(
             options,
@@ -131,7 +131,7 @@ class Model(Closing):
         )
 
     def request(self, prompt: Input | Request, **options: Unpack[RequestOptions]) -> Request:
-        """Builds a request without sending it; a request is returned as it is.
+        """Build a request without sending it; return a request unchanged.
 
         Args:
             prompt: What is asked.
@@ -199,10 +199,10 @@ class Model(Closing):
     async def ask(
         self, prompt: Input | Request, *, stream: bool = True, **options: Unpack[RequestOptions]
     ) -> Response:
-        """Asks and waits for the whole answer; its words are in the response's ``text``.
+        """Ask and wait for the complete response; its text is in ``text``.
 
         Raises:
-            ConverseError: No answer, or not to its end.
+            ConverseError: The request failed, or the answer broke off.
         """
         return await self.answer(prompt, stream=stream, **options)
 
@@ -214,15 +214,15 @@ class Model(Closing):
         stream: bool = True,
         **options: Unpack[RequestOptions],
     ) -> Response:
-        """Answers a request or a conversation.
+        """Answer a request or a conversation.
 
         Args:
-            reactors: Hear of this answer, besides those of the model.
-            stream: False asks the vendor for the response in one piece.
+            reactors: Callbacks for this answer, in addition to those of the model.
+            stream: False requests the response in one piece.
             options: See :class:`RequestOptions`.
 
         Raises:
-            ConverseError: No answer, or not to its end.
+            ConverseError: The request failed, or the answer broke off.
         """
         request = await self._compose(prompt, options) if options else self.request(prompt)
         # Most calls wait for nothing before they ask, and take no turn of the event loop for it.
@@ -237,11 +237,11 @@ class Model(Closing):
         return await model.converse(request, heard, stream=stream)
 
     async def check(self, prompt: Input | Request) -> None:
-        """Refuses what the model could not take, and sends nothing.
+        """Validate a prompt against the model without sending it.
 
         Raises:
-            RequestError: The model cannot take it.
-            TranslationLossError: Something would be lost, and the model is strict.
+            RequestError: The model does not support it.
+            TranslationLossError: The translation loses something, and the model is strict.
         """
         request = await self.hydrate(self.request(prompt))
         (await self.access()).check(request)
@@ -254,7 +254,7 @@ class Model(Closing):
         reactors: ConversationReactors | None = None,
         **options: Unpack[RequestOptions],
     ) -> AsyncIterator[AsyncStream]:
-        """Answers piece by piece; leaving the context stops the answer.
+        """Stream an answer; leaving the context stops it.
 
         ::
 
@@ -279,18 +279,18 @@ class Model(Closing):
     async def parse(
         self, prompt: Input | Request, kind: Any, **options: Unpack[ParseOptions]
     ) -> Any:
-        """Asks, and returns the answer as a value.
+        """Ask and return the answer as a value.
 
-        An answer that does not fit is quoted to the model with its faults, to be mended.
+        An invalid answer is sent back to the model with its errors, to be corrected.
 
         Args:
-            kind: What the answer shall become: a type, a JSON Schema, or a :class:`.Parser`,
-                which has more to say.
+            kind: The type of the value: a class, a JSON Schema, or a :class:`.Parser`,
+                which has more options.
             options: See :class:`ParseOptions`.
 
         Raises:
-            ParseError: No answer fits.
-            ConverseError: No answer, or not to its end.
+            ParseError: No answer is valid.
+            ConverseError: The request failed, or the answer broke off.
         """
         return (await self.parse_with_response(prompt, kind, **options)).value
 
@@ -305,7 +305,7 @@ class Model(Closing):
     async def parse_with_response(
         self, prompt: Input | Request, kind: Any, **options: Unpack[ParseOptions]
     ) -> Parsed[Any]:
-        """Returns the value with its response, the mode, and all attempts; see :meth:`parse`."""
+        """Return the value with its response, the mode and all attempts; see :meth:`parse`."""
         return await (await self._begin(prompt, kind, options)).converse(self.answer)
 
     @overload
@@ -320,7 +320,7 @@ class Model(Closing):
     async def follow(
         self, prompt: Input | Request, kind: Any, **options: Unpack[ParseOptions]
     ) -> AsyncIterator[Following[Any]]:
-        """Asks, and shows what has arrived of the value; leaving the context stops the answer.
+        """Ask and stream the partial value; leaving the context stops the answer.
 
         ::
 
@@ -349,7 +349,7 @@ class Model(Closing):
         return Dialogue(parser=parser, request=composed, choice=choice, listener=listener)
 
     async def count_tokens(self, prompt: Input | Request) -> TokenCount:
-        """Counts the tokens which the prompt would occupy as input."""
+        """Count the input tokens of a prompt."""
         model = await self.access()
         request = await self.hydrate(self.request(prompt))
         if request.lenient:
@@ -359,13 +359,13 @@ class Model(Closing):
         return await model.tokenizer.count_request(request, model.descriptor)
 
     async def close(self) -> None:
-        """Frees what nobody else needs in this event loop: connections, loaded weights."""
+        """Close connections and unload weights that nothing else in this event loop uses."""
         await self.application.release(self)
 
     async def join_reactors(
         self, reactors: ConversationReactors | None
     ) -> ConversationReactors | None:
-        """Returns all who hear of an answer: the model's own, those given, and plugins'."""
+        """Return the reactors of an answer: the model's, the given ones and those of plugins."""
         plugged = await self.application.produce_reactors()
         if self._reactors is None and reactors is None and not plugged:
             return None
@@ -374,7 +374,7 @@ class Model(Closing):
         return join_reactors(self._reactors, reactors, *plugged)
 
     async def hydrate(self, request: Request) -> Request:
-        """Loads the bytes of media that a store has taken over."""
+        """Load the bytes of media from the store."""
         if not needs_content_store(request.canisters):
             return request
         import asyncio
@@ -414,9 +414,9 @@ def _produce_stream_face(stream: AsyncStream) -> SyncStream:
 
 
 class SyncModel(SyncFace[Model]):
-    """The same for synchronous code. It works anywhere, also where an event loop runs.
+    """A model for synchronous code, with the arguments of :class:`Model`.
 
-    Takes what :class:`Model` takes; use it as a context manager, or close it at the end.
+    It also works inside a running event loop. Use it as a context manager, or close it at the end.
     """
 
     @constructed_like(Model)

@@ -79,7 +79,7 @@ def _refuse(name: str, problem: str, remedy: str) -> RequestError:
 
 @frozen(kw_only=True, eq=False)
 class Invoker:
-    """One thing that a model may invoke.
+    """A tool: a function with a description, a schema, limits and an effect.
 
     Attributes:
         name: As the model calls it; a registry may put a prefix before it.
@@ -269,7 +269,7 @@ def invocable(function: _Function, /) -> _Function: ...
 @overload
 def invocable(**options: Any) -> Callable[[_Function], _Function]: ...
 def invocable(function: Callable[..., Any] | None = None, /, **options: Any) -> Callable[..., Any]:
-    """Says about a function how it may be invoked; it stays an ordinary function.
+    """Mark a function as a tool, with options; it stays an ordinary function.
 
     ::
 

@@ -27,13 +27,14 @@ from vibe_llms.messages.identities import access_now, ensure_utc, produce_identi
 
 
 class StopReason(enum.StrEnum):
-    """Why a model stopped, whatever words the vendor has for it.
+    """Reason why a model stopped, common to all vendors.
 
-    ``ANSWERED``: it had said all. ``LIMIT``: it may not say more at once. ``STOP_SEQUENCE``: it
-    came to a text at which it shall stop. ``INVOCATION``: it waits for results. ``PAUSED``: the
-    vendor wants to be asked again. ``REFUSED``: it will not answer. ``FILTERED``: the vendor held
-    the answer back. ``OVERFLOW``: the window was full. ``INTERRUPTED``: we stopped it.
-    ``FAILED``: it broke off. ``UNKNOWN``: the vendor said nothing, or a word not known here.
+    ``ANSWERED``: the answer is complete. ``LIMIT``: the token limit was reached.
+    ``STOP_SEQUENCE``: a stop sequence occurred. ``INVOCATION``: the model waits for results.
+    ``PAUSED``: the vendor expects another request. ``REFUSED``: the model refused.
+    ``FILTERED``: the vendor withheld the answer. ``OVERFLOW``: the context window was full.
+    ``INTERRUPTED``: the caller stopped it. ``FAILED``: the answer broke off. ``UNKNOWN``: the
+    vendor gave no reason, or an unknown one.
     """
 
     ANSWERED = "answered"
@@ -55,20 +56,20 @@ BROKEN_OFF: Final = frozenset({StopReason.INTERRUPTED, StopReason.FAILED})
 
 @frozen(kw_only=True, slots=False, field_transformer=conform_fields)
 class Usage:
-    """Tokens that a response used, in buckets that do not overlap.
+    """Token usage of a response, in disjoint buckets.
 
-    ``None`` means that the vendor did not say, which is not zero.
+    ``None`` means that the vendor did not report it, which is not zero.
 
     Attributes:
-        input_tokens: Input that is in no other bucket.
+        input_tokens: Input tokens outside all other buckets.
         cache_read_tokens: Input read from a prompt cache.
-        cache_write_tokens: Input written to a prompt cache for its ordinary time.
-        cache_write_long_tokens: Input written to a prompt cache for longer than that.
-        input_audio_tokens: Input that was sound, and in no cache.
-        output_tokens: Output that is in no other bucket.
-        reasoning_tokens: Output that was reasoning.
-        output_audio_tokens: Output that was sound.
-        native: The vendor's own account, as JSON, verbatim.
+        cache_write_tokens: Input written to a prompt cache with its default lifetime.
+        cache_write_long_tokens: Input written to a prompt cache with a longer lifetime.
+        input_audio_tokens: Audio input outside the cache.
+        output_tokens: Output tokens outside all other buckets.
+        reasoning_tokens: Reasoning output.
+        output_audio_tokens: Audio output.
+        native: The vendor's own usage data, as JSON.
     """
 
     input_tokens: int | None = None
@@ -83,12 +84,12 @@ class Usage:
 
     @property
     def total_input_tokens(self) -> int | None:
-        """All input, cached or not; ``None`` where nothing is known."""
+        """All input, cached or not; ``None`` if unknown."""
         return _sum_known(*_access_input(self))
 
     @property
     def total_output_tokens(self) -> int | None:
-        """All output, reasoning or not; ``None`` where nothing is known."""
+        """All output, including reasoning; ``None`` if unknown."""
         return _sum_known(*_access_output(self))
 
     def __add__(self, other: Usage) -> Usage:
@@ -120,16 +121,16 @@ def _sum_known(*counts: int | None) -> int | None:
 
 @frozen(kw_only=True, slots=False, field_transformer=conform_fields)
 class Origin:
-    """Where a canister from a model came from: the same value on each canister of its turn.
+    """Origin of a model's canister; all canisters of a turn have the same.
 
     Attributes:
         provider: The provider's name in the configuration.
-        model: The model that answered, in the vendor's words.
-        protocol: The dialect that was spoken, such as ``chat_completions``.
-        response_id: The vendor's name for the response.
+        model: The model that answered, as the vendor names it.
+        protocol: The protocol, such as ``chat_completions``.
+        response_id: The vendor's id of the response.
         stop_reason: Why the model stopped.
-        native_stop_reason: The same in the vendor's words; ``None`` where it said nothing.
-        usage: What the whole turn used.
+        native_stop_reason: The vendor's own reason, or ``None``.
+        usage: Usage of the whole turn.
         seconds: How long the whole turn took, from sending the request to its end; ``None`` where
             that is not known. Two origins that differ in nothing else are equal.
     """
@@ -145,7 +146,7 @@ class Origin:
 
 
 class Owner(enum.StrEnum):
-    """Who executes an invocation: ``OURS``, this program; ``VENDOR``, the vendor, who has."""
+    """Executor of an invocation: ``OURS``, this program; ``VENDOR``, the vendor."""
 
     OURS = "ours"
     VENDOR = "vendor"
@@ -153,27 +154,27 @@ class Owner(enum.StrEnum):
 
 @runtime_checkable
 class Canister(Protocol):
-    """What code that only reads may rely on."""
+    """Interface of all canisters, for code that reads them."""
 
     @property
     def role(self) -> str:
-        """The stable word of the kind, as it is stored."""
+        """The kind of canister, as stored: ``user``, ``assistant`` and so on."""
 
     @property
     def id(self) -> str:
-        """The canister's id, unlike that of any other."""
+        """The unique id of the canister."""
 
     @property
     def timestamp(self) -> datetime:
-        """When it was said, in UTC."""
+        """The time of the message, in UTC."""
 
     @property
     def content(self) -> tuple[AnyContent, ...]:
-        """The texts, media and other contents that it holds, in order."""
+        """The contents, in order: text, media and so on."""
 
     @property
     def text(self) -> str:
-        """Its words, without reasoning."""
+        """The text, without reasoning."""
 
 
 _PLACES = {"role": -1, "origin": 1, "turn_id": 2, "native": 3}
@@ -192,10 +193,10 @@ class _Said:
     """What every canister has.
 
     Attributes:
-        content: What is said: a text, a content, or several; kept as a tuple of contents.
-        id: A name of its own; a new one by default.
-        timestamp: When it was said, in UTC; now by default.
-        native: What the vendor said of it beyond the common words.
+        content: A text, a content or several; stored as a tuple of contents.
+        id: A unique id; a new one by default.
+        timestamp: The time of the message, in UTC; now by default.
+        native: Vendor data without a common field.
     """
 
     timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc, kw_only=True)
@@ -216,8 +217,8 @@ class _Answered(_Said):
     """What a canister has that can come from a model.
 
     Attributes:
-        origin: Who answered, and what the turn used; ``None`` where no model did.
-        turn_id: Groups the canisters of one answer.
+        origin: The model that answered and its usage; ``None`` if no model did.
+        turn_id: The id that all canisters of one answer share.
     """
 
     origin: Origin | None = attrs.field(default=None, kw_only=True)
@@ -226,13 +227,13 @@ class _Answered(_Said):
 
 @frozen(slots=False, field_transformer=_conform_canister_fields)
 class UserCanister(_Said):
-    """What the user says.
+    """A message of the user.
 
     Attributes:
-        content: What is said: a text, a content, or several; kept as a tuple of contents.
-        id: A name of its own; a new one by default.
-        timestamp: When it was said, in UTC; now by default.
-        native: What the vendor said of it beyond the common words.
+        content: A text, a content or several; stored as a tuple of contents.
+        id: A unique id; a new one by default.
+        timestamp: The time of the message, in UTC; now by default.
+        native: Vendor data without a common field.
     """
 
     role: Literal["user"] = attrs.field(default="user", init=False)
@@ -240,9 +241,9 @@ class UserCanister(_Said):
 
 @frozen(slots=False, field_transformer=_conform_canister_fields)
 class SupervisorCanister(_Said):
-    """Instructions from whoever is responsible for the conversation (a system prompt).
+    """Instructions to the model (a system prompt).
 
-    The attributes are those that every canister has: see :class:`UserCanister`.
+    It has the attributes of every canister: see :class:`UserCanister`.
     """
 
     role: Literal["supervisor"] = attrs.field(default="supervisor", init=False)
@@ -250,10 +251,10 @@ class SupervisorCanister(_Said):
 
 @frozen(slots=False, field_transformer=_conform_canister_fields)
 class DocumentCanister(_Said):
-    """Material to be consulted, as opposed to words that are meant; see :class:`UserCanister`.
+    """A document for reference, not part of the dialogue; see :class:`UserCanister`.
 
     Attributes:
-        title: What it is called, such as the name of its file.
+        title: Its title, such as a file name.
     """
 
     role: Literal["document"] = attrs.field(default="document", init=False)
@@ -262,11 +263,11 @@ class DocumentCanister(_Said):
 
 @frozen(slots=False, field_transformer=_conform_canister_fields)
 class AssistantCanister(_Answered):
-    """What the model thinks and says; see :class:`UserCanister`.
+    """An answer of the model, with its reasoning; see :class:`UserCanister`.
 
     Attributes:
-        origin: Who answered, and what the turn used; ``None`` where no model did.
-        turn_id: Groups the canisters of one answer.
+        origin: The model that answered and its usage; ``None`` if no model did.
+        turn_id: The id that all canisters of one answer share.
     """
 
     role: Literal["assistant"] = attrs.field(default="assistant", init=False)
@@ -274,19 +275,19 @@ class AssistantCanister(_Answered):
 
 @frozen(slots=False, field_transformer=_conform_canister_fields)
 class InvocationCanister(_Answered):
-    """One call that the model asks for, or that the vendor has made on its own.
+    """A tool call of the model, or one that the vendor has executed itself.
 
-    See :class:`AssistantCanister` for what else comes from a model.
+    See :class:`AssistantCanister` for the other attributes.
 
     Attributes:
-        invocation_id: The vendor's id of the call, kept as it is.
-        name: Of the invocable.
-        arguments: The text that the model wrote, unparsed: it may not even be JSON.
-            :meth:`parse_arguments` reads it.
-        form: What the text was meant to be: ``json``, or the free ``text`` of a custom tool.
-        owner: Who executes it.
-        content: What the vendor says beside it; mostly nothing.
-        native: Of a vendor's own invocation the whole block, else what has no common word.
+        invocation_id: The vendor's id of the call, unchanged.
+        name: The name of the tool.
+        arguments: The unparsed text of the model, possibly invalid JSON;
+            :meth:`parse_arguments` parses it.
+        form: The intended format: ``json``, or the free ``text`` of a custom tool.
+        owner: The executor.
+        content: Contents that the vendor adds; usually empty.
+        native: The complete block of a vendor's own call, otherwise data without a common field.
     """
 
     role: Literal["invocation"] = attrs.field(default="invocation", init=False)
@@ -298,7 +299,7 @@ class InvocationCanister(_Answered):
 
     @property
     def fault(self) -> str | None:
-        """What is wrong with the arguments, in one line; ``None`` where they are a JSON object.
+        """The error of the arguments, in one line; ``None`` if they are a JSON object.
 
         A model may write anything: what it wrote is kept, and whoever executes the invocation
         asks here first. Free text has no fault, and nothing at all means no arguments.
@@ -312,7 +313,7 @@ class InvocationCanister(_Answered):
         return None
 
     def parse_arguments(self) -> dict[str, JsonValue]:
-        """Reads the arguments as what they are meant to be: an object, new each time.
+        """Parse the arguments as a JSON object; return a new one each time.
 
         Nothing, in whatever form a vendor says it (an empty text, ``null``), is an object
         without fields: that is how many models call what takes no arguments.
@@ -345,15 +346,15 @@ def _refuse(canister: InvocationCanister, detail: str) -> ParseError:
 
 @frozen(slots=False, field_transformer=_conform_canister_fields)
 class ResultCanister(_Answered):
-    """What came of one invocation; see :class:`AssistantCanister`.
+    """The result of a tool call; see :class:`AssistantCanister`.
 
     Attributes:
-        invocation_id: Of the invocation that it answers.
-        name: Of the invocable, where it is known.
-        content: What the model is told: a text, a content, or several.
-        is_error: Whether the contents tell of a failure.
-        owner: Who executed the invocation.
-        origin: Of what a vendor executed, who answered; else ``None``.
+        invocation_id: The id of the call.
+        name: The name of the tool, if known.
+        content: The result for the model: a text, a content or several.
+        is_error: Whether the result is an error.
+        owner: The executor.
+        origin: The origin, if a vendor executed the call; else ``None``.
     """
 
     role: Literal["result"] = attrs.field(default="result", init=False)

@@ -21,23 +21,23 @@ from vibe_llms.messages.field_types import conform_fields, ensure_members
 
 @runtime_checkable
 class Content(Protocol):
-    """What code that only reads may rely on: the stable word of a content's kind."""
+    """Interface of all contents, for code that reads them."""
 
     @property
     def type(self) -> str:
-        """The stable word, as it is stored."""
+        """The kind of content, as stored: ``text``, ``image`` and so on."""
 
 
 @frozen(kw_only=True, slots=False, field_transformer=conform_fields)
 class Native:
-    """What a vendor said beyond the common words, kept beside them, to be said to it again.
+    """Vendor data without a common field, which is sent back to the same vendor.
 
-    Beside a content or a canister it holds those fields of the vendor's object which have no
-    common word, so that nothing stands twice and an edit of the common fields holds. Of a
-    block without any common word, and of what the vendor executed itself, it holds all.
+    In a content or a canister, it has only the fields of the vendor's object that have no common
+    field, so that nothing is stored twice and edits take effect. For a block without any common
+    field, and for calls that the vendor executed itself, it has the whole object.
 
     Attributes:
-        protocol: The dialect in which it was said, such as ``messages``.
+        protocol: The protocol, such as ``messages``.
         data: A JSON object.
     """
 
@@ -47,7 +47,7 @@ class Native:
 
 @frozen(kw_only=True, slots=False, field_transformer=conform_fields)
 class Citation:
-    """A span of a text that rests on a source.
+    """A citation: a span of a text and its source.
 
     Attributes:
         start: Where the span begins: an index of a character of the text, from 0; ``None`` where
@@ -79,13 +79,13 @@ def _ensure_summary(given: Iterable[str]) -> tuple[str, ...]:
 
 @frozen(slots=False, field_transformer=conform_fields)
 class TextualContent:
-    """Text, with the spans of it that rest on sources.
+    """Text, with citations.
 
     Attributes:
-        text: The words.
-        mime_type: ``text/plain`` unless something else is known.
-        citations: The spans that rest on sources, in the vendor's order.
-        native: What the vendor said of it beyond the common words.
+        text: The text.
+        mime_type: ``text/plain`` by default.
+        citations: The citations, in the vendor's order.
+        native: Vendor data without a common field.
     """
 
     type: Literal["text"] = attrs.field(default="text", init=False)
@@ -144,12 +144,12 @@ class _MediaContent:
         mime_type: Such as ``image/png``. Left out, the first bytes of the data tell; where
             these do not tell it is ``image/*`` and the like, or that of the content store.
         content_id: The SHA-256 of the data; computed where the data are given.
-        data: The bytes, until a store has taken them over; then ``None``.
+        data: The bytes; ``None`` once a store has saved them.
         url: Where the vendor shall fetch it.
         file_id: The vendor's own name for an uploaded file. Which vendor's, the native says, be
             it empty; without one, whoever answers next. No other vendor is told of it.
         name: The name it was uploaded or generated with, if it had one.
-        native: What the vendor said of it beyond the common words.
+        native: Vendor data without a common field.
     """
 
     mime_type: str = ""
@@ -188,11 +188,10 @@ class _MediaContent:
 
 @frozen(kw_only=True, slots=False, field_transformer=_conform_media_fields)
 class ImageContent(_MediaContent):
-    """A picture, with the attributes that all media have: see :class:`FileContent`.
+    """An image, with the attributes of all media: see :class:`FileContent`.
 
     Attributes:
-        detail: How closely the model shall look at it, in the vendor's words, such as ``high``;
-            ``None`` leaves that to the vendor.
+        detail: The vendor's level of detail, such as ``high``; ``None`` for its default.
     """
 
     type: Literal["image"] = attrs.field(default="image", init=False)
@@ -201,10 +200,10 @@ class ImageContent(_MediaContent):
 
 @frozen(kw_only=True, slots=False, field_transformer=_conform_media_fields)
 class AudioContent(_MediaContent):
-    """Sound, with the attributes that all media have: see :class:`FileContent`.
+    """Audio, with the attributes of all media: see :class:`FileContent`.
 
     Attributes:
-        transcript: Its words, where they are known.
+        transcript: The transcript, if known.
     """
 
     type: Literal["audio"] = attrs.field(default="audio", init=False)
@@ -213,26 +212,26 @@ class AudioContent(_MediaContent):
 
 @frozen(kw_only=True, slots=False, field_transformer=_conform_media_fields)
 class VideoContent(_MediaContent):
-    """A film, with the attributes that all media have: see :class:`FileContent`."""
+    """A video, with the attributes of all media: see :class:`FileContent`."""
 
     type: Literal["video"] = attrs.field(default="video", init=False)
 
 
 @frozen(kw_only=True, slots=False, field_transformer=_conform_media_fields)
 class FileContent(_MediaContent):
-    """A PDF or another document.
+    """A file, such as a PDF.
 
     Attributes:
-        mime_type: Such as ``application/pdf``; left out, the first bytes of the data tell.
-        data: The bytes, until a store has taken them over; then ``None``.
-        content_id: The SHA-256 of the bytes, in lower-case hexadecimal digits; computed from the
-            bytes where they are given.
-        url: The address from which the vendor shall fetch it.
-        file_id: The vendor's own name of an uploaded file.
+        mime_type: Such as ``application/pdf``; by default detected from the first bytes.
+        data: The bytes; ``None`` once a store has saved them.
+        content_id: The SHA-256 of the bytes in lower-case hexadecimal; computed from ``data`` if
+            given.
+        url: The URL from which the vendor downloads it.
+        file_id: The vendor's id of an uploaded file.
         name: The name of the file, such as ``report.pdf``.
-        native: What the vendor said of it beyond the common words.
-        title: What the model is told that it is called.
-        context: What the model is told about it, besides.
+        native: Vendor data without a common field.
+        title: The title that the model sees.
+        context: Further information for the model.
     """
 
     type: Literal["file"] = attrs.field(default="file", init=False)
@@ -242,13 +241,13 @@ class FileContent(_MediaContent):
 
 @frozen(kw_only=True, slots=False, field_transformer=conform_fields)
 class ReasoningContent:
-    """What a model thought before it spoke.
+    """Reasoning of a model.
 
     Attributes:
-        text: The reasoning itself; empty where the vendor keeps it to itself.
+        text: The reasoning; empty if the vendor does not disclose it.
         summary: The vendor's summaries, in order.
-        signature: The vendor's proof or encrypted form, byte for byte.
-        native: What the vendor said of it beyond the common words.
+        signature: The vendor's signature or encrypted reasoning, unchanged.
+        native: Vendor data without a common field.
     """
 
     type: Literal["reasoning"] = attrs.field(default="reasoning", init=False)
@@ -260,11 +259,11 @@ class ReasoningContent:
 
 @frozen(slots=False, field_transformer=conform_fields)
 class RefusalContent:
-    """The model's words for not answering.
+    """A refusal of the model.
 
     Attributes:
-        text: The words.
-        native: What the vendor said of it beyond the common words.
+        text: The text of the refusal.
+        native: Vendor data without a common field.
     """
 
     type: Literal["refusal"] = attrs.field(default="refusal", init=False)
@@ -274,12 +273,12 @@ class RefusalContent:
 
 @frozen(kw_only=True, slots=False, field_transformer=conform_fields)
 class NativeContent:
-    """A vendor's own block for which there is no common word, kept verbatim.
+    """A vendor's block without a common counterpart, kept unchanged.
 
     Attributes:
-        kind: The vendor's word for it, such as ``compaction``.
+        kind: The vendor's name of the block, such as ``compaction``.
         native: The block itself.
-        text: What a reader may be shown in its place; empty where there is nothing to show.
+        text: A text to display in its place; may be empty.
     """
 
     type: Literal["native"] = attrs.field(default="native", init=False)

@@ -17,10 +17,10 @@ CHOICES = ("auto", "none", "required")
 
 @frozen(kw_only=True, field_transformer=conform_fields)
 class InvocableDescription:
-    """The name, the purpose and the arguments of an invocable.
+    """Description of a tool: name, purpose and arguments.
 
     Attributes:
-        name: As the model will call it.
+        name: The name for the model.
         description: Mandatory: a model that is not told what a tool is for misuses it. Only a
             vendor's own tool, which its model knows, may go without.
         schema: A JSON Schema of the arguments, which are an object; the order of its properties

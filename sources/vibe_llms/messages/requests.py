@@ -50,31 +50,30 @@ def _ensure_invocables(
 
 @frozen(kw_only=True, slots=False, field_transformer=conform_fields)
 class Request:
-    """One call of a model, without anything of the vendor's in it.
+    """A request to a model, independent of the vendor.
 
     Attributes:
         canisters: The conversation so far, oldest first.
-        model: Its address, ``provider:name``; empty where none is said. Part of the meaning.
-        controls: Values by the names of control definitions, such as ``temperature``.
-        invocables: What the model may invoke.
+        model: Its address, ``provider:name``; may be empty. Part of the digest.
+        controls: Parameters by name, such as ``temperature``.
+        invocables: The tools that the model can call.
         invocation_choice: ``auto``, ``none``, ``required``, or the name of one invocable.
         schema: A JSON Schema to which the answer must conform. The order of its properties is
             part of it: a model held to a schema by a grammar answers in that order.
-        continuation: The model shall go on with its own last turn (a paused turn, a prefill).
-        strict: A translation that would lose anything is an error.
-        lenient: A control that the model lacks, or a value that it does not take, goes as what
-            comes nearest to it, or is left out, and is told as a loss; else it is an error.
-        window: Where the conversation exceeds the model's window: ``stop`` is an error, ``drop``
-            sends it without its oldest turns, ``summarize`` with the model's own summary in their
-            place. The conversation stays as it is; what is not sent is told as a loss.
-        native: Parameters of one vendor's protocol that have no common word, as a JSON object;
-            withheld from all other protocols. Where it names no protocol, they are for whoever is
-            asked.
-        conversation_id: Of which conversation this is part; no part of the meaning.
+        continuation: Let the model continue its own last turn (a paused turn, a prefill).
+        strict: Raise an error if the translation loses anything.
+        lenient: Replace unsupported parameters by the nearest supported value, or omit them, and
+            report a loss; otherwise they are an error.
+        window: Handling of conversations that exceed the context window: ``stop`` raises an error,
+            ``drop`` leaves out the oldest turns, ``summarize`` sends the model's summary of them.
+            The conversation does not change; omitted turns are reported as losses.
+        native: Parameters of one protocol without a common name, as a JSON object; withheld from
+            other protocols. Without a protocol, they are for every vendor.
+        conversation_id: The conversation that it belongs to; not part of the digest.
 
     Raises:
-        RequestError: There is nothing to answer; or invocables and choice do not go together;
-            or a field holds what it cannot. Controls and schemas are copied.
+        RequestError: There is nothing to answer, invocables and choice contradict each other, or
+            a field is invalid. Controls and schemas are copied.
     """
 
     canisters: tuple[AnyCanister, ...] = attrs.field(converter=_ensure_canisters)
@@ -101,7 +100,7 @@ class Request:
         _ensure_choosable(self)
 
     def extend(self, new: Iterable[AnyCanister], *, continuation: bool = False) -> Request:
-        """Returns the same request about a conversation that has grown.
+        """Return the same request with further canisters.
 
         Only what is new is checked, so that a long conversation costs no more than a short one.
 
@@ -119,7 +118,7 @@ class Request:
         return grown
 
     def digest(self) -> str:
-        """Names the meaning of the request: the same without ids and timestamps. A cache key.
+        """Return a cache key: a hash of the request without ids and timestamps.
 
         Returns:
             A SHA-256, in lower-case hexadecimal digits.
@@ -219,10 +218,10 @@ def _ensure_origins(given: Iterable[Origin]) -> tuple[Origin, ...]:
 
 @frozen(kw_only=True, slots=False, field_transformer=conform_fields)
 class ResponseMetadata:
-    """How a response came to be.
+    """Metadata of a response.
 
     Attributes:
-        origin: As on the canisters of the response.
+        origin: The origin, as on the canisters.
         duration_seconds: From sending the request to the end of the response.
         first_seconds: From sending the request to the first content; ``None`` where the response
             came in one piece.
@@ -243,24 +242,24 @@ class ResponseMetadata:
 
     @property
     def usage(self) -> Usage | None:
-        """What the response used, where the vendor said."""
+        """Usage of the response, if the vendor reported it."""
         return self.origin.usage
 
     @property
     def stop_reason(self) -> StopReason:
-        """Why the model stopped."""
+        """The reason why the model stopped."""
         return self.origin.stop_reason
 
 
 @frozen(kw_only=True, slots=False, field_transformer=conform_fields)
 class Response:
-    """What came of a request: the canisters to append, how, and what was lost on the way.
+    """Response to a request: canisters, metadata and losses.
 
     Attributes:
-        request: What was asked.
-        canisters: What the model said, thought and asked for, in order.
-        metadata: Who answered, why it stopped, what it used and how long it took.
-        losses: What the translation of the request could not carry over.
+        request: The request.
+        canisters: The canisters to append to the conversation, in order.
+        metadata: Origin, stop reason, usage and duration.
+        losses: The losses of the translation.
     """
 
     request: Request
@@ -278,22 +277,22 @@ class Response:
 
     @property
     def conversation(self) -> tuple[AnyCanister, ...]:
-        """The latest state of the conversation: what was asked, then what was answered."""
+        """The whole conversation: the request's canisters, then the response's."""
         return self.request.canisters + self.canisters
 
     @property
     def answer(self) -> tuple[AnyCanister, ...]:
-        """All that it brought, as every outcome has it."""
+        """The canisters, as in every kind of answer."""
         return self.canisters
 
     @property
     def origin(self) -> Origin:
-        """Where the answer came from."""
+        """The origin of the answer."""
         return self.metadata.origin
 
     @property
     def usage(self) -> Usage | None:
-        """What the answer used, with the summaries asked for first; ``None`` where nobody said."""
+        """Usage of the answer, including summaries; ``None`` if unknown."""
         summaries = self.metadata.summaries
         if not summaries:
             return self.metadata.origin.usage
@@ -301,7 +300,7 @@ class Response:
 
     @property
     def stop_reason(self) -> StopReason:
-        """Why the model stopped; ``REFUSED`` also where it says so in its answer alone."""
+        """The stop reason; ``REFUSED`` also if only the text is a refusal."""
         for canister in self.canisters:
             if any(isinstance(content, RefusalContent) for content in canister.content):
                 return StopReason.REFUSED
@@ -309,16 +308,16 @@ class Response:
 
     @property
     def is_answered(self) -> bool:
-        """Whether it is a whole answer: neither cut off, refused nor failed."""
+        """Whether the answer is complete: not cut off, refused or failed."""
         return self.shortfall is None
 
     @property
     def shortfall(self) -> Shortfall | None:
-        """Why it is not an answer, in the vendor's words, too; ``None`` where it is one."""
+        """Why there is no complete answer, with the vendor's message; else ``None``."""
         return find_shortfall(self.canisters, self.metadata.origin, self.metadata.native)
 
     @property
     def text(self) -> str:
-        """All text of the answer, without reasoning."""
+        """The text of the answer, without reasoning."""
         canisters = self.canisters
         return text_of(canisters[0] if len(canisters) == 1 else canisters)  # as mostly

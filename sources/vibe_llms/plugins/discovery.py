@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def discover_providers(
     config: Mapping[str, Any] | Configuration, *, consent: Consent | None = None
 ) -> Mapping[str, Callable[[], Provider]]:
-    """Tells which providers are configured; nothing is imported before one is called for.
+    """Return the configured providers, each imported when it is first used.
 
     ::
 
@@ -55,7 +55,7 @@ def discover_providers(
 
 
 def load_provider(name: str, *, consent: Consent | None = None) -> Provider:
-    """Returns the provider that the user's configuration has under a name.
+    """Load a provider by its name in the user's configuration.
 
     Args:
         name: Such as ``local``.

@@ -50,7 +50,7 @@ class ChannelSettings(EngineSettings, total=False):
 
 
 class AsyncChannel(Closing, Generic[T]):
-    """A model, a prompt, a parser and the state of a conversation, put together.
+    """A model with a prompt, a parser, tools and a conversation that continues.
 
     ::
 
@@ -58,22 +58,21 @@ class AsyncChannel(Closing, Generic[T]):
         reply = await channel.ask(place="the capital of France")
         print(reply.value.name)
 
-    A channel composes what is said and hands the conversation to an :class:`.Engine`. Used as an
-    asynchronous context manager, its tools stay connected from one question to the next.
+    A channel renders the prompt and runs the conversation with an :class:`.Engine`. As an
+    asynchronous context manager, it keeps its tools connected between questions.
 
     Args:
-        model: Its address, an instrument, or what a provider gives access to.
-        prompt: Makes canisters of the variables that are asked with: a :class:`.Prompt`, or the
-            text of one.
-        parser: What answers become, a :class:`.Parser` or a kind for one; without it, text.
+        model: Its address, a :class:`.Model`, or a model of a provider.
+        prompt: A template for the variables of each question: a :class:`.Prompt` or its text.
+        parser: The type of answers: a :class:`.Parser` or a class; by default text.
         tools: Functions, invokers and ensembles.
-        conversation: Goes on from here; the given one is as it was.
-        settings: What :class:`.Engine` takes besides: ``store``, ``approver``, ``limits``,
+        conversation: The start of the conversation; the given one is unchanged.
+        settings: Further arguments of :class:`.Engine`: ``store``, ``approver``, ``limits``,
             ``reactors``, ``listener``, ``stream``, ``application``, ``controls`` …
 
     Attributes:
-        conversation: Its present state.
-        waits: Whether to wait while the disk is full, rather than fail.
+        conversation: Its current state.
+        waits: Whether to wait while the disk is full instead of failing.
     """
 
     waits: bool = False
@@ -132,16 +131,16 @@ class AsyncChannel(Closing, Generic[T]):
         return represent(type(self).__name__, (("", self._link.model), ("", self.conversation)))
 
     async def ask(self, said: Input | None = None, /, **variables: Any) -> Reply[T]:
-        """Asks, and returns what came of it; the conversation goes on from there.
+        """Ask and return the reply; the conversation continues from there.
 
         Args:
-            said: What is said as it is: a text, contents, canisters.
-            variables: What the prompt is made with. They can go with ``said``, which follows.
+            said: The message: a text, contents or canisters.
+            variables: Values for the prompt, which precedes ``said``.
 
         Raises:
-            ParseError: The answer does not fit, and was not mended.
-            ConverseError: No answer. What was asked is in the conversation: :meth:`resume` asks it
-                again.
+            ParseError: The answer is invalid and was not corrected.
+            ConverseError: The request failed. The question is in the conversation: :meth:`resume`
+                asks it again.
         """
         # Outside of the turn: it may take a while, and touches nothing that others use.
         return await self._ask(await self._compose(said, variables))
@@ -159,8 +158,7 @@ class AsyncChannel(Closing, Generic[T]):
     async def follow(
         self, said: Input | None = None, /, **variables: Any
     ) -> AsyncIterator[ReplyFollowing[T]]:
-        """Asks, and shows what has arrived of the value, also behind calls of tools; leaving the
-        context stops the run.
+        """Ask and stream the partial value, also after tool calls; leaving the context stops it.
 
         ::
 
@@ -172,7 +170,7 @@ class AsyncChannel(Closing, Generic[T]):
         Takes what :meth:`ask` takes.
 
         Raises:
-            RequestError: There is no parser: text has no parts. A ``listener`` hears its words.
+            RequestError: The channel has no parser. To stream text, use a ``listener``.
         """
         composed = await self._compose(said, variables)
         async with self._follow(composed) as following:
@@ -189,24 +187,24 @@ class AsyncChannel(Closing, Generic[T]):
         return ReplyFollowing(self.parser, partial(self._ask, composed))
 
     async def resume(self, *approvals: Approval) -> Reply[T]:
-        """Goes on with the conversation as it is: after a limit, an error, or a wait.
+        """Continue the conversation after a limit, an error or a suspension.
 
         Args:
-            approvals: Answers to what it waits for.
+            approvals: Answers to open approval requests.
 
         Raises:
-            ParseError: The answer does not fit, and was not mended.
-            ConverseError: No answer.
+            ParseError: The answer is invalid and was not corrected.
+            ConverseError: The request failed.
         """
         async with self._turn:
             engine, choice = await self._link.access()
             return await self._answer(engine, choice, (), approvals)
 
     def fork(self, from_index: int | None = None) -> AsyncChannel[T]:
-        """Produces a channel that shares what was said and goes its own way; see
+        """Return a channel with a fork of the conversation; see
         :meth:`.Conversation.fork`.
 
-        It uses the same tools; closing the first one disconnects them for both.
+        It shares the tools; closing the first channel disconnects them for both.
         """
         forked: AsyncChannel[T] = AsyncChannel.__new__(type(self))
         forked.prompt, forked.parser, forked._link = self.prompt, self.parser, self._link
@@ -230,7 +228,7 @@ class AsyncChannel(Closing, Generic[T]):
         self.__dict__.update(state, _turn=asyncio.Lock())
 
     async def close(self) -> None:
-        """Disconnects the tools, and frees what the model holds and nobody else needs."""
+        """Disconnect the tools and close the model."""
         await self._link.close()
 
     async def __aenter__(self) -> Self:

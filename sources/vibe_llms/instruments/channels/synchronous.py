@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 
 class SyncChannel(SyncFace[AsyncChannel[T]], Generic[T]):
-    """The same for synchronous code. It works anywhere, also where an event loop runs.
+    """A channel for synchronous code, with the arguments of :class:`.AsyncChannel`.
 
-    Takes what :class:`.AsyncChannel` takes; use it as a context manager, or close it at the end.
+    It also works inside a running event loop. Use it as a context manager, or close it at the end.
     """
 
     @overload
@@ -49,7 +49,7 @@ class SyncChannel(SyncFace[AsyncChannel[T]], Generic[T]):
 
     @property
     def conversation(self) -> Conversation:
-        """The present state of the conversation."""
+        """The current state of the conversation."""
         return self.asynchronous.conversation
 
     ask = blocking(AsyncChannel[T].ask)
@@ -58,7 +58,7 @@ class SyncChannel(SyncFace[AsyncChannel[T]], Generic[T]):
     close = blocking(AsyncChannel[T].close)
 
     def fork(self, from_index: int | None = None) -> SyncChannel[T]:
-        """Produces a channel that goes its own way; see :meth:`.AsyncChannel.fork`."""
+        """Return a channel with a fork of the conversation; see :meth:`.AsyncChannel.fork`."""
         forked: SyncChannel[T] = SyncChannel.__new__(type(self))
         SyncFace.__init__(forked, self.asynchronous.fork(from_index))
         return forked

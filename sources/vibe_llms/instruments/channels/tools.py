@@ -24,7 +24,7 @@ _depth: ContextVar[int] = ContextVar("vibe_llms_channel_depth", default=0)
 
 
 class ToolChannel(Closing):
-    """A channel that another engine is given as a tool. Each call is a conversation of its own.
+    """A channel as a tool of another engine. Each call is a separate conversation.
 
     ::
 
@@ -34,17 +34,17 @@ class ToolChannel(Closing):
     Args:
         model: As of :class:`.AsyncChannel`, like what is not listed here.
         name: As the other model calls it.
-        description: What it is for, and when: the other model knows nothing else of it.
-        prompt: Its variables are the arguments; without one there is one argument, ``text``.
-        parser: Its value is the result; without one that is the text of the answer.
-        conversation: Each call begins with it.
-        depth: How deeply channels may invoke channels, this one counted.
+        description: Its purpose, which is all that the other model knows about it.
+        prompt: Its variables are the arguments; by default there is one argument, ``text``.
+        parser: Its value is the result; by default that is the text of the answer.
+        conversation: The start of each call's conversation.
+        depth: How deeply channels may call channels, including this one.
         effect, needs_approval: As of an :class:`.Invoker`.
-        settings: What :class:`.Engine` takes besides; its limits bound each call.
+        settings: Further arguments of :class:`.Engine`; its limits apply to each call.
 
     Attributes:
-        usage: What all calls used; ``None`` while no vendor said. The limits of the engine that
-            invokes it count its own tokens alone.
+        usage: Usage of all calls; ``None`` while no vendor has reported any. It does not count
+            towards the limits of the calling engine.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class ToolChannel(Closing):
 
     @property
     def invoker(self) -> Invoker:
-        """The channel as an invoker."""
+        """The invoker of this channel."""
         return produce_invoker(self)
 
     async def __call__(self, context: InvocationContext, /, **arguments: Any) -> Outcome:
@@ -111,7 +111,7 @@ class ToolChannel(Closing):
         return fail(f"{self.name} came to nothing: {reply.outcome.detail} {reply.text}".strip())
 
     async def close(self) -> None:
-        """Disconnects the tools, and frees what the model holds and nobody else needs."""
+        """Disconnect the tools and close the model."""
         await self._channel.close()
 
     async def __aenter__(self) -> Self:

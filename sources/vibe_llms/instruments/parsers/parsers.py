@@ -44,7 +44,7 @@ ATTEMPTS: Final = 3
 
 
 class Parser(Generic[T]):
-    """Makes values of a type out of what models answer.
+    """Parser for structured output: turn answers into values of a type.
 
     Args:
         kind: An attrs, dataclass, TypedDict, NamedTuple or pydantic class; ``list[...]``, a

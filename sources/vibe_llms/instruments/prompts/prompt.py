@@ -24,12 +24,12 @@ _NO_LIMITS: Final = Limits()
 
 
 class Prompt:
-    """A text with variables, in the language of Jinja.
+    """Prompt template with variables, in Jinja syntax.
 
-    Everything is read and checked when the prompt is made; rendering it then cannot fail of a
-    variable that nobody had heard of. Templates are rendered in a sandbox: they look at the
-    values which they are given and act on nothing, and what they may come to is bounded. Texts
-    are not escaped. A line that holds nothing but a ``{% … %}`` leaves no line behind.
+    The template is read and checked when the prompt is created, so rendering cannot fail because of
+    an undefined variable. Templates run in a sandbox: they can only read the given values, and the
+    size of their output is limited. Texts are not escaped. A line with only a ``{% … %}`` tag
+    leaves no blank line.
 
     Args:
         text: The template.
