@@ -13,6 +13,7 @@ import aiohttp
 import attrs
 
 from support.runs.hosted import FAST, Premises
+from vibe_llms.conversations import ConversationStore
 from vibe_llms.daemons.agents.making import produce_service
 from vibe_llms.daemons.agents.settings import AgentsSettings
 from vibe_llms.daemons.server import Server, ServerSettings
@@ -64,15 +65,21 @@ def read_frames(text: str) -> list[Any]:
 
 @asynccontextmanager
 async def serving(
-    tmp_path: Path, *tools: Any, seconds: float = 30.0, watchers: int = 5_000, **settings: Any
+    tmp_path: Path,
+    *tools: Any,
+    seconds: float = 30.0,
+    watchers: int = 5_000,
+    shared: ConversationStore | None = None,
+    **settings: Any,
 ) -> AsyncIterator[Daemon]:
     """Serves the runs of a folder, with these tools; settings are those of the service.
 
     Args:
         seconds: How long at most.
         watchers: How many event streams there may be at once.
+        shared: The store, where it is not one of files below the folder.
     """
-    premises = Premises(tmp_path)
+    premises = Premises(tmp_path, shared=shared)
 
     async def produce_tools(_: Any) -> Any:
         return tools
