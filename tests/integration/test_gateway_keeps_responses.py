@@ -480,7 +480,7 @@ async def test_what_is_too_old_goes(simulator: Simulator, tmp_path: Path) -> Non
 async def test_encrypted_reasoning_and_schemas_are_gone_on_from(
     simulator: Simulator, client: openai.AsyncOpenAI
 ) -> None:
-    """A server of the protocol that keeps nothing gets back what it has sealed, and the schema."""
+    """A server of the protocol that keeps nothing gets back what it has wrapped, and the schema."""
     simulator.enqueue(Think("It needs a measure."), Say('{"metres": 3}'))
     script(simulator, '{"metres": 4}')
     schema: Any = {
@@ -499,8 +499,8 @@ async def test_encrypted_reasoning_and_schemas_are_gone_on_from(
     first = await client.responses.create(
         model=CARRIED, input="How deep?", text=schema, include=["reasoning.encrypted_content"]
     )
-    [sealed] = [item for item in first.output if item.type == "reasoning"]
-    assert sealed.encrypted_content
+    [wrapped] = [item for item in first.output if item.type == "reasoning"]
+    assert wrapped.encrypted_content
     second = await client.responses.create(
         model=CARRIED, input="And there?", text=schema, previous_response_id=first.id
     )
@@ -512,7 +512,7 @@ async def test_encrypted_reasoning_and_schemas_are_gone_on_from(
         "message",
         "message",
     ]
-    assert asked["input"][1]["encrypted_content"] == sealed.encrypted_content
+    assert asked["input"][1]["encrypted_content"] == wrapped.encrypted_content
     assert asked["text"] == schema
     assert second.output_text == '{"metres": 4}'
     read = await client.responses.retrieve(first.id)

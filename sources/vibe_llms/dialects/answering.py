@@ -216,7 +216,7 @@ class StreamWriter(abc.ABC):
     Attributes:
         content_type: Of what is written.
         keep_alive: Ignored by clients; may be sent between any two frames.
-        provider: Whose answer it is, where that is known: seals of its go in an envelope.
+        provider: Provider of the answer, whose signatures are put into envelopes; empty if unknown.
         ending: What stands behind the last object of the stream.
         takes_comments: Whether clients skip comments (lines that begin with a colon).
         losses: What could not be said in this protocol, so far.

@@ -16,7 +16,7 @@ import attrs
 import msgspec
 
 from vibe_llms.dialects.answering import StreamWriter
-from vibe_llms.dialects.seals import is_sealed, seal_item, seal_start
+from vibe_llms.dialects.signatures import is_wrapped, wrap_item, wrap_start
 from vibe_llms.events.stream import (
     ContentCitedEvent,
     ContentDeltaEvent,
@@ -69,9 +69,9 @@ class SequentialWriter(StreamWriter):
         self._left: set[int] = set()
         """The contents that ended where another began."""
         self._carried: set[int] = set()
-        """The calls whose seals have gone out before them."""
-        self._seals: dict[int, ReasoningContent] = {}
-        """What carries the seals of contents that cannot; it comes last."""
+        """Calls whose signatures were sent before them."""
+        self._carriers: dict[int, ReasoningContent] = {}
+        """Empty reasoning with the signatures of other contents; sent at the end."""
 
     def write(self, event: StreamEvent) -> bytes:
         """Returns the frames that an event comes to; see :class:`.StreamWriter`."""
@@ -116,40 +116,42 @@ class SequentialWriter(StreamWriter):
         elif isinstance(event, ContentDeltaEvent) and event.channel in ("text", "summary"):
             self._resume(event)
         elif isinstance(event, ContentFinishedEvent) and index in self._left:
-            self._seal_late(event)
+            self._wrap_late(event)
         return self._advance()
 
-    def _seal_late(self, event: ContentFinishedEvent) -> None:
-        """Keep the seal of a content that ended before its seal was known."""
-        sealed = seal_item(event.item, self.PROTOCOL, self.provider)
-        if isinstance(sealed.item, ReasoningContent) and is_sealed(sealed.item.signature):
-            self._seals[event.index] = ReasoningContent(signature=sealed.item.signature)
-        elif sealed.carrier is not None:
-            self._seals[event.index] = sealed.carrier
+    def _wrap_late(self, event: ContentFinishedEvent) -> None:
+        """Keep the signature of a content that ended before its signature was known."""
+        wrapped = wrap_item(event.item, self.PROTOCOL, self.provider)
+        if isinstance(wrapped.item, ReasoningContent) and is_wrapped(wrapped.item.signature):
+            self._carriers[event.index] = ReasoningContent(signature=wrapped.item.signature)
+        elif wrapped.carrier is not None:
+            self._carriers[event.index] = wrapped.carrier
 
     def _open(self, start: ContentStartedEvent) -> bytes:
-        """Return the frames with which a content begins, behind what carries its seal."""
-        carrier = seal_start(start, self.PROTOCOL, self.provider)
+        """Return the first frames of a content, after those of its signature."""
+        carrier = wrap_start(start, self.PROTOCOL, self.provider)
         if carrier is None:
             return self._begin(start)
         self._carried.add(start.index)
         return self._write_carrier(carrier) + self._begin(start)
 
     def _close(self, event: ContentFinishedEvent) -> bytes:
-        """Return the frames with which a content ends, and keep what carries its seal."""
-        sealed = seal_item(event.item, self.PROTOCOL, self.provider)
-        if sealed.carrier is not None and event.index not in self._carried:
-            self._seals[event.index] = sealed.carrier
-        if sealed.item is not event.item:
-            event = attrs.evolve(event, item=sealed.item)
+        """Return the last frames of a content; keep its signature for the end."""
+        wrapped = wrap_item(event.item, self.PROTOCOL, self.provider)
+        if wrapped.carrier is not None and event.index not in self._carried:
+            self._carriers[event.index] = wrapped.carrier
+        if wrapped.item is not event.item:
+            event = attrs.evolve(event, item=wrapped.item)
         return self._end(event)
 
     def _carry(self) -> bytes:
-        """Return the frames of what carries the seals that were not known before."""
-        return b"".join(self._write_carrier(carrier) for _, carrier in sorted(self._seals.items()))
+        """Return the frames of signatures that became known late."""
+        return b"".join(
+            self._write_carrier(carrier) for _, carrier in sorted(self._carriers.items())
+        )
 
     def _write_carrier(self, carrier: ReasoningContent) -> bytes:
-        """Return the frames of reasoning that shows nothing and carries a seal."""
+        """Return the frames of empty reasoning with a signature."""
         begun = self._begin(ContentStartedEvent(index=_CARRIED, kind="reasoning"))
         return begun + self._end(ContentFinishedEvent(index=_CARRIED, item=carrier))
 

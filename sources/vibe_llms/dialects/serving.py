@@ -22,7 +22,7 @@ from vibe_llms.dialects.invocations import (
     keep_tool,
 )
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.seals import open_seals
+from vibe_llms.dialects.signatures import unwrap_signatures
 from vibe_llms.exceptions import ControlError, ConverseError, RequestError
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.messages.canisters import AnyCanister, Origin, StopReason, Usage
@@ -88,7 +88,7 @@ def compose_request(
     Args:
         native: What it says besides, in the words of its protocol.
     """
-    said, (described, choice) = open_seals(canisters.value), invocables.value
+    said, (described, choice) = unwrap_signatures(canisters.value), invocables.value
     if not said:
         raise refuse_nothing("canisters")
     request = Request(

@@ -25,7 +25,7 @@ from vibe_llms.dialects import generate_content, messages, responses
 from vibe_llms.dialects.answering import classify
 from vibe_llms.dialects.extras import without
 from vibe_llms.dialects.responses.serving.responses import echo_request
-from vibe_llms.dialects.seals import is_sealed, open_seals
+from vibe_llms.dialects.signatures import is_wrapped, unwrap_signatures
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
     ContentFinishedEvent,
@@ -61,12 +61,12 @@ def check(dialect: ModuleType, events: list[StreamEvent], seed: int) -> None:
         return
     read = get_response(read_pieces(dialect, split(data, seed)))
     again = dialect.nativize_response(read)
-    shown, seals = set_seals_aside(weigh(dialect, again.value, response))
-    shown_whole, seals_whole = set_seals_aside(weigh(dialect, whole.value, response))
+    shown, signatures = set_signatures_aside(weigh(dialect, again.value, response))
+    shown_whole, signatures_whole = set_signatures_aside(weigh(dialect, whole.value, response))
 
-    # Texts that a seal has parted count as one.
+    # Texts that a signature has parted count as one.
     assert distil(dialect.PROTOCOL, shown) == distil(dialect.PROTOCOL, shown_whole)
-    assert sorted(seals) == sorted(seals_whole)
+    assert sorted(signatures) == sorted(signatures_whole)
     whole_read = get_response(read_whole(dialect, whole.value))
     assert find_returned(dialect, read) == find_returned(dialect, whole_read)
     assert tuple(writer.losses) == whole.losses
@@ -88,33 +88,33 @@ def weigh(dialect: ModuleType, body: Any, response: Response) -> Any:
     return body if origin.response_id else without(body, "id")
 
 
-def set_seals_aside(value: Any) -> tuple[Any, list[str]]:
-    """Returns a body without the seals of other vendors, and these.
+def set_signatures_aside(value: Any) -> tuple[Any, list[str]]:
+    """Returns a body without the signatures of other vendors, and these.
 
-    A whole answer has the seal of a thought beside its text. A stream has sent the text by then,
-    and maybe more: there the seal follows in a part of its own.
+    A whole answer has the signature of a thought beside its text. A stream has sent the text by
+    then, so the signature follows in a part of its own.
     """
     if isinstance(value, dict):
-        seals = [each for each in value.values() if isinstance(each, str) and is_sealed(each)]
+        signatures = [each for each in value.values() if isinstance(each, str) and is_wrapped(each)]
         rest = {}
         for key, each in value.items():
-            if each not in seals:
-                rest[key], inner = set_seals_aside(each)
-                seals += inner
-        return rest, seals
+            if each not in signatures:
+                rest[key], inner = set_signatures_aside(each)
+                signatures += inner
+        return rest, signatures
     if not isinstance(value, list):
         return value, []
-    parted = [(each, *set_seals_aside(each)) for each in value]
-    # What has only carried a seal shows nothing without it.
+    parted = [(each, *set_signatures_aside(each)) for each in value]
+    # What has only carried a signature shows nothing without it.
     kept = [rest for each, rest, _ in parted if rest == each or rest.keys() - {"type", "thought"}]
-    return kept, [seal for _, _, seals in parted for seal in seals]
+    return kept, [signature for _, _, signatures in parted for signature in signatures]
 
 
 def find_returned(dialect: ModuleType, response: Response) -> list[tuple[str, ...]]:
     """Returns what a vendor is given back of an answer that a client has kept, in any order."""
     return sorted(
         (repr(content), repr(content.native), repr(canister.origin and canister.origin.provider))
-        for canister in open_seals(response.canisters)
+        for canister in unwrap_signatures(response.canisters)
         if isinstance(canister, AssistantCanister)
         for content in canister.content
         if content.native is not None and content.native.protocol != dialect.PROTOCOL

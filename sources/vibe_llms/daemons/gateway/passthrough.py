@@ -15,7 +15,7 @@ from vibe_llms.daemons.gateway.usage_extraction import UsageExtractor
 from vibe_llms.daemons.gateway.usage_filter import UsageFilter, ask_for_usage
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.dialects import chat_completions
-from vibe_llms.dialects.seals import MARK as ENVELOPE_MARK
+from vibe_llms.dialects.signatures import MARK as ENVELOPE_MARK
 from vibe_llms.exceptions import Stage
 from vibe_llms.providers.remote_models import RemoteModel
 from vibe_llms.wire.exchanges import Exchange

@@ -15,7 +15,7 @@ class RelayedAssembler(Assembler):
     """Puts a response together as if it had been asked for here.
 
     Its origin is that of the other side: the vendor who answered, the model and the dialect. So the
-    vendor's seals hold wherever the conversation goes on, and its prices count.
+    vendor's signatures hold wherever the conversation goes on, and its prices count.
 
     Args:
         address: The model on the other side, as far as it is known before the answer.

@@ -1,4 +1,4 @@
-"""Seals are found in whatever pieces they come, and where they came from is remembered."""
+"""Signatures are found in whatever pieces they come, and where they came from is remembered."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def test_a_text_about_signatures_has_none() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["a", "b"])), max_size=40))
 def test_the_last_ones_are_remembered(kept: list[tuple[int, str]]) -> None:
-    seals = SignatureOrigins(count=4)
+    signatures = SignatureOrigins(count=4)
     known: dict[bytes, str] = {}
     for number, provider in kept:
         name = b"%d" % number
-        seals.keep(name, provider)
+        signatures.keep(name, provider)
         known.pop(name, None)
         known[name] = provider
         if len(known) > 4:
             del known[next(iter(known))]
         for other in range(10):
-            assert seals.find_home([b"%d" % other]) == known.get(b"%d" % other)
+            assert signatures.find_home([b"%d" % other]) == known.get(b"%d" % other)

@@ -24,7 +24,7 @@ from vibe_llms.dialects.generate_content.calling.errors import (
     FAULTS_BY_REASON,
     FAULTS_BY_STATUS_WORD,
 )
-from vibe_llms.dialects.seals import is_sealed
+from vibe_llms.dialects.signatures import is_wrapped
 from vibe_llms.events.stream import ContentDeltaEvent, UsageEvent
 from vibe_llms.exceptions import (
     ContextOverflowError,
@@ -471,7 +471,7 @@ def test_what_another_vendor_answered_is_said_in_this_protocol() -> None:
     body: Any = translation.value
     (candidate,) = body["candidates"]
     seal = candidate["content"]["parts"][0]["thoughtSignature"]
-    assert is_sealed(seal)
+    assert is_wrapped(seal)
     assert candidate["content"]["parts"] == [
         {"thought": True, "text": "hm", "thoughtSignature": seal},
         {"text": "Größe"},

@@ -20,7 +20,7 @@ from strategies.messages import errors
 from support.vendors.streamed_answers import complete, get_response, split, write_stream
 from vibe_llms.dialects import generate_content
 from vibe_llms.dialects.answering import classify
-from vibe_llms.dialects.seals import is_sealed
+from vibe_llms.dialects.signatures import is_wrapped
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
     ContentStartedEvent,
@@ -66,7 +66,7 @@ def join(chunks: list[GenerateContentResponse]) -> dict[str, Any]:
         found = said["candidates"][0]["content"].pop("parts", [])
         # Seals go apart: a stream has that of a thought behind its text.
         for part in found:
-            if is_sealed(part.get("thoughtSignature")):
+            if is_wrapped(part.get("thoughtSignature")):
                 del part["thoughtSignature"]
         silent = ({"text": ""}, {"text": "", "thought": True})
         parts += [part for part in found if part not in silent]

@@ -21,7 +21,7 @@ from vibe_llms.dialects.messages import (
     normalize_request,
 )
 from vibe_llms.dialects.messages.calling.messages import nativize_canisters
-from vibe_llms.dialects.seals import is_sealed
+from vibe_llms.dialects.signatures import is_wrapped
 from vibe_llms.exceptions import CapabilityError, RequestError
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -398,7 +398,7 @@ def test_an_answer_of_another_vendor_is_told_to_a_client() -> None:
     translation = nativize_response(response)
     body: Any = translation.value
     seal = body["content"][0]["signature"]
-    assert is_sealed(seal)
+    assert is_wrapped(seal)
     assert body["content"] == [
         {"type": "thinking", "thinking": "a\n\nb", "signature": seal},
         text("c"),

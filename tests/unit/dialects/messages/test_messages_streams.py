@@ -24,7 +24,7 @@ from support.vendors.streamed_answers import (
 )
 from vibe_llms.dialects import messages
 from vibe_llms.dialects.extras import without
-from vibe_llms.dialects.seals import is_sealed
+from vibe_llms.dialects.signatures import is_wrapped
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
     ContentStartedEvent,
@@ -46,13 +46,13 @@ def weigh(body: Any, response: Response) -> Any:
     Where a vendor signs at its very end, a stream has the seal behind the rest.
     """
     body = mean(body)
-    shown = [each for each in body["content"] if not is_sealed(each.get("data"))]
-    body = {**body, "content": [_unseal(block) for block in shown]}
+    shown = [each for each in body["content"] if not is_wrapped(each.get("data"))]
+    body = {**body, "content": [_unwrap(block) for block in shown]}
     return body if response.metadata.origin.response_id else without(body, "id")
 
 
-def _unseal(block: Any) -> Any:
-    return without(block, "signature") if is_sealed(block.get("signature")) else block
+def _unwrap(block: Any) -> Any:
+    return without(block, "signature") if is_wrapped(block.get("signature")) else block
 
 
 def stream_with_sdk(data: bytes, chance: random.Random) -> anthropic.types.beta.BetaMessage:

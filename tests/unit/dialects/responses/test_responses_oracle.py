@@ -30,7 +30,7 @@ from vibe_llms.dialects.responses import (
     nativize_response,
     produce_error,
 )
-from vibe_llms.dialects.seals import is_sealed
+from vibe_llms.dialects.signatures import is_wrapped
 from vibe_llms.exceptions import ContextOverflowError, ProviderError, ProviderFault
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import (
@@ -230,7 +230,7 @@ def test_what_we_answer_validates_as_the_types_of_the_sdk() -> None:
     assert [item.type for item in read.output] == ["reasoning", "message", "function_call"]
     assert read.usage is not None
     assert (read.usage.input_tokens, read.usage.input_tokens_details.cached_tokens) == (7, 4)
-    assert is_sealed(read.output[0].to_dict()["encrypted_content"])
+    assert is_wrapped(read.output[0].to_dict()["encrypted_content"])
     assert not any("signature" in loss.path for loss in translated.losses)
 
 

@@ -42,8 +42,8 @@ def write_detail(content: ReasoningContent, rest: Mapping[str, Any]) -> dict[str
     return {**rest, **given}
 
 
-def write_seal(envelope: str) -> dict[str, Any]:
-    """Return the detail that carries the seal of another vendor."""
+def write_envelope(envelope: str) -> dict[str, Any]:
+    """Return the detail that carries the signature of another vendor."""
     return {"type": "reasoning.encrypted", "data": envelope, "format": "vibe-seal"}
 
 

@@ -12,7 +12,7 @@ from vibe_llms.dialects.chat_completions.calling.parts import PartsWriter, write
 from vibe_llms.dialects.chat_completions.calling.reasoning import (
     tell,
     write_detail,
-    write_seal,
+    write_envelope,
     write_thinking,
 )
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
@@ -21,7 +21,7 @@ from vibe_llms.dialects.extras import MESSAGE, merge, read_native, write_json
 from vibe_llms.dialects.history import Placed
 from vibe_llms.dialects.invocations import write_arguments, write_object
 from vibe_llms.dialects.ledger import reading_natives
-from vibe_llms.dialects.seals import is_sealed
+from vibe_llms.dialects.signatures import is_wrapped
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
@@ -56,7 +56,7 @@ class TurnWriter:
     _kept: dict[str, Any] = attrs.field(factory=dict)
     _calls: list[JsonObject] = attrs.field(factory=list)
     _details: list[tuple[ReasoningContent, dict[str, Any]]] = attrs.field(factory=list)
-    _sealed: list[str] = attrs.field(factory=list)
+    _wrapped: list[str] = attrs.field(factory=list)
     _echoes: list[str] = attrs.field(factory=list)
     _seams: set[int] = attrs.field(factory=set)
     _joined: dict[str, None] = attrs.field(factory=dict)
@@ -122,8 +122,8 @@ class TurnWriter:
         message: dict[str, Any] = {"role": "assistant", "content": content}
         if self._details:
             message[DETAILS] = [write_detail(item, rest) for item, rest in self._details]
-        if self._sealed:
-            message.setdefault(DETAILS, []).extend(map(write_seal, self._sealed))
+        if self._wrapped:
+            message.setdefault(DETAILS, []).extend(map(write_envelope, self._wrapped))
         for name in self._echoes:
             message[name] = tell([item for item, _ in self._details])
         message |= self.fields
@@ -264,8 +264,8 @@ class TurnWriter:
                 for name in kept["fields"]:
                     self.fields[name] = self.fields.get(name, "") + content.text
                 return
-        elif is_sealed(content.signature):
-            self._sealed.append(content.signature)
+        elif is_wrapped(content.signature):
+            self._wrapped.append(content.signature)
         else:
             if content.signature:
                 ledger.withhold(f"{path}.signature", "its signature is known to its vendor alone")
@@ -309,7 +309,7 @@ class TurnWriter:
 
 
 def _is_carrier(content: AnyContent) -> bool:
-    """Return whether reasoning shows nothing, and only carries the seal of another vendor."""
-    if not isinstance(content, ReasoningContent) or not is_sealed(content.signature):
+    """Return whether reasoning shows nothing, and only carries the signature of another vendor."""
+    if not isinstance(content, ReasoningContent) or not is_wrapped(content.signature):
         return False
     return not (content.text or content.summary)

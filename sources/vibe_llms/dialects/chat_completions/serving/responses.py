@@ -13,7 +13,6 @@ from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.history import Placed
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.payloads import encode_payload
-from vibe_llms.dialects.seals import seal_response
 from vibe_llms.dialects.serving import (
     UNKNOWN_MODEL,
     keeps_word,
@@ -21,6 +20,7 @@ from vibe_llms.dialects.serving import (
     repeat_usage,
     tell_stop,
 )
+from vibe_llms.dialects.signatures import wrap_response
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -54,7 +54,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     What was decoded from this protocol comes back as it was; of what came by another, the losses
     tell what this one has no words for.
     """
-    response = seal_response(response, PROTOCOL)
+    response = wrap_response(response, PROTOCOL)
     metadata = response.metadata
     origin = metadata.origin
     ledger = Ledger(protocol=PROTOCOL)

@@ -66,12 +66,12 @@ class _Content(GrowingContent):
     Attributes:
         kept: What it has of its vendor, where that spoke this protocol.
         place: Of an invocation, among the calls of the message.
-        seal: What has gone out of its signature.
+        sent_signature: The part of its signature that was sent.
     """
 
     kept: dict[str, Any]
     place: int
-    seal: str = ""
+    sent_signature: str = ""
 
 
 class StreamWriter(answering.StreamWriter):
@@ -182,7 +182,7 @@ class StreamWriter(answering.StreamWriter):
             self._held.append(event)  # of something that stands before it only the end tells
             return b""
         if channel == "signature":  # which comes whole each time
-            text, content.seal = text.removeprefix(content.seal), text
+            text, content.sent_signature = text.removeprefix(content.sent_signature), text
         gap = self._find_gap(content, channel, form)
         content.spoken = channel
         run = PieceRun(form, [gap + text])

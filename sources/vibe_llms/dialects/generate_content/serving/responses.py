@@ -13,8 +13,8 @@ from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.generate_content.tables import normalize_stop
 from vibe_llms.dialects.history import Placed
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.seals import is_sealed, seal_response
 from vibe_llms.dialects.serving import keeps_word, repeat_usage, tell_merged, tell_stop
+from vibe_llms.dialects.signatures import is_wrapped, wrap_response
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import AnyCanister, AssistantCanister, Origin, StopReason, Usage
 from vibe_llms.messages.contents import ReasoningContent, TextualContent
@@ -39,7 +39,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
 
     For what came in this protocol it is the inverse of decoding, in meaning.
     """
-    response = seal_response(response, PROTOCOL)
+    response = wrap_response(response, PROTOCOL)
     ledger = Ledger(protocol=PROTOCOL)
     origin = response.metadata.origin
     is_ours = origin.protocol == PROTOCOL
@@ -86,7 +86,7 @@ class _AnswerPartsWriter(PartsWriter):
         self, content: ReasoningContent, path: str, canister: AnyCanister
     ) -> dict[str, Any] | None:
         is_own = self.ledger.admits(content.native, canister)
-        if is_sealed(content.signature):
+        if is_wrapped(content.signature):
             thought = self.tell_thought(content, path) or {"text": ""}
             return {"thought": True, **thought, SIGNATURE: content.signature}
         if is_own or not (content.text or content.summary):

@@ -13,8 +13,8 @@ from vibe_llms.dialects.generate_content.quirks import PROTOCOL
 from vibe_llms.dialects.generate_content.serving.errors import compose_error
 from vibe_llms.dialects.generate_content.serving.responses import nativize_response, write_parts
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.seals import is_sealed
 from vibe_llms.dialects.sequences import SequentialWriter
+from vibe_llms.dialects.signatures import is_wrapped
 from vibe_llms.events.stream import (
     ContentCitedEvent,
     ContentDeltaEvent,
@@ -136,9 +136,9 @@ class StreamWriter(SequentialWriter):
         return b""
 
     def _end_streamed(self, event: ContentFinishedEvent) -> bytes:
-        """Return the part with the seal of a thought whose text has gone out."""
+        """Return the part with the signature of a thought whose text has gone out."""
         item = event.item
-        if not isinstance(item, ReasoningContent) or not is_sealed(item.signature):
+        if not isinstance(item, ReasoningContent) or not is_wrapped(item.signature):
             return b""
         return self._write_parts([{"text": "", "thought": True, SIGNATURE: item.signature}])
 

@@ -10,7 +10,6 @@ from vibe_llms.dialects.messages.calling.blocks import Block, BlocksWriter
 from vibe_llms.dialects.messages.calling.messages import write_execution, write_invocation
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.messages.tables import STOP_REASONS
-from vibe_llms.dialects.seals import is_sealed, seal_response
 from vibe_llms.dialects.serving import (
     keeps_word,
     repeat_usage,
@@ -18,6 +17,7 @@ from vibe_llms.dialects.serving import (
     tell_stop,
     tell_unknown,
 )
+from vibe_llms.dialects.signatures import is_wrapped, wrap_response
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -44,7 +44,7 @@ _WORDS: Final = {reason: word for word, reason in STOP_REASONS.items() if word !
 
 def nativize_response(response: Response) -> Translation[JsonObject]:
     """Returns the whole body: the inverse of the decoder and the assembler."""
-    response = seal_response(response, PROTOCOL)
+    response = wrap_response(response, PROTOCOL)
     ledger = Ledger(protocol=PROTOCOL)
     origin = response.metadata.origin
     content: list[Block] = []
@@ -92,7 +92,7 @@ class _ResponseBlocksWriter(BlocksWriter):
     ) -> Block | None:
         if self.ledger.admits(content.native, canister):
             return super()._write_reasoning(content, path, canister)
-        signature = content.signature if is_sealed(content.signature) else ""
+        signature = content.signature if is_wrapped(content.signature) else ""
         if content.signature and not signature:
             self.ledger.withhold(
                 f"{path}.signature", "the signature of another vendor means nothing here"

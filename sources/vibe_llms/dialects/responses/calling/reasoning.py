@@ -8,7 +8,7 @@ from typing import Any
 from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.responses.calling.calls import produce_item_id
 from vibe_llms.dialects.responses.calling.parts import PartsWriter
-from vibe_llms.dialects.seals import is_sealed
+from vibe_llms.dialects.signatures import is_wrapped
 from vibe_llms.messages.canisters import AssistantCanister
 from vibe_llms.messages.contents import ReasoningContent
 
@@ -38,7 +38,7 @@ def write_reasoning(
         ledger.withhold(path, "this vendor takes no reasoning but its own")
         return None
     item = _write(content, ())
-    if not is_sealed(content.signature):
+    if not is_wrapped(content.signature):
         if content.signature is not None:
             ledger.withhold(f"{path}.signature", "another vendor signed it")
         item.pop("encrypted_content", None)

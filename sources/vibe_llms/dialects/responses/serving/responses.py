@@ -14,7 +14,6 @@ from vibe_llms.dialects.responses.calling.parts import PartsWriter
 from vibe_llms.dialects.responses.namespaces import Home, find_homes
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.responses.tables import INCOMPLETE_REASONS
-from vibe_llms.dialects.seals import seal_response
 from vibe_llms.dialects.serving import (
     UNKNOWN_MODEL,
     keeps_word,
@@ -22,6 +21,7 @@ from vibe_llms.dialects.serving import (
     repeat_usage,
     tell_stop,
 )
+from vibe_llms.dialects.signatures import wrap_response
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import InvocationCanister, Origin, Owner, StopReason
 from vibe_llms.messages.contents import RefusalContent
@@ -84,7 +84,7 @@ _ECHOED: Final = (
 
 def nativize_response(response: Response) -> Translation[JsonObject]:
     """Returns the body of a response, also of one that another vendor gave."""
-    response = seal_response(response, PROTOCOL)
+    response = wrap_response(response, PROTOCOL)
     metadata = response.metadata
     origin = metadata.origin
     ledger = Ledger(protocol=PROTOCOL)

@@ -15,7 +15,7 @@ import pytest
 from support.gateways.gateway_files import Routed
 from support.gateways.gateways import produce_application, serve_gateway
 from vibe_llms.daemons.records import CallRecord
-from vibe_llms.dialects.seals import MARK
+from vibe_llms.dialects.signatures import MARK
 from vibe_llms.messages.losses import LossKind
 from vibe_llms.testing.simulator import Invoke, Say, ScriptedAnswer, Simulator, Think
 
@@ -182,7 +182,7 @@ FACES = {
 }
 
 
-def find_seals(vendor: str, body: dict[str, Any]) -> list[str]:
+def find_signatures(vendor: str, body: dict[str, Any]) -> list[str]:
     """Returns what of a request only the vendor can read."""
     if vendor == "responses":
         return [i["encrypted_content"] for i in body["input"] if i.get("type") == "reasoning"]
@@ -194,12 +194,12 @@ def find_seals(vendor: str, body: dict[str, Any]) -> list[str]:
 
 
 async def ensure_return(simulator: Simulator, records: list[CallRecord], vendor: str) -> None:
-    """Fails unless the second request has the seal of the first answer."""
+    """Fails unless the second request has the signature of the first answer."""
     first, second = (each.body for each in simulator.requests)
-    assert not find_seals(vendor, first)
-    seals = find_seals(vendor, second)
-    assert seals
-    assert not any(seal.startswith(("skip_", MARK)) for seal in seals)
+    assert not find_signatures(vendor, first)
+    signatures = find_signatures(vendor, second)
+    assert signatures
+    assert not any(signature.startswith(("skip_", MARK)) for signature in signatures)
     if vendor == "messages":
         assert second["thinking"] == first["thinking"]
     lost = [
@@ -280,5 +280,5 @@ async def test_a_sealed_conversation_returns_to_its_vendor_first(
     assert answer.status == 200, answer.body
     assert len(first.requests) == fails
     assert len(second.requests) == 2
-    assert find_seals("messages", second.requests[1].body)
+    assert find_signatures("messages", second.requests[1].body)
     assert MARK not in str([each.body for each in first.requests])

@@ -1,13 +1,13 @@
-"""Seals of a vendor in the opaque field of another protocol, so that clients bring them back.
+"""Signatures of other vendors, in envelopes that clients return.
 
-A vendor signs what its model thought, or encrypts it, and wants that back unchanged. A client of
-another protocol has a field for the seal of its own vendor, which it keeps and returns without
-looking at it: ``encrypted_content``, ``signature``, ``redacted_thinking.data``,
-``thoughtSignature``, ``reasoning_details``. So the seal goes there, in an envelope that says whose
-it is. In between it stands as the signature of a content of reasoning, which each dialect writes
-into that field and reads from there.
+Vendors sign or encrypt the reasoning of their models, and require it unchanged in the next request.
+A client of another protocol returns only the opaque field of its own vendor:
+``encrypted_content``, ``signature``, ``redacted_thinking.data``, ``thoughtSignature``,
+``reasoning_details``. So a foreign signature is written there, in an envelope that names its
+vendor. Inside a canister, the envelope is the signature of a reasoning content, which each dialect
+writes into that field and reads from it.
 
-The envelope also has the text that was signed: a client may show it, cut it or drop it.
+The envelope also contains the signed text, because clients may show it, cut it or drop it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class _Envelope(msgspec.Struct, omit_defaults=True):
 _DECODER: Final = msgspec.json.Decoder(_Envelope)
 
 
-def is_sealed(signature: str | None) -> TypeGuard[str]:
+def is_wrapped(signature: str | None) -> TypeGuard[str]:
     """Return whether a signature is an envelope."""
     return signature is not None and signature.startswith(MARK)
 
@@ -110,7 +110,7 @@ def read_provider(signature: str) -> str:
 
 
 @frozen(kw_only=True)
-class SealedItem:
+class WrappedItem:
     """An item of an answer for a client of another protocol.
 
     Attributes:
@@ -122,8 +122,8 @@ class SealedItem:
     carrier: ReasoningContent | None = None
 
 
-def seal_item(item: FinishedItem, protocol: str, provider: str) -> SealedItem:
-    """Seal a finished content or invocation of an answer.
+def wrap_item(item: FinishedItem, protocol: str, provider: str) -> WrappedItem:
+    """Wrap a finished content or invocation of an answer.
 
     Args:
         protocol: The client's protocol; data native to it needs no envelope.
@@ -131,19 +131,19 @@ def seal_item(item: FinishedItem, protocol: str, provider: str) -> SealedItem:
     """
     native = getattr(item, "native", None)
     if not isinstance(native, Native) or native.protocol == protocol:
-        return SealedItem(item=item)
+        return WrappedItem(item=item)
     envelope = _Envelope(protocol=native.protocol, provider=provider, data=native.data)
     if isinstance(item, ReasoningContent):
         if item.signature is None:
-            return SealedItem(item=item)
+            return WrappedItem(item=item)
         envelope.text, envelope.summary = item.text, item.summary
         envelope.signature = item.signature
-        return SealedItem(item=attrs.evolve(item, signature=_close(envelope), native=None))
+        return WrappedItem(item=attrs.evolve(item, signature=_close(envelope), native=None))
     if not isinstance(item, (InvocationCanister, TextualContent)):
-        return SealedItem(item=item)
+        return WrappedItem(item=item)
     fields = read_native(native, "item")
     if fields.keys().isdisjoint(_SIGNING):
-        return SealedItem(item=item)
+        return WrappedItem(item=item)
     rest = {name: value for name, value in fields.items() if name not in _SIGNING}
     envelope.data = write_json({name: fields[name] for name in _SIGNING if name in fields})
     if isinstance(item, InvocationCanister):
@@ -151,69 +151,69 @@ def seal_item(item: FinishedItem, protocol: str, provider: str) -> SealedItem:
     else:
         envelope.is_text = True
     bare = attrs.evolve(item, native=make_native(native.protocol, rest) if rest else None)
-    return SealedItem(item=bare, carrier=ReasoningContent(signature=_close(envelope)))
+    return WrappedItem(item=bare, carrier=ReasoningContent(signature=_close(envelope)))
 
 
-def seal_response(response: Response, protocol: str) -> Response:
+def wrap_response(response: Response, protocol: str) -> Response:
     """Return a response with another vendor's signed data in envelopes.
 
     The envelope of a call precedes the call; that of a text comes last, as in a stream. That of
     reasoning stands beside its text; a stream that has sent the text writes it afterwards, and
-    :func:`open_seals` reads both.
+    :func:`unwrap_signatures` reads both.
     """
     provider = response.metadata.origin.provider
-    sealed: list[AnyCanister] = []
+    wrapped: list[AnyCanister] = []
     last: list[ReasoningContent] = []
     for canister in response.canisters:
         if isinstance(canister, InvocationCanister):
-            call = seal_item(canister, protocol, provider)
+            call = wrap_item(canister, protocol, provider)
             assert isinstance(call.item, InvocationCanister)
             if call.carrier is not None:
-                _add(sealed, call.carrier, canister.turn_id)
-            sealed.append(call.item)
+                _add(wrapped, call.carrier, canister.turn_id)
+            wrapped.append(call.item)
         elif isinstance(canister, AssistantCanister):
-            parts = [seal_item(content, protocol, provider) for content in canister.content]
+            parts = [wrap_item(content, protocol, provider) for content in canister.content]
             contents: Any = [part.item for part in parts]
             is_changed = contents != [*canister.content]
-            sealed.append(attrs.evolve(canister, content=contents) if is_changed else canister)
+            wrapped.append(attrs.evolve(canister, content=contents) if is_changed else canister)
             last += [part.carrier for part in parts if part.carrier is not None]
         else:
-            sealed.append(canister)
+            wrapped.append(canister)
     for carrier in last:
-        _add(sealed, carrier, getattr(sealed[-1], "turn_id", None))
-    return attrs.evolve(response, canisters=tuple(sealed))
+        _add(wrapped, carrier, getattr(wrapped[-1], "turn_id", None))
+    return attrs.evolve(response, canisters=tuple(wrapped))
 
 
-def seal_start(start: ContentStartedEvent, protocol: str, provider: str) -> ReasoningContent | None:
+def wrap_start(start: ContentStartedEvent, protocol: str, provider: str) -> ReasoningContent | None:
     """Return the carrier to write before a call, if the call is already signed."""
     if start.kind != "invocation" or start.native is None:
         return None
     call = InvocationCanister(
         invocation_id=start.invocation_id or "", name=start.name or "", native=start.native
     )
-    return seal_item(call, protocol, provider).carrier
+    return wrap_item(call, protocol, provider).carrier
 
 
-def _add(sealed: list[AnyCanister], carrier: ReasoningContent, turn_id: str | None) -> None:
+def _add(wrapped: list[AnyCanister], carrier: ReasoningContent, turn_id: str | None) -> None:
     """Append a carrier to the last canister of its turn, or as a canister of its own."""
-    last = sealed[-1] if sealed else None
+    last = wrapped[-1] if wrapped else None
     if isinstance(last, AssistantCanister) and last.turn_id == turn_id:
-        sealed[-1] = attrs.evolve(last, content=(*last.content, carrier))
+        wrapped[-1] = attrs.evolve(last, content=(*last.content, carrier))
     else:
-        sealed.append(AssistantCanister((carrier,), turn_id=turn_id))
+        wrapped.append(AssistantCanister((carrier,), turn_id=turn_id))
 
 
-def open_seals(canisters: Sequence[AnyCanister]) -> tuple[AnyCanister, ...]:
+def unwrap_signatures(canisters: Sequence[AnyCanister]) -> tuple[AnyCanister, ...]:
     """Return the canisters of a client's request with the content of their envelopes."""
-    if not any(map(_has_seal, canisters)):
+    if not any(map(_has_envelope, canisters)):
         return tuple(canisters)
     shown = _find_shown(canisters)
     places: dict[_Place, _Envelope] = {}
     gone: set[_Place] = set()
     calls: dict[str, _Envelope] = {}
     for canister_index, canister in enumerate(canisters):
-        for index, content in enumerate(canister.content if _has_seal(canister) else ()):
-            envelope = _read_seal(content)
+        for index, content in enumerate(canister.content if _has_envelope(canister) else ()):
+            envelope = _read_envelope(content)
             if envelope is None:
                 continue
             place = (canister_index, index)
@@ -221,7 +221,7 @@ def open_seals(canisters: Sequence[AnyCanister]) -> tuple[AnyCanister, ...]:
                 calls[envelope.call] = envelope
                 gone.add(place)
             elif not envelope.is_text and not _read_text(content):
-                # A stream has shown the text before its seal was known.
+                # A stream has shown the text before its signature was known.
                 turn_id = getattr(canister, "turn_id", None)
                 first, *others = shown.pop((turn_id, envelope.readable), [place])
                 places[first] = envelope
@@ -233,7 +233,7 @@ def open_seals(canisters: Sequence[AnyCanister]) -> tuple[AnyCanister, ...]:
         if isinstance(canister, AssistantCanister):
             opened += _open_canister(canister, index, places, gone)
         else:
-            opened.append(_return_seal(canister, calls))
+            opened.append(_return_signature(canister, calls))
     return tuple(opened)
 
 
@@ -241,16 +241,16 @@ _Place: TypeAlias = tuple[int, int]
 """Index of a canister, and of a content in it."""
 
 
-def _has_seal(canister: AnyCanister) -> bool:
+def _has_envelope(canister: AnyCanister) -> bool:
     return isinstance(canister, AssistantCanister) and any(
-        isinstance(content, ReasoningContent) and is_sealed(content.signature)
+        isinstance(content, ReasoningContent) and is_wrapped(content.signature)
         for content in canister.content
     )
 
 
-def _read_seal(content: AnyContent) -> _Envelope | None:
+def _read_envelope(content: AnyContent) -> _Envelope | None:
     """Return the envelope of a content; ``None`` where it has none, or a damaged one."""
-    if isinstance(content, ReasoningContent) and is_sealed(content.signature):
+    if isinstance(content, ReasoningContent) and is_wrapped(content.signature):
         return _open(content.signature)
     return None
 
@@ -272,7 +272,7 @@ def _find_shown(
         run: list[_Place] = []
         texts: list[str] = []
         for index, content in enumerate((*canister.content, None)):
-            is_shown = isinstance(content, ReasoningContent) and not is_sealed(content.signature)
+            is_shown = isinstance(content, ReasoningContent) and not is_wrapped(content.signature)
             if content is not None and is_shown:
                 run.append((canister_index, index))
                 texts.append(_read_text(content))
@@ -291,7 +291,7 @@ def _open_canister(
     """Split a canister so that each part holds the contents of one vendor."""
     here = [(canister_index, index) for index in range(len(canister.content))]
     if not any(place in places or place in gone for place in here):
-        if _has_seal(canister):  # which a client has cut: what it shows is left
+        if _has_envelope(canister):  # which a client has cut: what it shows is left
             yield attrs.evolve(canister, content=[*map(_strip, canister.content)])
         else:
             yield canister
@@ -314,7 +314,7 @@ def _open_canister(
 
 
 def _strip(content: AnyContent) -> AnyContent:
-    if isinstance(content, ReasoningContent) and is_sealed(content.signature):
+    if isinstance(content, ReasoningContent) and is_wrapped(content.signature):
         return ReasoningContent(text=content.text, summary=content.summary)
     return content
 
@@ -352,7 +352,7 @@ def _find_origin(envelope: _Envelope) -> Origin | None:
     return Origin(provider=envelope.provider, model="", protocol=envelope.protocol)
 
 
-def _return_seal(canister: AnyCanister, calls: Mapping[str, _Envelope]) -> AnyCanister:
+def _return_signature(canister: AnyCanister, calls: Mapping[str, _Envelope]) -> AnyCanister:
     """Return an invocation with its signature."""
     if not isinstance(canister, InvocationCanister):
         return canister

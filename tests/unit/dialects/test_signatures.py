@@ -1,4 +1,4 @@
-"""Seals of a vendor in envelopes, as clients of other protocols keep and return them."""
+"""Signatures of a vendor in envelopes, as clients of other protocols keep and return them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.dialects.extras import make_native
-from vibe_llms.dialects.seals import MARK, is_sealed, open_seals, seal_item
+from vibe_llms.dialects.signatures import MARK, is_wrapped, unwrap_signatures, wrap_item
 from vibe_llms.messages.canisters import AnyCanister, AssistantCanister, InvocationCanister
 from vibe_llms.messages.contents import ReasoningContent, TextualContent
 
@@ -28,8 +28,8 @@ CALL = InvocationCanister(
 TEXTS = st.text(st.characters() | st.sampled_from("?>~\ud800"), max_size=30)
 
 
-def seal(item: Any, protocol: str = "responses", provider: str = "claude") -> Any:
-    return seal_item(item, protocol, provider)
+def wrap(item: Any, protocol: str = "responses", provider: str = "claude") -> Any:
+    return wrap_item(item, protocol, provider)
 
 
 def say(*contents: Any, turn: str = "t") -> AssistantCanister:
@@ -43,12 +43,12 @@ def list_contents(canisters: tuple[AnyCanister, ...]) -> list[Any]:
 @given(TEXTS, st.lists(TEXTS, max_size=3), TEXTS.filter(bool))
 def test_what_is_sealed_comes_back_as_it_was(text: str, summary: list[str], signed: str) -> None:
     thought = attrs.evolve(THOUGHT, text=text, summary=summary, signature=signed)
-    sealed = seal(thought).item
-    assert is_sealed(sealed.signature)
+    wrapped = wrap(thought).item
+    assert is_wrapped(wrapped.signature)
     # Libraries insist on base 64, and write it in either alphabet.
-    raw = b64decode(sealed.signature, validate=True)
-    assert urlsafe_b64encode(raw).decode() == sealed.signature
-    [opened] = open_seals([say(ReasoningContent(signature=sealed.signature))])
+    raw = b64decode(wrapped.signature, validate=True)
+    assert urlsafe_b64encode(raw).decode() == wrapped.signature
+    [opened] = unwrap_signatures([say(ReasoningContent(signature=wrapped.signature))])
     assert opened.content == (thought,)
     assert opened.origin is not None  # type: ignore[union-attr]
     assert opened.origin.provider == "claude"  # type: ignore[union-attr]
@@ -56,31 +56,31 @@ def test_what_is_sealed_comes_back_as_it_was(text: str, summary: list[str], sign
 
 def test_what_is_of_the_clients_own_vendor_needs_no_envelope() -> None:
     for item in (THOUGHT, TextualContent("a"), ReasoningContent(text="b")):
-        assert seal(item, protocol="messages").item is item
+        assert wrap(item, protocol="messages").item is item
 
 
 def test_a_call_is_signed_again_whatever_stands_between() -> None:
-    sealed = seal(CALL, provider="")
-    assert sealed.item.native is None
-    assert sealed.carrier is not None
-    opened = open_seals([sealed.item, say(sealed.carrier), say(TextualContent("On."))])
+    wrapped = wrap(CALL, provider="")
+    assert wrapped.item.native is None
+    assert wrapped.carrier is not None
+    opened = unwrap_signatures([wrapped.item, say(wrapped.carrier), say(TextualContent("On."))])
     assert [each.native for each in opened] == [CALL.native, None]
     assert list_contents(opened) == [TextualContent("On.")]
 
 
 def test_what_a_stream_has_shown_gives_way_to_what_was_signed() -> None:
-    """Its text was shown in pieces, and its seal came last of all."""
-    carrier = ReasoningContent(signature=seal(THOUGHT).item.signature)
+    """Its text was shown in pieces, and its signature came last of all."""
+    carrier = ReasoningContent(signature=wrap(THOUGHT).item.signature)
     pieces = (ReasoningContent(text="H"), ReasoningContent(text="m."))
-    opened = open_seals([say(*pieces, TextualContent("Yes.")), CALL, say(carrier)])
+    opened = unwrap_signatures([say(*pieces, TextualContent("Yes.")), CALL, say(carrier)])
     assert list_contents(opened) == [THOUGHT, TextualContent("Yes.")]
     assert opened[0].content == (THOUGHT,)
 
 
 def test_of_another_turn_nothing_gives_way() -> None:
-    carrier = ReasoningContent(signature=seal(THOUGHT).item.signature)
+    carrier = ReasoningContent(signature=wrap(THOUGHT).item.signature)
     before = say(ReasoningContent(text="Hm."), turn="before")
-    opened = open_seals([before, say(carrier)])
+    opened = unwrap_signatures([before, say(carrier)])
     assert opened[0] == before
     assert list_contents(opened)[1:] == [THOUGHT]
 
@@ -102,6 +102,6 @@ DAMAGED = [
 def test_an_envelope_that_was_cut_leaves_what_it_showed(rest: str) -> None:
     cut = ReasoningContent(text="Hm.", signature=MARK + rest)
     call = attrs.evolve(CALL, native=None)
-    opened = open_seals([say(cut, TextualContent("Yes.")), call])
+    opened = unwrap_signatures([say(cut, TextualContent("Yes.")), call])
     assert list_contents(opened) == [ReasoningContent(text="Hm."), TextualContent("Yes.")]
     assert opened[-1] == call
