@@ -40,7 +40,7 @@ LATE_INPUTS = max(1_000, INPUTS // 2)
 ROUNDS = 3
 CONCURRENCY = 128
 UNDER_WAY = 64
-SQLITE_AIM, WORKERS_AIM, GROWTH_AIM_KB = 0.8, 1.7, 8_000
+SQLITE_AIM, WORKERS_AIM, GROWTH_AIM_KB = 0.5, 1.7, 8_000
 ADDRESS = "openai_conversations:m"
 VIBE = [sys.executable, "-c", "from vibe_llms.interfaces.cli.entry import main; main()"]
 

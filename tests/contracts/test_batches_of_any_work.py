@@ -15,7 +15,14 @@ from typing import Any
 import attrs
 import pytest
 
-from support.batches.batching import BASES, NEEDS_DBOS, choose_url, start_program, start_worker
+from support.batches.batching import (
+    BASES,
+    NEEDS_DBOS,
+    FakeQueue,
+    choose_url,
+    start_program,
+    start_worker,
+)
 from support.runs.acting import invoke, say
 from support.runs.scripting import write_script
 from vibe_llms.agents.batches import open_batches
@@ -23,9 +30,9 @@ from vibe_llms.application import Application
 from vibe_llms.batches.batches import Batches
 from vibe_llms.batches.channel import BatchChannel
 from vibe_llms.batches.databases import BatchDatabase, open_database
+from vibe_llms.batches.executors import ChunkExecutor
 from vibe_llms.batches.making import EngineItems, WorkMaker, gather_functions
 from vibe_llms.batches.orders import decode_order
-from vibe_llms.batches.performing import ChunkPerformer
 from vibe_llms.batches.row_chunks import Taken, take
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.conversations.metadata import ConversationMetadata
@@ -36,7 +43,7 @@ from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import allow
 from vibe_llms.invocables.ensembles import FunctionsEnsemble
 
-PROGRAM = Path(__file__).parents[1] / "support" / "batches" / "paying_batch_runner.py"
+PROGRAM = Path(__file__).parents[1] / "paying_batch_runner.py"
 RUNNERS = [
     "local",
     pytest.param("sqlite", marks=NEEDS_DBOS),
@@ -240,8 +247,8 @@ async def test_an_input_that_another_worker_has_is_left_to_it(
 
     database = open_database(choose_url("sqlite", tmp_path))
     maker = WorkMaker(application=application, store=application.store, produce_tools=produce)
-    performer = ChunkPerformer(database, maker)
-    batches = Batches(database, maker=maker)
+    executor = ChunkExecutor(database, maker, FakeQueue())
+    batches = Batches(database, FakeQueue(), maker=maker)
     engine = Engine("", await produce(()), application=application)
     batch = await BatchChannel(engine, runner=batches).submit(["Q0", "Q1"])
     stale = take_again(database, batch)
@@ -252,19 +259,19 @@ async def test_an_input_that_another_worker_has_is_left_to_it(
     log = application.store.open_log(name)
     log.claim()
     with pytest.raises(StoreError):
-        await performer.perform(stale, lambda: False)
+        await executor.perform(stale)
     assert (await batches.find(batch)).done == 1
     log.close()
     application.store.delete(name)
-    await performer.perform(take_again(database, batch), lambda: False)
+    await executor.perform(take_again(database, batch))
     assert (await batches.find(batch)).done == 2
     assert converted == [21.0, 21.0]
     with pytest.raises(StoreError, match="Another worker has brought"):
-        await performer.perform(stale, lambda: False)
+        await executor.perform(stale)
     assert converted == [21.0, 21.0]
     assert not list(application.store.survey())
     await runs.close()
-    await performer.close()
+    await executor.close()
     database.close()
     await application.close()
 
@@ -280,9 +287,9 @@ async def test_what_a_dead_worker_has_left_of_its_runs_goes_unless_somebody_is_a
 
     database = open_database(choose_url("sqlite", tmp_path))
     maker = WorkMaker(application=application, store=application.store, produce_tools=produce)
-    dying, living = (ChunkPerformer(database, maker) for _ in range(2))
+    dying, living = (ChunkExecutor(database, maker, FakeQueue()) for _ in range(2))
     engine = Engine("", await produce(()), application=application)
-    batches = Batches(database, maker=maker)
+    batches = Batches(database, FakeQueue(), maker=maker)
     batch = await BatchChannel(engine, runner=batches).submit(["Q0", "Q1"])
     taken = take_again(database, batch)
     runs = await maker.produce(batch, decode_order(taken.order))
@@ -294,11 +301,11 @@ async def test_what_a_dead_worker_has_left_of_its_runs_goes_unless_somebody_is_a
     with monkeypatch.context() as patch:
         patch.setattr(type(application.store), "delete", lambda *_: None)
         with pytest.raises(StoreError):
-            await dying.perform(taken, lambda: False)
+            await dying.perform(taken)
     assert set(application.store.survey()) == set(names)
     log.close()
     application.store.delete(names[0])
-    await living.perform(take_again(database, batch), lambda: False)
+    await living.perform(take_again(database, batch))
     assert (await batches.find(batch)).done == 2
     assert set(application.store.survey()) == (set(names) if asks else set())
     for each in (runs, dying, living):
@@ -308,7 +315,6 @@ async def test_what_a_dead_worker_has_left_of_its_runs_goes_unless_somebody_is_a
 
 
 def take_again(database: BatchDatabase, batch: str) -> Taken:
-    with database.transact() as transaction:
-        taken = take(transaction, database.now, batch, 0)
+    taken = take(database, batch, 0)
     assert taken is not None
     return taken

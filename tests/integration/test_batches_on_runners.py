@@ -23,18 +23,14 @@ import pytest
 from support.batches.batching import (
     BASES,
     NEEDS_DBOS,
+    FakeQueue,
     Vendor,
     choose_url,
-    end_leases,
     run_vendor,
     start_program,
-    take_up,
 )
-from vibe_llms.agents.batch_workers import ChunkWorker
 from vibe_llms.agents.batches import look_at_batches, open_batches
-from vibe_llms.agents.durable import runner as durable_runner
-from vibe_llms.agents.durable.runner import DurableRunner
-from vibe_llms.agents.performing import OrderPerformer
+from vibe_llms.agents.durable.database import open_database as open_durable
 from vibe_llms.agents.queues import BATCHES, Queue
 from vibe_llms.application import Application
 from vibe_llms.batches import chunk_runs, runs
@@ -42,10 +38,11 @@ from vibe_llms.batches.batches import Batches
 from vibe_llms.batches.budgets import RowLedger
 from vibe_llms.batches.channel import BatchChannel
 from vibe_llms.batches.databases import BatchDatabase, open_database
+from vibe_llms.batches.executors import ChunkExecutor
 from vibe_llms.batches.items import BatchInput
 from vibe_llms.batches.making import EngineItems, WorkMaker
 from vibe_llms.batches.orders import decode_order
-from vibe_llms.batches.row_chunks import begin_alone
+from vibe_llms.batches.row_chunks import begin_alone, take
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.exceptions import (
@@ -84,8 +81,8 @@ async def attempt(work, due):
 async def main(url):
     chunk_runs.attempt = attempt
     application = Application.load()
-    performer = OrderPerformer(store=application.store, application=application)
-    runner = DurableRunner(url, performer, queues=(BATCHES,), lease_seconds=0.6)
+    executor = OrderPerformer(store=application.store, application=application)
+    runner = DurableRunner(url, executor, queues=(BATCHES,), lease_seconds=0.6)
     await runner.start()
     print("ready", flush=True)
     await asyncio.Event().wait()
@@ -146,8 +143,9 @@ async def working(
     await application.close()
 
 
-def produce_worker(database: BatchDatabase, application: Application) -> ChunkWorker:
-    return ChunkWorker(database, WorkMaker(application=application, store=application.store))
+def produce_executor(database: BatchDatabase, application: Application) -> ChunkExecutor:
+    maker = WorkMaker(application=application, store=application.store)
+    return ChunkExecutor(database, maker, FakeQueue())
 
 
 @pytest.mark.parametrize("base", BASES)
@@ -244,24 +242,6 @@ async def test_a_cap_is_kept_whatever_is_on_its_way(tmp_path: Path, vendor: Vend
         assert set(vendor.asked.values()) == {1}
 
 
-async def test_a_worker_of_batches_alone_needs_no_dbos(
-    tmp_path: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(url: str) -> Any:
-        raise DependencyError(detail="dbos is not installed")
-
-    monkeypatch.setattr(durable_runner, "open_database", refuse)
-    url = choose_url("sqlite", tmp_path)
-    async with working(vendor, tmp_path, queues=()) as place:
-        performer = OrderPerformer(store=place.application.store, application=place.application)
-        worker = DurableRunner(url, performer, queues=(BATCHES,))
-        await worker.start()
-        report = await place.channel().collect(["One?"])
-        await worker.close()
-        await worker.close()
-    assert report.values == ("Echo: One?",)
-
-
 async def test_a_cap_that_was_raised_while_it_was_met_is_not_met(
     tmp_path: Path, vendor: Vendor
 ) -> None:
@@ -270,15 +250,15 @@ async def test_a_cap_that_was_raised_while_it_was_met_is_not_met(
         database = place.runner.database
         channel = place.channel(cap=Decimal(1), controls={"max_tokens": 10})
         batch = await channel.submit(["One?"])
-        taken = await asyncio.to_thread(take_up, database, batch, 0)
+        taken = await asyncio.to_thread(take, database, batch, 0)
         assert taken is not None
-        performer = produce_worker(database, place.application).performer
+        executor = produce_executor(database, place.application)
         await place.runner.resume(batch, cap=Decimal(2))
-        await performer._stop(taken, "capped")
+        await executor._stop(taken, "capped")
         assert (await place.runner.find(batch)).state == "open"
-        again = await asyncio.to_thread(take_up, database, batch, 0)
+        again = await asyncio.to_thread(take, database, batch, 0)
         assert again is not None
-        await performer._stop(again, "capped")
+        await executor._stop(again, "capped")
         assert (await place.runner.find(batch)).state == "capped"
 
 
@@ -368,22 +348,22 @@ async def test_for_a_run_that_another_worker_has_nothing_stays_put_down(
         engine = Engine(Model(ADDRESS, application=place.application))
         produce: Any = partial(BatchChannel, engine, runner=place.runner)
         batch = await produce(cap=Decimal(100)).submit(["One?"])
-        performer = produce_worker(database, place.application).performer
-        taken = await asyncio.to_thread(take_up, database, batch, 0)
+        executor = produce_executor(database, place.application)
+        taken = await asyncio.to_thread(take, database, batch, 0)
         assert taken is not None
-        runs = await performer._maker.produce(batch, decode_order(taken.order))
+        runs = await executor._maker.produce(batch, decode_order(taken.order))
         assert isinstance(runs, EngineItems)
         name = runs.name(taken.rows[0])
         await asyncio.to_thread(store.create, name, ConversationMetadata())
         log = store.open_log(name)
         log.claim()
         with pytest.raises(StoreError):
-            await performer.perform(taken, lambda: False)
+            await executor.perform(taken)
         log.close()
         with database.transact(reading=True) as transaction:
             assert transaction.fetch("SELECT committed FROM vibe_batches") == [(0,)]
         await runs.close()
-        await performer.close()
+        await executor.close()
 
 
 @pytest.mark.parametrize("where", [LOCAL, {}], ids=["local", "sqlite"])
@@ -563,44 +543,21 @@ async def test_who_has_waited_for_room_begins_nothing_that_nobody_wants(
 
     monkeypatch.setattr(chunk_runs, "attempt", attempt)
     application = load(vendor, tmp_path)
-    database = open_database(choose_url("sqlite", tmp_path))
-    worker = produce_worker(database, application)
-    place = Place(application, Batches(database, worker.wake, chunk=1), tmp_path)
-    worker.start()
-    await place.channel(concurrency=1).submit(["One?", "Two?"])
+    database, queue = open_database(choose_url("sqlite", tmp_path)), FakeQueue()
+    executor = produce_executor(database, application)
+    place = Place(application, Batches(database, queue, chunk=1), tmp_path)
+    batch = await place.channel(concurrency=1).submit(["One?", "Two?"])
+    working = [asyncio.create_task(executor.execute(batch, each.number)) for each in queue.due]
     await begun.wait()
-    (work,) = worker.performer._works.values()
-    await until(lambda: work.places.errands == 2)
-    worker.is_leaving = True
+    await until(lambda: [work.places.errands for work in executor._works.values()] == [2])
+    closing = asyncio.create_task(executor.close())
+    await asyncio.sleep(0)
     leave.set()
-    await worker.close()
+    await closing
+    assert sorted(await asyncio.gather(*working)) == ["", "done"]
     assert sum(vendor.asked.values()) == 1
     database.close()
     await application.close()
-
-
-async def test_the_next_chunk_begins_when_nothing_of_one_is_left_to_begin(
-    tmp_path: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nobody waits for its last answer; yet a worker has no more than one more for each."""
-    begun, go_on = list[int](), asyncio.Event()
-    plain = chunk_runs.attempt
-
-    async def attempt(work: Any, due: Any) -> Any:
-        begun.append(due.index)
-        await go_on.wait()
-        return await plain(work, due)
-
-    monkeypatch.setattr(chunk_runs, "attempt", attempt)
-    async with working(vendor, tmp_path, queues=[Queue("batches", 1)]) as place:
-        inputs = [f"Number {number}?" for number in range(24)]  # three chunks
-        report = asyncio.create_task(place.channel().collect(inputs))
-        await until(lambda: len(begun) >= 16)
-        await asyncio.sleep(0.3)  # as long as it takes who has nothing to do to look again
-        assert sorted(begun) == [*range(16)]
-        go_on.set()
-        assert len((await report).results) == 24
-    assert set(vendor.asked.values()) == {1}
 
 
 async def test_a_database_that_is_away_breaks_off_nothing_under_a_cap(
@@ -656,10 +613,9 @@ async def test_after_three_deaths_inputs_are_asked_one_by_one(
         database = place.runner.database
         batch = await place.channel(key="k").submit([f"{n}?" for n in range(6)])
         for _ in range(3):
-            assert await asyncio.to_thread(take_up, database, batch, 0)
+            assert await asyncio.to_thread(take, database, batch, 0)
         for _ in range(2):
             await asyncio.to_thread(begin_alone, database, batch, 0, 3)
-        await asyncio.to_thread(end_leases, database)
     monkeypatch.setattr(chunk_runs, "attempt", attempt)
     async with working(vendor, tmp_path) as place:
         database = place.runner.database
@@ -675,7 +631,7 @@ async def test_after_three_deaths_inputs_are_asked_one_by_one(
 async def test_a_worker_that_was_asleep_asks_nothing_twice(
     tmp_path: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its time has run out, and what comes next is what it has: that goes on, and nobody died."""
+    """Others have put back what it has, and it takes that again: the first goes on."""
     asked, woken = asyncio.Event(), asyncio.Event()
     plain = chunk_runs.attempt
 
@@ -689,10 +645,15 @@ async def test_a_worker_that_was_asleep_asks_nothing_twice(
         database = place.runner.database
         collecting = asyncio.create_task(place.channel().collect(["Who?"]))
         await asked.wait()
-        await asyncio.to_thread(end_leases, database)
-        await asyncio.sleep(0.3)  # it looks more often than that
+        durable = await asyncio.to_thread(open_durable, choose_url("sqlite", tmp_path))
+        (found,) = durable.client.list_workflows(status="PENDING")
+        durable.client.resume_workflows([found.workflow_id], queue_name="batches")
+        await until(lambda: durable.client.list_workflows(status="PENDING"))
+        await asyncio.sleep(0.3)  # it is executed by now
         woken.set()
         await collecting
+        await until(lambda: durable.client.list_workflows(status="SUCCESS"))
+        await asyncio.to_thread(durable.close)
         with database.transact(reading=True) as transaction:
             assert transaction.fetch("SELECT epoch FROM vibe_chunks") == [(1,)]
         assert vendor.asked == {"Who?": 1}

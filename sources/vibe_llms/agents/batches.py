@@ -8,16 +8,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vibe_llms.agents.batch_workers import ChunkWorker
 from vibe_llms.agents.queues import BATCHES, Queue
-from vibe_llms.agents.runners import LOCAL, check_url, choose_store
+from vibe_llms.agents.runners import LOCAL, check_url, choose_store, produce_runner
 from vibe_llms.batches.batches import Batches
 from vibe_llms.batches.databases import open_database
 from vibe_llms.batches.handovers import CHUNK
 from vibe_llms.batches.making import WorkMaker, gather_functions
-from vibe_llms.batches.rates import RowBudgets
 from vibe_llms.exceptions import StoreError
-from vibe_llms.runs.patience import PATIENCE_SECONDS
+from vibe_llms.runs.patience import PATIENCE_SECONDS, retry_for
 
 if TYPE_CHECKING:
     from vibe_llms.application import Application
@@ -57,36 +55,38 @@ async def open_batches(
     if url == LOCAL:
         yield None
         return
+    from vibe_llms.agents.durable.chunks import DurableChunkQueue
+    from vibe_llms.agents.performing import OrderPerformer
     from vibe_llms.application import Application
 
     application = application or Application.load()
+    named = gather_functions(functions)
+    store = choose_store(url, application)
     maker = WorkMaker(
-        application=application,
-        store=choose_store(url, application),
-        produce_tools=produce_tools,
-        functions=gather_functions(functions),
+        application=application, store=store, produce_tools=produce_tools, functions=named
     )
-    database = open_database(url)
-    workers = [ChunkWorker(database, maker, queue=each) for each in queues]
-
-    def wake() -> None:
-        for worker in workers:
-            worker.wake()
-
+    worker = None
+    if queues:
+        performer = OrderPerformer(
+            store=store,
+            application=application,
+            limits=application.configuration.limits,
+            produce_tools=produce_tools,
+        )
+        worker = produce_runner(url, performer, queues=queues, functions=tuple(named.values()))
+    database, queue = open_database(url), DurableChunkQueue(url)
     try:
         batches = Batches(
-            database, wake, chunk=chunk, maker=maker, patience_seconds=PATIENCE_SECONDS
+            database, queue, chunk=chunk, maker=maker, patience_seconds=PATIENCE_SECONDS
         )
         await batches.check()
-        if workers:
-            # Before any model is asked: who asks has its limiter for good.
-            application.share_budgets(RowBudgets(database))
-        for worker in workers:
-            worker.start()
+        if worker is not None:
+            await retry_for(PATIENCE_SECONDS, worker.start)
         yield batches
     finally:
-        for worker in workers:
+        if worker is not None:
             await worker.close()
+        await asyncio.to_thread(queue.close)
         await asyncio.to_thread(database.close)
 
 
@@ -109,8 +109,11 @@ async def look_at_batches(url: str, *, patience_seconds: float = 0.0) -> AsyncIt
     if url.startswith(SQLITE) and not Path(url.removeprefix(SQLITE)).exists():
         remedy = "Name the file that `vibe batch --runner` has made."
         raise StoreError(path=url, detail=f"{url}: there is no such file.", remedy=remedy)
-    database = open_database(url, makes=False)
+    from vibe_llms.agents.durable.chunks import DurableChunkQueue
+
+    database, queue = open_database(url, makes=False), DurableChunkQueue(url)
     try:
-        yield Batches(database, patience_seconds=patience_seconds)
+        yield Batches(database, queue, patience_seconds=patience_seconds)
     finally:
+        await asyncio.to_thread(queue.close)
         database.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
-    Callable,
     Mapping,
     Sequence,
 )
@@ -30,6 +29,7 @@ from vibe_llms.batches.orders import (
     Submitted,
     read_model,
 )
+from vibe_llms.batches.queues import ChunkQueue, enqueue_due
 from vibe_llms.batches.row_chunks import (
     read_begun,
     read_bits,
@@ -56,7 +56,7 @@ class Batches:
 
     Args:
         database: Has them.
-        wake: Called in a thread where there is something new to do; none for who only looks.
+        queue: The queue of the chunks.
         chunk: How many inputs a worker takes at once.
         maker: Looks whether what is asked for could be performed, as workers would.
         patience_seconds: How long to wait for a database that is out of reach.
@@ -65,7 +65,7 @@ class Batches:
     def __init__(
         self,
         database: BatchDatabase,
-        wake: Callable[[], object] = lambda: None,
+        queue: ChunkQueue,
         *,
         chunk: int = CHUNK,
         maker: WorkMaker | None = None,
@@ -74,7 +74,7 @@ class Batches:
         self.database = database
         self.patience_seconds = patience_seconds
         self._maker = maker
-        self._wake = wake
+        self._queue = queue
         self._chunk = chunk
 
     async def check(self) -> None:
@@ -95,9 +95,14 @@ class Batches:
             await self._maker.check(order)
         batch = derive_batch(order, key)
         submission = BatchHandover(
-            self.database, batch, order, self._chunk, patience_seconds=self.patience_seconds
+            self.database,
+            self._queue,
+            batch,
+            order,
+            self._chunk,
+            patience_seconds=self.patience_seconds,
         )
-        await submission.perform(asked, self._wake)
+        await submission.perform(asked)
         return Submitted(batch, submission.before)
 
     async def find(self, batch: str) -> BatchSummary:
@@ -147,7 +152,7 @@ class Batches:
     ) -> None:
         """Lets a batch go on that was stopped or has ended; see :class:`.BatchRunner`."""
         await retry_in_thread(self.patience_seconds, self._resume, batch, retry_failed, cap)
-        self._wake()
+        await retry_in_thread(self.patience_seconds, enqueue_due, self.database, self._queue, batch)
 
     def follow(
         self,

@@ -64,13 +64,11 @@ class ChunkRun:
         taken: Taken,
         work: Work,
         is_leaving: Callable[[], bool],
-        note: Callable[[bool], object],
     ) -> None:
         self._database = database
         self._taken = taken
         self._work = work
         self._is_leaving = is_leaving
-        self._note_ending = note
         self._budget = None if taken.cap is None else work.budget
         self._is_careful = taken.attempts > ATTEMPTS
         # What an answer has cost is known when it is kept, and who is capped waits for that. Where
@@ -96,6 +94,11 @@ class ChunkRun:
         return self._journal.is_done
 
     @property
+    def is_lost(self) -> bool:
+        """Whether another worker has taken the chunk."""
+        return self._journal.is_lost
+
+    @property
     def must_stop(self) -> bool:
         """Whether nothing more is begun."""
         return bool(
@@ -115,7 +118,6 @@ class ChunkRun:
                 rows = self._held
                 if not rows or self.must_stop:
                     break
-                self._note_ending(False)
                 await rest(turn)  # whoever leaves meanwhile cancels it
         finally:
             await self._journal.finish()
@@ -134,12 +136,10 @@ class ChunkRun:
 
     def _take(self, rows: Sequence[InputRow]) -> Iterator[InputRow]:
         """Yields one input after the other, until there are no more, or nobody wants them."""
-        for place, row in enumerate(rows, 1):
-            # Who has waited for a place begins nothing that nobody wants any more.
+        for row in rows:
+            # Checked again: it may have waited for a place.
             if self.must_stop:
                 return
-            if place == len(rows):
-                self._note_ending(True)
             yield row
 
     async def _ask(self, row: InputRow) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -24,12 +24,6 @@ if TYPE_CHECKING:
 
 _SQLITE: Final = "sqlite:///"
 _BUSY_SECONDS: Final = 30.0
-_LOG_BYTES: Final = 1 << 22
-"""So much SQLite's log gets until it is folded, but for what is written then."""
-_STATEMENT_BYTES: Final = 1 << 13
-"""What a statement adds to it besides what is written: the pages that lead there."""
-AT_ONCE_BYTES: Final = 1 << 18
-"""So much is read or written at most by an event loop, which nobody else has meanwhile."""
 _LOCK: Final = 0x76696262
 """Two processes that find no tables make them one after the other."""
 
@@ -55,18 +49,14 @@ class BatchDatabase(Protocol):
     def now(self) -> str:
         """What says the moment in its statements, in seconds, by its own clock."""
 
-    def transact(
-        self, *, reading: bool = False, at_once: bool = False
-    ) -> AbstractContextManager[Transaction]:
-        """Keeps what is done within, or nothing.
+    def transact(self, *, reading: bool = False) -> AbstractContextManager[Transaction]:
+        """Commit what is done within, or roll it back.
 
         Args:
             reading: Nothing is to be changed.
-            at_once: It waits for nobody, nor for a disk: whoever may do so may be an event loop.
 
         Raises:
-            StoreError: It is out of reach, or refuses.
-            BlockingIOError: It would have to wait, and was not to.
+            StoreError: The database is unreachable, or refuses.
         """
 
     def close(self) -> None:
@@ -117,10 +107,8 @@ class SqliteBatches:
     def __init__(self, path: Path, *, makes: bool = True) -> None:
         self._path = path
         self._makes = makes
-        self._door = threading.Lock()
+        self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
-        self._log_bytes = 0
-        self._is_log_new = True
 
     @property
     def place(self) -> str:
@@ -128,66 +116,27 @@ class SqliteBatches:
         return f"{_SQLITE}{self._path}"
 
     @contextmanager
-    def transact(self, *, reading: bool = False, at_once: bool = False) -> Iterator[Transaction]:
-        """Keeps what is done within, or nothing. Raises StoreError, BlockingIOError."""
-        if not self._door.acquire(blocking=not at_once):
-            raise BlockingIOError
-        try:
-            connection = self._begin_at_once() if at_once else self._begin(reading)
-            transaction = _SqliteTransaction(connection)
+    def transact(self, *, reading: bool = False) -> Iterator[Transaction]:
+        """Commit what is done within, or roll it back. Raises StoreError."""
+        with self._lock:
             try:
-                yield transaction
-                connection.execute("COMMIT")
-            finally:
-                # A commit may fail and leave it open, and a full disk has ended it already.
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-            if not reading:
-                self._log_bytes += transaction.written
-                if not at_once:
-                    self._fold_log(connection)
-        except (StoreError, BlockingIOError):  # are OSErrors, too
-            raise
-        except (sqlite3.Error, OSError) as error:
-            raise StoreError(
-                path=self.place,
-                detail=f"{self.place}: {error}.",
-                remedy=advise_file(str(error)),
-            ) from error
-        finally:
-            self._door.release()
-
-    def _begin(self, reading: bool) -> sqlite3.Connection:
-        connection = self._connection or self._open()
-        connection.execute("BEGIN" if reading else "BEGIN IMMEDIATE")
-        return connection
-
-    def _begin_at_once(self) -> sqlite3.Connection:
-        """Begins, where neither another process nor the disk is waited for."""
-        connection = self._connection
-        if connection is None or self._is_log_new or self._log_bytes >= _LOG_BYTES:
-            raise BlockingIOError
-        connection.execute("PRAGMA busy_timeout = 0")
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                connection = self._connection or self._open()
+                connection.execute("BEGIN" if reading else "BEGIN IMMEDIATE")
+                try:
+                    yield _SqliteTransaction(connection)
+                    connection.execute("COMMIT")
+                finally:
+                    # A failed commit may leave it open, and a full disk has ended it already.
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+            except StoreError:  # a subclass of OSError
                 raise
-            raise BlockingIOError from error
-        finally:
-            connection.execute(f"PRAGMA busy_timeout = {_BUSY_SECONDS * 1000:.0f}")
-        return connection
-
-    def _fold_log(self, connection: sqlite3.Connection) -> None:
-        """Brings what was committed to its place, where it is much, and the disk has to be awaited.
-
-        Whoever writes first after that waits for the disk once more.
-        """
-        self._is_log_new = self._log_bytes >= _LOG_BYTES
-        if self._is_log_new:
-            with suppress(sqlite3.Error):  # it is kept already, and folded with what comes next
-                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-            self._log_bytes = 0
+            except (sqlite3.Error, OSError) as error:
+                raise StoreError(
+                    path=self.place,
+                    detail=f"{self.place}: {error}.",
+                    remedy=advise_file(str(error)),
+                ) from error
 
     def _open(self) -> sqlite3.Connection:
         check_folder(self._path)
@@ -213,7 +162,6 @@ class SqliteBatches:
             "journal_mode=WAL",
             "synchronous=NORMAL",
             "foreign_keys=ON",
-            "wal_autocheckpoint=0",  # which whoever is not to wait would have to wait for
         ):
             connection.execute(f"PRAGMA {pragma}")
         if self._makes:
@@ -225,7 +173,7 @@ class SqliteBatches:
 
     def close(self) -> None:
         """Closes the file."""
-        with self._door:
+        with self._lock:
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
@@ -239,14 +187,11 @@ def _has_table(connection: sqlite3.Connection, name: str) -> bool:
 class _SqliteTransaction:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self.written = 0
 
     def fetch(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         return self._connection.execute(statement, values).fetchall()
 
     def change(self, statement: str, *values: Any) -> int:
-        self.written += _STATEMENT_BYTES
-        self.written += sum(len(each) for each in values if isinstance(each, bytes))
         return self._connection.execute(statement, values).rowcount
 
 
@@ -265,7 +210,7 @@ class PostgresqlBatches:
 
         self._makes = makes
         self._database: Database = Database(url, is_prepared=not makes)
-        self._door = threading.Lock()
+        self._lock = threading.Lock()
         self._is_prepared = False
 
     @property
@@ -274,17 +219,15 @@ class PostgresqlBatches:
         return self._database.place
 
     @contextmanager
-    def transact(self, *, reading: bool = False, at_once: bool = False) -> Iterator[Transaction]:
-        """Keeps what is done within, or nothing. Raises StoreError, BlockingIOError."""
-        if at_once:  # it is at the other end of a connection
-            raise BlockingIOError
+    def transact(self, *, reading: bool = False) -> Iterator[Transaction]:
+        """Commit what is done within, or roll it back. Raises StoreError."""
         if not self._is_prepared:
             self._prepare()
         with self._database.transact(reading=reading) as connection:
             yield _PostgresqlTransaction(connection)
 
     def _prepare(self) -> None:
-        with self._door:
+        with self._lock:
             if self._is_prepared:
                 return
             with self._database.transact(reading=not self._makes) as connection:

@@ -6,7 +6,8 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from typing import Final
 
 from vibe_llms.batches.databases import BatchDatabase, Transaction
@@ -18,7 +19,15 @@ from vibe_llms.batches.orders import (
     decode_order,
     encode_order,
 )
-from vibe_llms.batches.row_chunks import read_inputs, settle, write_inputs
+from vibe_llms.batches.queues import ChunkQueue, enqueue_due
+from vibe_llms.batches.row_chunks import (
+    DueChunk,
+    find_start,
+    read_due,
+    read_inputs,
+    settle,
+    write_inputs,
+)
 from vibe_llms.exceptions import RequestError, StoreError
 from vibe_llms.foundation.portal import finish
 from vibe_llms.instruments.estimates import count_money
@@ -50,6 +59,7 @@ class BatchHandover:
 
     Args:
         database: Gets the rows.
+        queue: Gets the chunks.
         batch: The id of the batch.
         order: What is asked.
         chunk: How many inputs a chunk has.
@@ -62,6 +72,7 @@ class BatchHandover:
     def __init__(
         self,
         database: BatchDatabase,
+        queue: ChunkQueue,
         batch: str,
         order: BatchOrder,
         chunk: int = CHUNK,
@@ -69,6 +80,7 @@ class BatchHandover:
         patience_seconds: float = 0.0,
     ) -> None:
         self._database = database
+        self._queue = queue
         self._batch = batch
         self._order = order
         self._size = chunk
@@ -80,11 +92,8 @@ class BatchHandover:
         self._is_new = False
         self.before: dict[int, int] = {}
 
-    async def perform(self, asked: AsyncIterator[KeptInput], tell: Callable[[], object]) -> None:
-        """Writes all that is asked; what is there already is compared.
-
-        Args:
-            tell: Called in a thread when there is something new to take.
+    async def perform(self, asked: AsyncIterator[KeptInput]) -> None:
+        """Write all inputs and enqueue their chunks; compare those that are there already.
 
         Raises:
             RequestError: The batch has other inputs.
@@ -92,7 +101,7 @@ class BatchHandover:
         """
         try:
             await retry_in_thread(self._patience, self._begin)
-            await self._write(asked, tell)
+            await self._write(asked)
         except StoreError:
             raise
         except BaseException:  # also who is interrupted
@@ -100,34 +109,37 @@ class BatchHandover:
                 await finish(asyncio.to_thread(self._withdraw))
             raise
 
-    async def _write(self, asked: AsyncIterator[KeptInput], tell: Callable[[], object]) -> None:
+    async def _write(self, asked: AsyncIterator[KeptInput]) -> None:
         page: list[KeptInput] = []
         size = 0
         async for each in asked:
             page.append(each)
             size += len(each.input)
             if len(page) == self._size or size > _CHUNK_BYTES:
-                await self._add_all(page, tell)
+                await self._add_all(page)
                 page, size = [], 0
         if page:
-            await self._add_all(page, tell)
+            await self._add_all(page)
         await retry_in_thread(self._patience, self._end)
+        # Also those that an earlier attempt has written, and not enqueued.
+        await retry_in_thread(self._patience, enqueue_due, self._database, self._queue, self._batch)
 
-    async def _add_all(self, page: Sequence[KeptInput], tell: Callable[[], object]) -> None:
+    async def _add_all(self, page: Sequence[KeptInput]) -> None:
         while page:
-            page = await retry_in_thread(self._patience, self._add, page, tell)
+            page = await retry_in_thread(self._patience, self._add, page)
 
     def _begin(self) -> None:
         order = self._order
         with self._database.transact() as transaction:
             count = transaction.change(
                 "INSERT INTO vibe_batches"
-                " (id, about, state, detail, priority, created, taken, cap, committed)"
-                " VALUES (?, ?, 'filling', '', ?, ?, 0, ?, 0) ON CONFLICT (id) DO NOTHING",
+                " (id, about, state, detail, priority, created, start, cap, committed)"
+                " VALUES (?, ?, 'filling', '', ?, ?, ?, ?, 0) ON CONFLICT (id) DO NOTHING",
                 self._batch,
                 encode_order(order),
                 order.priority,
                 time.time(),
+                find_start(transaction, order.priority),
                 None if order.cap is None else count_money(order.cap),
             )
             if not count:
@@ -170,22 +182,25 @@ class BatchHandover:
             self._batch,
         )
 
-    def _add(self, page: Sequence[KeptInput], tell: Callable[[], object]) -> Sequence[KeptInput]:
+    def _add(self, page: Sequence[KeptInput]) -> Sequence[KeptInput]:
         """Compare the beginning of a page with known inputs, or add it all; return the rest."""
         is_new = False
+        due: list[DueChunk] = []
         with self._database.transact() as transaction:
             known = page[: max(0, self._there - self._next)]
             if known:
                 known = known[: self._compare(transaction, known)]
             elif self._insert(transaction, page):
                 known, is_new = page, True
+                due = read_due(transaction, self._batch, self._chunk)
             else:  # another process, or an attempt before, was here first
                 self._look(transaction)
         self._next += len(known)
         if is_new:
             self._there = self._next
             self._chunk += 1
-            tell()
+            with suppress(StoreError):  # the end enqueues what is missing
+                self._queue.enqueue(self._batch, due)
         return page[len(known) :]
 
     def _compare(self, transaction: Transaction, page: Sequence[KeptInput]) -> int:

@@ -1,31 +1,19 @@
-"""Taking a chunk of a batch: who has it, for how long, and what of it is to be done."""
+"""Chunks of batches as rows: which are due, which worker took one last, and what is left of it."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
-from vibe_llms.batches.databases import (
-    AT_ONCE_BYTES,
-    BatchDatabase,
-    Transaction,
-)
+from vibe_llms.batches.databases import BatchDatabase, Transaction
 from vibe_llms.batches.orders import KeptInput, decode_order
 from vibe_llms.batches.tables import WORKING
 
-LEASE_SECONDS: Final = 15.0
-"""How long nobody else takes a chunk, unless that is said again."""
-
 _WORKING: Final = ", ".join(f"'{state}'" for state in WORKING)
-# Whoever takes a chunk holds this row meanwhile, so that no two choose the same one, nor more than
-# all workers together are to have.
-_GATE: Final = (
-    "INSERT INTO vibe_budgets (name, next) VALUES ('', 0) ON CONFLICT (name) DO UPDATE SET next = 0"
-)
 
 
 # Not followed by Python's collector, as hundreds are there at once, and none is part of a cycle.
@@ -71,115 +59,97 @@ class Taken(NamedTuple):
     doubted: int = 0
 
 
-def take_next(
-    database: BatchDatabase,
-    seconds: float = LEASE_SECONDS,
-    total: int | None = None,
-    held: Collection[tuple[str, int]] = (),
-    *,
-    at_once: bool = False,
-) -> Taken | None:
-    """Takes the chunk that comes next, so that nobody else works at it; ``None`` where none does.
+class DueChunk(NamedTuple):
+    """Chunk that a worker has to take.
 
-    Of the batches that are wanted most it is one of that which has waited longest.
+    Attributes:
+        batch: The id of its batch.
+        number: Its place in the batch, from 0.
+        priority: Of the batch.
+        position: Of the chunk in the queue, among those of the same priority.
+    """
+
+    batch: str
+    number: int
+    priority: int
+    position: int
+
+
+def read_due(transaction: Transaction, batch: str = "", number: int = -1) -> list[DueChunk]:
+    """Return the chunks without all their results, of batches that are to be worked on.
 
     Args:
-        seconds: How long nobody else takes it.
-        total: How many chunks all workers together may have.
-        held: What this worker has: that is none for it, also where its time has run out, as on a
-            machine that was asleep.
-        at_once: As of :meth:`.BatchDatabase.transact`; inputs that are long are waited for.
+        batch: Only of this batch.
+        number: Only this chunk.
+    """
+    query = (
+        "SELECT c.batch, c.number, b.priority, b.start + c.number FROM vibe_chunks c"
+        f" JOIN vibe_batches b ON b.id = c.batch WHERE c.done < c.size AND b.state IN ({_WORKING})"
+    )
+    values: list[object] = []
+    for condition, value in (("b.id", batch), ("c.number", number)):
+        if value not in ("", -1):
+            query += f" AND {condition} = ?"
+            values.append(value)
+    return [
+        DueChunk(*row) for row in transaction.fetch(f"{query} ORDER BY c.batch, c.number", *values)
+    ]
+
+
+def find_start(transaction: Transaction, priority: int) -> int:
+    """Return the position in the queue at which a new batch starts.
+
+    That of the first chunk that waits: batches of one priority take turns from there.
+    """
+    ((start,),) = transaction.fetch(
+        "SELECT COALESCE(MIN(b.start + c.number), 0) FROM vibe_batches b JOIN vibe_chunks c"
+        f" ON c.batch = b.id WHERE b.priority = ? AND c.done < c.size AND b.state IN ({_WORKING})",
+        priority,
+    )
+    return int(start)
+
+
+def take(database: BatchDatabase, batch: str, chunk: int) -> Taken | None:
+    """Take a chunk, from any worker that has it; return ``None`` where it is not to be worked on.
 
     Raises:
         StoreError: The database is out of reach.
-        BlockingIOError: It would have to wait, and was not to.
     """
-    if at_once:
-        with database.transact(at_once=True) as transaction:  # which holds all others off
-            found = _find_next(transaction, database.now, total, held)
-            if found is None:
-                return None
-            if _measure_inputs(transaction, *found) > AT_ONCE_BYTES:
-                raise BlockingIOError
-            return take(transaction, database.now, *found, seconds)
-    with database.transact(reading=True) as transaction:  # who has nothing to do writes nothing
-        if _find_next(transaction, database.now, total, held) is None:
-            return None
     with database.transact() as transaction:
-        transaction.change(_GATE)
-        found = _find_next(transaction, database.now, total, held)
-        return None if found is None else take(transaction, database.now, *found, seconds)
-
-
-def _measure_inputs(transaction: Transaction, batch: str, chunk: int) -> int:
-    query = "SELECT length(inputs) FROM vibe_inputs WHERE batch = ? AND chunk = ?"
-    return int(transaction.fetch(query, batch, chunk)[0][0])
-
-
-def _find_next(
-    transaction: Transaction, now: str, total: int | None, held: Collection[tuple[str, int]]
-) -> tuple[str, int] | None:
-    if total is not None:
-        query = f"SELECT COUNT(*) FROM vibe_chunks WHERE done < size AND leased > {now}"
-        if transaction.fetch(query)[0][0] >= total:
-            return None
-    for (batch,) in transaction.fetch(
-        f"SELECT id FROM vibe_batches WHERE state IN ({_WORKING})"
-        " ORDER BY priority DESC, taken, created, id"
-    ):
-        for (chunk,) in transaction.fetch(
-            f"SELECT number FROM vibe_chunks WHERE batch = ? AND done < size AND leased <= {now}"
-            " ORDER BY number LIMIT ?",
+        # A worker that leaves says so; one that died or is paused holds the chunk.
+        query = "SELECT 1 FROM vibe_chunks WHERE batch = ? AND number = ? AND held > 0"
+        is_held = bool(transaction.fetch(query, batch, chunk))
+        found = transaction.fetch(
+            "UPDATE vibe_chunks SET epoch = epoch + 1, attempts = attempts + 1, held = 1"
+            " WHERE batch = ? AND number = ? AND done < size"
+            f" AND EXISTS (SELECT 1 FROM vibe_batches WHERE id = ? AND state IN ({_WORKING}))"
+            " RETURNING epoch, attempts, first, answered, begun",
             batch,
-            len(held) + 1,
-        ):
-            if (batch, chunk) not in held:
-                return batch, chunk
-    return None
-
-
-def take(
-    transaction: Transaction, now: str, batch: str, chunk: int, seconds: float = LEASE_SECONDS
-) -> Taken | None:
-    """Takes a chunk, from whoever has it; ``None`` where it is not worked on.
-
-    Args:
-        now: What says the moment in statements.
-        seconds: How long nobody else takes it.
-    """
-    # Who leaves says so; who has died, or was paused for too long, has it still.
-    query = "SELECT 1 FROM vibe_chunks WHERE batch = ? AND number = ? AND leased > 0"
-    was_left = not transaction.fetch(query, batch, chunk)
-    found = transaction.fetch(
-        f"UPDATE vibe_chunks SET epoch = epoch + 1, attempts = attempts + 1, leased = {now} + ?"
-        " WHERE batch = ? AND number = ? AND done < size"
-        f" AND EXISTS (SELECT 1 FROM vibe_batches WHERE id = ? AND state IN ({_WORKING}))"
-        " RETURNING epoch, attempts, first, answered, begun",
-        seconds,
-        batch,
-        chunk,
-        batch,
-    )
-    if not found:
-        return None
-    epoch, attempts, first, answered, begun = found[0]
-    ((order, cap),) = transaction.fetch(
-        f"UPDATE vibe_batches SET taken = {now} WHERE id = ? RETURNING about, cap", batch
-    )
-    counts = read_begun(begun)
-    inputs = read_inputs(transaction, batch, chunk)
-    rows = _choose_rows(inputs, first, ~read_bits(answered), counts)
-    doubted = 0 if was_left else _doubt(transaction, batch, chunk, epoch - 1, order, len(rows))
-    return Taken(batch, chunk, epoch, attempts, order, cap, rows, doubted)
+            chunk,
+            batch,
+        )
+        if not found:
+            return None
+        epoch, attempts, first, answered, begun = found[0]
+        ((order, cap),) = transaction.fetch(
+            "SELECT about, cap FROM vibe_batches WHERE id = ?", batch
+        )
+        counts = read_begun(begun)
+        inputs = read_inputs(transaction, batch, chunk)
+        rows = _choose_rows(inputs, first, ~read_bits(answered), counts)
+        doubted = 0
+        if is_held:
+            doubted = _doubt(transaction, batch, chunk, epoch - 1, order, len(rows))
+        return Taken(batch, chunk, epoch, attempts, order, cap, rows, doubted)
 
 
 def _doubt(
     transaction: Transaction, batch: str, chunk: int, epoch: int, order: str, left: int
 ) -> int:
-    """Notes how many inputs may be billed twice, of those that have no result; returns it.
+    """Record how many inputs without a result may be billed twice; return the number.
 
     As many as are asked at once, and as many whose results wait for the database. A run of an
-    engine goes on where it was, and tells by itself what it has asked twice.
+    engine continues where it was, and records itself what it has asked twice.
     """
     asked = decode_order(order)
     count = 0 if asked.is_engine else min(left, 2 * asked.concurrency)
@@ -194,21 +164,8 @@ def _doubt(
     return count
 
 
-def renew(database: BatchDatabase, taken: Taken, seconds: float = LEASE_SECONDS) -> None:
-    """Has nobody else take a chunk for a while yet, unless somebody has. Raises StoreError."""
-    with database.transact() as transaction:
-        transaction.change(
-            f"UPDATE vibe_chunks SET leased = {database.now} + ?"
-            " WHERE batch = ? AND number = ? AND epoch = ? AND done < size",
-            seconds,
-            taken.batch,
-            taken.chunk,
-            taken.epoch,
-        )
-
-
 def leave(database: BatchDatabase, taken: Taken, *, broke_off: bool = False) -> None:
-    """Lets others have a chunk of which not all is done; that is no failed attempt.
+    """Release a chunk that is not done; that is not a failed attempt.
 
     Args:
         broke_off: Whether inputs were being asked.
@@ -218,7 +175,7 @@ def leave(database: BatchDatabase, taken: Taken, *, broke_off: bool = False) -> 
     """
     with database.transact() as transaction:
         found = transaction.fetch(
-            "UPDATE vibe_chunks SET leased = 0,"
+            "UPDATE vibe_chunks SET held = 0,"
             " attempts = CASE WHEN attempts > 0 THEN attempts - 1 ELSE 0 END"
             " WHERE batch = ? AND number = ? AND epoch = ? RETURNING size - done",
             taken.batch,

@@ -17,11 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.batches.budgets import account_item
-from vibe_llms.batches.databases import (
-    AT_ONCE_BYTES,
-    BatchDatabase,
-    Transaction,
-)
+from vibe_llms.batches.databases import BatchDatabase, Transaction
 from vibe_llms.batches.items import BatchItem
 from vibe_llms.batches.lines import encode
 from vibe_llms.batches.row_chunks import Taken, read_bits, settle, write_bits
@@ -68,6 +64,7 @@ class RowJournal:
     Attributes:
         must_stop: Why nothing more is to be begun, where it is not, since the last write.
         is_done: Whether a write of this worker's found that all of the chunk is done.
+        is_lost: Whether another worker had taken the chunk, at the last write.
     """
 
     def __init__(
@@ -92,10 +89,9 @@ class RowJournal:
             self._write,
             pause_seconds=_GATHERING_SECONDS if room else 0.0,
             enough=max(1, room * 7 // 8),  # so that nobody meets the end of the room
-            at_once=self._write_at_once if room else None,
         )
         self.must_stop = ""
-        self.is_done = False
+        self.is_done = self.is_lost = False
 
     def reserve(self, number: int, amount: int) -> None:
         """Notes what was put down for an item, which its result replaces by what it has cost."""
@@ -124,17 +120,6 @@ class RowJournal:
         """Waits until all that was put is kept; for a database that is away no longer, then."""
         await self._gatherer.close()
         self._closed.set()
-
-    def _write_at_once(self, results: Sequence[_Result]) -> Sequence[None] | None:
-        """Writes results in the event loop, unless they are long, or something is waited for."""
-        if sum(len(each.line) for each in results) > AT_ONCE_BYTES:
-            return None
-        self._writes += 1
-        try:
-            self._keep(f"{self._epoch}/{self._writes}", results, at_once=True)
-        except (StoreError, BlockingIOError):  # nothing is kept yet: it is tried in a thread
-            return None
-        return [None] * len(results)
 
     def _write(self, results: Sequence[_Result]) -> Sequence[None]:
         for several in _part(results):
@@ -177,9 +162,8 @@ class RowJournal:
         results: Sequence[_Result],
         *,
         is_again: bool = False,
-        at_once: bool = False,
     ) -> None:
-        with self._database.transact(at_once=at_once) as transaction:
+        with self._database.transact() as transaction:
             # First the chunk, which is locked from then on: places are given in the order of
             # commits, so that who follows the batch passes none over.
             found = transaction.fetch(
@@ -231,6 +215,7 @@ class RowJournal:
             if is_done:
                 settle(transaction, self._batch)
         self.must_stop, self.is_done = self._explain(state, epoch), is_done
+        self.is_lost = epoch != self._epoch
 
     def _is_there(self, transaction: Transaction, mark: str) -> bool:
         query = "SELECT 1 FROM vibe_results WHERE batch = ? AND chunk = ? AND mark = ?"
@@ -253,8 +238,7 @@ class RowJournal:
             "UPDATE vibe_chunks SET answered = ?, done = done + ?, failed = failed + ?,"
             " input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, cost = cost + ?,"
             " unpriced = unpriced + ?,"
-            # Nobody has what is done: whoever wants it again need not wait.
-            " leased = CASE WHEN done + ? < size THEN leased ELSE 0 END"
+            " held = CASE WHEN done + ? < size THEN held ELSE 0 END"
             " WHERE batch = ? AND number = ?",
             answered,
             len(new),

@@ -28,17 +28,17 @@ BatchState: TypeAlias = Literal["filling", "open", "done", "stopped", "capped", 
 WORKING: Final[tuple[BatchState, ...]] = ("filling", "open")
 """In which states inputs are worked on."""
 
-# A chunk is what a worker takes at once: its inputs are one row, and results are rows of as many as
-# were written together, so that an item costs no row. `epoch` rises whenever somebody takes a
-# chunk, `attempts` unless that one leaves by itself, and until `leased` nobody else takes it.
-# `answered` has a bit for each input with a result, the lowest for the first. `begun` says how
-# often inputs were asked where each is asked by itself. `placed` counts what was written of its
-# results: the `place` of such a row is its number among them, so that whoever follows a batch asks
-# for what has come since, and by its `mark` who has written it knows it again. `committed` of a
-# batch is what was spent and what is on its way, and `taken` the moment at which somebody last took
-# a chunk of it. A budget's `next` is the moment at which all that was reserved of it will have been
-# used up. A doubt counts how many inputs of a chunk may have been asked by a worker that died or
-# left under that epoch: they are asked again, and both may be billed.
+# A chunk is what a worker takes at once from a queue of DBOS: its inputs are one row, and results
+# are rows of as many as were written together, so that an item costs no row. `epoch` rises each
+# time a worker takes the chunk and is the fence of its results; `attempts` rises unless the
+# worker left, and `held` is 1 until it leaves. `answered` has a bit for each input with a result,
+# the lowest for the first. `begun` says how often inputs were asked where each is asked by
+# itself. `placed` counts the rows of results: the `place` of a row is its number among them, so
+# that a follower asks for what is new, and its `mark` identifies the write. `start` of a batch is
+# the position of its first chunk in the queue. `committed` is what was spent and reserved. A
+# budget's `next` is the moment at which all that was reserved of it will have been used up. A
+# doubt counts how many inputs of a chunk may have been asked by a worker that died or left under
+# that epoch: they are asked again, and both may be billed.
 TABLES: Final = """
 CREATE TABLE IF NOT EXISTS vibe_batches (
     id text PRIMARY KEY,
@@ -49,7 +49,7 @@ CREATE TABLE IF NOT EXISTS vibe_batches (
     priority integer NOT NULL,
     created double precision NOT NULL,
     ended double precision,
-    taken double precision NOT NULL,
+    start bigint NOT NULL,
     cap bigint,
     committed bigint NOT NULL
 );
@@ -60,7 +60,7 @@ CREATE TABLE IF NOT EXISTS vibe_chunks (
     size integer NOT NULL,
     epoch integer NOT NULL,
     attempts integer NOT NULL,
-    leased double precision NOT NULL,
+    held integer NOT NULL,
     begun text NOT NULL,
     answered bytea NOT NULL,
     placed bigint NOT NULL,

@@ -20,8 +20,6 @@ class Gatherer(Generic[_In, _Out]):
         pause_seconds: How long it lets more come after each call, where somebody can wait so
             long: a call costs the same for many as for a few.
         enough: How many have come when it waits no longer.
-        at_once: Answers all of them without a thread, where that takes no waiting; ``None``
-            where it would.
     """
 
     def __init__(
@@ -30,12 +28,10 @@ class Gatherer(Generic[_In, _Out]):
         *,
         pause_seconds: float = 0.0,
         enough: int = 1,
-        at_once: Callable[[Sequence[_In]], Sequence[_Out] | None] | None = None,
     ) -> None:
         self._perform = perform
         self._pause_seconds = pause_seconds
         self._enough = enough
-        self._at_once = at_once
         self._waiting: list[_In] = []
         self._answers: asyncio.Future[Sequence[_Out]] | None = None
         self._working: asyncio.Task[None] | None = None
@@ -84,9 +80,7 @@ class Gatherer(Generic[_In, _Out]):
 
     async def _answer(self, taken: list[_In], answers: asyncio.Future[Sequence[_Out]]) -> None:
         try:
-            found = None if self._at_once is None else self._at_once(taken)
-            if found is None:
-                found = await asyncio.to_thread(self._perform, taken)
+            found = await asyncio.to_thread(self._perform, taken)
         except Exception as error:
             answers.set_exception(error)
         else:

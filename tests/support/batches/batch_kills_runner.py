@@ -13,13 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # a program of its own finds `support`
-
 from support.batches.vendor_batch_runner import install, outlive
 from support.runs.acting import invoke, say
 from support.runs.scripting import write_script
-from vibe_llms.agents.batch_workers import ChunkWorker
 from vibe_llms.agents.batches import open_batches
+from vibe_llms.agents.durable.runner import DurableRunner
 from vibe_llms.agents.runners import choose_store
 from vibe_llms.application import Application
 from vibe_llms.batches.channel import BatchChannel
@@ -71,8 +69,8 @@ def main() -> None:
     url, folder, moment = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
     for module in (claims, database_log):  # a claim that nobody gives back runs out
         module.LEASE_SECONDS = 1.0  # type: ignore[attr-defined]
-    assert ChunkWorker.__init__.__kwdefaults__ is not None
-    ChunkWorker.__init__.__kwdefaults__["lease_seconds"] = 0.5
+    assert DurableRunner.__init__.__kwdefaults__ is not None
+    DurableRunner.__init__.__kwdefaults__["lease_seconds"] = 0.5
     turns = [[invoke("look", where="here")], [invoke("pay")], [say("Done.")]]
     write_script(folder, *({"contents": turn} for turn in turns))
     import dbos  # noqa: F401  # so that no child has to

@@ -22,11 +22,12 @@ import pytest
 
 from support.screens.command_line import VIBE, produce_environment
 from support.stores.postgresql_server import produce_url
+from vibe_llms.batches.batches import Batches
 from vibe_llms.batches.databases import BatchDatabase
 from vibe_llms.batches.handovers import BatchHandover
 from vibe_llms.batches.lines import digest
 from vibe_llms.batches.orders import BatchOrder, KeptInput
-from vibe_llms.batches.row_chunks import Taken, take
+from vibe_llms.batches.row_chunks import DueChunk
 from vibe_llms.instruments.estimates import write_input
 
 NEEDS_DBOS = pytest.mark.skipif(find_spec("dbos") is None, reason="dbos is not installed")
@@ -54,21 +55,36 @@ async def ask(*texts: str) -> AsyncIterator[KeptInput]:
         yield KeptInput(name or None, digest(said), write_input(said))
 
 
+@attrs.define
+class FakeQueue:
+    """Queue of chunks in memory; the test takes them."""
+
+    due: list[DueChunk] = attrs.field(factory=list)
+
+    def enqueue(self, batch: str, chunks: Sequence[DueChunk]) -> None:
+        """Enqueue chunks that are not there."""
+        self.due += [each for each in chunks if each not in self.due]
+
+    def cancel(self, batch: str) -> None:
+        """Remove the chunks of a batch."""
+        self.due = [each for each in self.due if each.batch != batch]
+
+    def list_active(self) -> set[tuple[str, int]]:
+        """Return what is there."""
+        return {(each.batch, each.number) for each in self.due}
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def look(database: BatchDatabase) -> Batches:
+    """Batches of a database that nobody performs."""
+    return Batches(database, FakeQueue())
+
+
 async def submit(database: BatchDatabase, batch: str, *texts: str, chunk: int = 4) -> None:
     """Hands a batch over that nobody performs."""
-    await BatchHandover(database, batch, order(), chunk).perform(ask(*texts), lambda: None)
-
-
-def take_up(database: BatchDatabase, batch: str, chunk: int) -> Taken | None:
-    """Takes a chunk, from whoever has it, as when that one's time has run out."""
-    with database.transact() as transaction:
-        return take(transaction, database.now, batch, chunk)
-
-
-def end_leases(database: BatchDatabase) -> None:
-    """Lets others take what somebody has, as when that one's time has run out."""
-    with database.transact() as transaction:
-        transaction.change("UPDATE vibe_chunks SET leased = 0")
+    await BatchHandover(database, FakeQueue(), batch, order(), chunk).perform(ask(*texts))
 
 
 @attrs.define

@@ -16,8 +16,8 @@ from typing import Any
 
 from support.runs.acting import invoke, say
 from support.runs.scripting import write_script
-from vibe_llms.agents.batch_workers import ChunkWorker
 from vibe_llms.agents.batches import open_batches
+from vibe_llms.agents.durable.runner import DurableRunner
 from vibe_llms.agents.runners import choose_store
 from vibe_llms.application import Application
 from vibe_llms.batches.channel import BatchChannel
@@ -34,8 +34,8 @@ def main() -> None:
     url, folder, turn = sys.argv[1:]
     for module in (claims, database_log):  # a claim that nobody gives back runs out
         module.LEASE_SECONDS = 1.0  # type: ignore[attr-defined]
-    assert ChunkWorker.__init__.__kwdefaults__ is not None
-    ChunkWorker.__init__.__kwdefaults__["lease_seconds"] = 0.3
+    assert DurableRunner.__init__.__kwdefaults__ is not None
+    DurableRunner.__init__.__kwdefaults__["lease_seconds"] = 0.3
     print(json.dumps(asyncio.run(perform(url, Path(folder), int(turn)))))
 
 

@@ -7,11 +7,10 @@ import gc
 from pathlib import Path
 from typing import Any
 
-from support.batches.batching import ask, choose_url, submit, take_up
-from vibe_llms.batches.batches import Batches
+from support.batches.batching import ask, choose_url, look, submit
 from vibe_llms.batches.databases import open_database
 from vibe_llms.batches.items import BatchItem
-from vibe_llms.batches.row_chunks import InputRow
+from vibe_llms.batches.row_chunks import InputRow, take
 from vibe_llms.batches.row_journals import RowJournal, _Result
 
 BATCH = "b" * 32
@@ -31,10 +30,10 @@ async def test_results_of_a_batch_that_was_deleted_are_let_go(tmp_path: Path) ->
     """Nothing more is begun, and nobody waits for a database that would never take them."""
     database = open_database(choose_url("sqlite", tmp_path))
     await submit(database, BATCH, "one")
-    taken = take_up(database, BATCH, 0)
+    taken = take(database, BATCH, 0)
     assert taken is not None
     journal = RowJournal(database, taken)
-    await Batches(database).delete(BATCH)
+    await look(database).delete(BATCH)
     async with asyncio.timeout(60):
         item: BatchItem[Any] = BatchItem(index=0, text="late", value="late")
         await journal.put(item, "d")

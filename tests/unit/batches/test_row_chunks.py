@@ -1,17 +1,17 @@
-"""Chunks of batches: which one comes next, who has it, and for how long."""
+"""Chunks of batches as rows: which are due, in which order, and who took one last."""
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.batches.batching import BASES, ask, choose_url, order, submit
+from support.batches.batching import BASES, FakeQueue, ask, choose_url, look, order, submit
 from vibe_llms.agents.batches import look_at_batches
 from vibe_llms.batches import handovers
 from vibe_llms.batches.batches import Batches
@@ -22,12 +22,9 @@ from vibe_llms.batches.databases import (
 )
 from vibe_llms.batches.handovers import BatchHandover
 from vibe_llms.batches.items import BatchItem
-from vibe_llms.batches.row_chunks import (
-    Taken,
-    leave,
-    renew,
-    take_next,
-)
+from vibe_llms.batches.queues import enqueue_missing
+from vibe_llms.batches.row_chunks import Taken, leave, read_due
+from vibe_llms.batches.row_chunks import take as take_chunk
 from vibe_llms.batches.row_journals import RowJournal
 from vibe_llms.exceptions import RequestError, StoreError
 
@@ -43,71 +40,91 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BatchDa
 
 async def hand_over(database: BatchDatabase, batch: str, count: int, **more: Any) -> None:
     texts = [f"input {number}" for number in range(count)]
-    await BatchHandover(database, batch, order(**more), 1).perform(ask(*texts), lambda: None)
+    await BatchHandover(database, FakeQueue(), batch, order(**more), 1).perform(ask(*texts))
 
 
-def take(database: BatchDatabase, seconds: float = 15.0, total: int | None = None) -> Taken:
-    taken = take_next(database, seconds, total)
+def take(database: BatchDatabase, batch: str = FIRST, chunk: int = 0) -> Taken:
+    taken = take_chunk(database, batch, chunk)
     assert taken is not None
     return taken
 
 
-def place(taken: Taken) -> tuple[str, int]:
-    return taken.batch, taken.chunk
+def list_due(database: BatchDatabase) -> list[tuple[str, int]]:
+    with database.transact(reading=True) as transaction:
+        return [(each.batch, each.number) for each in read_due(transaction)]
 
 
-async def test_each_chunk_is_had_by_one(database: BatchDatabase) -> None:
-    """Also where several ask for one at the same moment."""
-    await hand_over(database, FIRST, 12)
-    takings = (asyncio.to_thread(take_next, database) for _ in range(16))
-    found = [each for each in await asyncio.gather(*takings) if each is not None]
-    assert sorted(each.chunk for each in found) == list(range(12))
-    assert {each.epoch for each in found} == {1}
-
-
-async def test_what_somebody_has_others_take_when_his_time_has_run_out(
-    database: BatchDatabase,
-) -> None:
-    """Who says that he is there keeps it; who has lost it changes nothing."""
+async def test_who_takes_a_chunk_last_has_it(database: BatchDatabase) -> None:
+    """Who has lost it changes nothing, and a worker that left has made no attempt."""
     await hand_over(database, FIRST, 1)
-    first = take(database, -1.0)
-    renew(database, first)
-    assert take_next(database) is None
-    renew(database, first, -1.0)
-    second = take(database)
+    first, second = take(database), take(database)
     assert (second.epoch, second.attempts) == (2, 2)
-    renew(database, first, -1.0)
     leave(database, first)
-    assert take_next(database) is None
     leave(database, second)
     third = take(database)
     assert (third.epoch, third.attempts) == (3, 2)
 
 
-async def test_all_workers_together_have_no_more_than_their_queue_says(
+async def test_of_many_that_take_a_chunk_each_has_an_epoch_of_its_own(
     database: BatchDatabase,
 ) -> None:
-    await hand_over(database, FIRST, 3)
-    first = take(database, total=2)
-    take(database, total=2)
-    assert take_next(database, 15.0, 2) is None
-    leave(database, first)
-    assert take(database, total=2).chunk == 0
+    await hand_over(database, FIRST, 1)
+    found = await asyncio.gather(*(asyncio.to_thread(take, database) for _ in range(16)))
+    assert sorted(each.epoch for each in found) == list(range(1, 17))
 
 
-async def test_what_is_wanted_more_comes_first_and_of_others_each_in_its_turn(
+async def test_batches_take_turns_from_where_the_queue_is(database: BatchDatabase) -> None:
+    """A batch that comes later does not wait for all of those before it, nor overtake them."""
+    queue, third = FakeQueue(), "c" * 32
+    for batch, count, priority in ((FIRST, 3, 0), (SECOND, 2, 0), (third, 1, 1)):
+        asked = ask(*map(str, range(count)))
+        await BatchHandover(database, queue, batch, order(priority=priority), 1).perform(asked)
+    found = sorted(queue.due, key=lambda each: (-each.priority, each.position, each.batch))
+    names = [(each.batch, each.number) for each in found]
+    assert names == [(third, 0), (FIRST, 0), (SECOND, 0), (FIRST, 1), (SECOND, 1), (FIRST, 2)]
+    for chunk in (0, 1):
+        for batch in (FIRST, SECOND):
+            number = 0 if batch == third else chunk
+            journal = RowJournal(database, take(database, batch, number))
+            await journal.put(BatchItem(index=number, text="x", value="x"), "d")
+    later = "d" * 32
+    await BatchHandover(database, queue, later, order(), 1).perform(ask("x"))
+    assert queue.due[-1].position == 2
+
+
+async def test_what_is_due_and_in_no_queue_is_enqueued(database: BatchDatabase) -> None:
+    """As where a process died between writing a chunk and enqueuing it; once, and not when done."""
+    await hand_over(database, FIRST, 2)
+    await hand_over(database, SECOND, 1)
+    await look(database).stop(SECOND)
+    queue = FakeQueue()
+    for _ in range(2):
+        enqueue_missing(database, queue)
+    assert [(each.batch, each.number) for each in queue.due] == [(FIRST, 0), (FIRST, 1)]
+    journal = RowJournal(database, take(database))
+    await journal.put(BatchItem(index=0, text="x", value="x"), "d")
+    assert list_due(database) == [(FIRST, 1)]
+
+
+async def test_a_stopped_batch_is_not_taken(database: BatchDatabase) -> None:
+    await hand_over(database, FIRST, 1)
+    await look(database).stop(FIRST)
+    assert take_chunk(database, FIRST, 0) is None
+    queue = FakeQueue()
+    await Batches(database, queue).resume(FIRST)
+    assert [each.number for each in queue.due] == [0]
+    assert take(database).attempts == 1
+
+
+async def test_inputs_that_were_handed_over_before_are_enqueued_again(
     database: BatchDatabase,
 ) -> None:
-    await hand_over(database, FIRST, 3)
-    await hand_over(database, SECOND, 2)
-    await hand_over(database, "c" * 32, 1, priority=1)
-    found = []
-    for _ in range(6):
-        found.append(place(take(database)))
-        await asyncio.sleep(0.002)  # the clock of SQLite knows milliseconds
-    assert found[0] == ("c" * 32, 0)
-    assert found[1:] == [(FIRST, 0), (SECOND, 0), (FIRST, 1), (SECOND, 1), (FIRST, 2)]
-    assert take_next(database) is None
+    """Their process may have died before it came to that."""
+    await hand_over(database, FIRST, 2)
+    queue = FakeQueue()
+    asked = ask("input 0", "input 1")
+    await BatchHandover(database, queue, FIRST, order(), 1).perform(asked)
+    assert [each.number for each in queue.due] == [0, 1]
 
 
 async def test_a_batch_has_ended_with_the_last_result_that_is_written(
@@ -115,53 +132,40 @@ async def test_a_batch_has_ended_with_the_last_result_that_is_written(
 ) -> None:
     """In one transaction, so that nobody has to look whether somebody died between."""
     await hand_over(database, FIRST, 2)
-    both = [RowJournal(database, take(database)) for _ in range(2)]
+    both = [RowJournal(database, take(database, chunk=number)) for number in range(2)]
     for number, journal in enumerate(both):
-        assert (await Batches(database).find(FIRST)).state == "open"
+        assert (await look(database).find(FIRST)).state == "open"
         await journal.put(BatchItem(index=number, text="x", value="x"), "d")
-    found = await Batches(database).find(FIRST)
+    found = await look(database).find(FIRST)
     assert (found.state, found.ended is None) == ("done", False)
-
-
-async def test_who_has_a_chunk_keeps_it_when_the_batch_is_resumed(
-    database: BatchDatabase,
-) -> None:
-    """What is under way there is written before anybody asks for it again."""
-    await hand_over(database, FIRST, 1)
-    batches, taken = Batches(database), take(database)
-    await batches.stop(FIRST)
-    await batches.resume(FIRST)
-    assert take_next(database) is None
-    leave(database, taken)
-    assert take(database).attempts == 1
 
 
 async def test_what_may_be_billed_twice_is_told(database: BatchDatabase) -> None:
     """As many as its worker may have had under way, or in hand, when it died or was stopped."""
     texts = [f"input {number}" for number in range(9)]
     asked = order(concurrency=2)
-    await BatchHandover(database, FIRST, asked, 9).perform(ask(*texts), lambda: None)
+    await BatchHandover(database, FakeQueue(), FIRST, asked, 9).perform(ask(*texts))
     doubts = []
 
-    async def take_again(seconds: float = 15.0) -> Taken:
-        taken = take(database, seconds)
-        doubts.append((taken.doubted, (await Batches(database).find(FIRST)).doubted))
+    async def take_again() -> Taken:
+        taken = take(database)
+        doubts.append((taken.doubted, (await look(database).find(FIRST)).doubted))
         return taken
 
     leave(database, await take_again())
-    await take_again(-1.0)  # and dies
+    await take_again()  # and dies
     taken = await take_again()
     for number in range(7):
         await RowJournal(database, taken).put(BatchItem(index=number, text="x", value="x"), "d")
     leave(database, taken, broke_off=True)
-    await take_again(-1.0)
+    await take_again()
     await take_again()
     assert doubts == [(0, 0), (0, 0), (4, 4), (0, 6), (2, 8)]
 
 
 async def test_of_an_engine_its_runs_tell_what_was_asked_twice(database: BatchDatabase) -> None:
     await hand_over(database, FIRST, 1, is_engine=True)
-    take(database, -1.0)
+    take(database)
     assert take(database).doubted == 0
 
 
@@ -173,7 +177,7 @@ async def test_long_inputs_make_short_chunks(
     texts = ["x" * 20, "y" * 20, "z", "z" * 40, "short"]
     await submit(database, FIRST, *texts)
     await submit(database, FIRST, *texts, "more")
-    found = [take(database) for _ in range(4)]
+    found = [take(database, chunk=number) for number in range(4)]
     assert [[row.number for row in each.rows] for each in found] == [[0, 1], [2, 3], [4], [5]]
     assert [row.input for each in found for row in each.rows][3] == f'"{"z" * 40}"'
 
@@ -241,94 +245,14 @@ def survey_tables(url: str) -> list[str]:
     return [name for (name,) in rows]
 
 
-def write(database: BatchDatabase, name: str, *, at_once: bool = False, more: bytes = b"") -> None:
-    """Writes something."""
-    with database.transact(at_once=at_once) as transaction:
-        transaction.change("INSERT INTO vibe_budgets VALUES (?, ?)", name, len(more))
-        transaction.change(
-            "INSERT INTO vibe_results VALUES (?, 0, ?, '', ?)", FIRST, int(name, 36), more
-        )
-
-
-async def test_what_is_done_at_once_waits_for_nobody(tmp_path: Path) -> None:
-    """Neither for another thread, nor for another process; those wait as before."""
-    database = open_database(choose_url("sqlite", tmp_path))
-    with pytest.raises(BlockingIOError):
-        write(database, "unopened", at_once=True)
-    await hand_over(database, FIRST, 1)
-    write(database, "a", at_once=True)
-    with database.transact(), pytest.raises(BlockingIOError):
-        await asyncio.to_thread(write, database, "b", at_once=True)
-    with closing(sqlite3.connect(tmp_path / "runner.db", isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(BlockingIOError):
-            write(database, "c", at_once=True)
-        with database.transact(reading=True) as transaction:
-            assert transaction.fetch("PRAGMA busy_timeout") == [(30_000,)]
-        other.execute("ROLLBACK")
-    write(database, "d", at_once=True)
-    with database.transact(reading=True) as transaction:
-        names = transaction.fetch("SELECT name FROM vibe_budgets ORDER BY name")
-    assert names == [("a",), ("d",)]
-    database.close()
-
-
-async def test_what_is_done_at_once_leaves_the_disk_to_others(tmp_path: Path) -> None:
-    """A log that is long is folded by who may wait, as is the first write after that."""
-    database = open_database(choose_url("sqlite", tmp_path))
-    await hand_over(database, FIRST, 1)
-    log, number = tmp_path / "runner.db-wal", 0
-    for _ in range(3):
-        with suppress(BlockingIOError):
-            while number < 100:
-                number += 1
-                write(database, str(number), at_once=True, more=bytes(1 << 18))
-        assert log.stat().st_size < 1 << 23
-        write(database, f"{number}a")  # folds it
-        with pytest.raises(BlockingIOError):
-            write(database, f"{number}b", at_once=True)
-        write(database, f"{number}c")
-    assert 30 < number < 60
-    assert log.stat().st_size < 1 << 23
-    database.close()
-
-
-@pytest.mark.postgresql
-def test_nothing_is_done_at_once_at_a_server(tmp_path: Path) -> None:
-    database = open_database(choose_url("postgresql", tmp_path))
-    with pytest.raises(BlockingIOError):
-        write(database, "a", at_once=True)
-    database.close()
-
-
-async def test_a_chunk_is_taken_at_once_where_it_is_short(tmp_path: Path) -> None:
-    """Who finds none, or one that is long, changes nothing."""
-    database = open_database(choose_url("sqlite", tmp_path))
-    await hand_over(database, FIRST, 1)
-    with closing(sqlite3.connect(tmp_path / "runner.db")) as other:
-        taken = take_next(database, at_once=True)
-        assert taken is not None
-        assert [each.input for each in taken.rows] == ['"input 0"']
-        await BatchHandover(database, SECOND, order(), 1).perform(
-            ask("x" * (1 << 18)), lambda: None
-        )
-        before = other.execute("PRAGMA data_version").fetchall()
-        with pytest.raises(BlockingIOError):
-            take_next(database, at_once=True)
-        assert take_next(database, total=1, at_once=True) is None
-        assert other.execute("PRAGMA data_version").fetchall() == before
-    assert take(database).batch == SECOND
-    database.close()
-
-
 async def test_nobody_has_what_is_done(database: BatchDatabase) -> None:
-    """Whoever has it asked again waits for no lease, nor is one renewed that is over."""
+    """Asked for again, it is taken without a doubt."""
     await hand_over(database, FIRST, 1)
     taken = take(database)
     journal = RowJournal(database, taken, settings="s")
     error = RequestError(path="x", detail="no")
     await journal.put(BatchItem(index=0, error=error), "d")
     assert journal.is_done
-    renew(database, taken)
-    await Batches(database).resume(FIRST, retry_failed=True)
-    assert take(database).attempts == 1
+    await look(database).resume(FIRST, retry_failed=True)
+    again = take(database)
+    assert (again.attempts, again.doubted) == (1, 0)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-import sqlite3
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from support.batches.batching import BASES, ask, choose_url, order, submit, take_up
+from support.batches.batching import BASES, FakeQueue, ask, choose_url, look, order, submit
 from vibe_llms.batches import budgets, row_journals
 from vibe_llms.batches.batches import Batches
 from vibe_llms.batches.budgets import BatchBudget, RowLedger
@@ -26,7 +25,7 @@ from vibe_llms.batches.handovers import BatchHandover
 from vibe_llms.batches.items import BatchItem
 from vibe_llms.batches.lines import decode_item
 from vibe_llms.batches.orders import KeptInput
-from vibe_llms.batches.row_chunks import leave
+from vibe_llms.batches.row_chunks import leave, take
 from vibe_llms.batches.row_journals import RowJournal
 from vibe_llms.exceptions import ProviderError, ProviderFault, RequestError, StoreError
 from vibe_llms.foundation.coalescing import Gatherer
@@ -44,7 +43,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BatchDa
 
 
 def produce_journal(database: BatchDatabase, chunk: int = 0) -> RowJournal:
-    taken = take_up(database, BATCH, chunk)
+    taken = take(database, BATCH, chunk)
     assert taken is not None
     return RowJournal(database, taken, settings="s")
 
@@ -86,7 +85,7 @@ async def test_the_first_result_counts_whoever_writes_it(database: BatchDatabase
     assert not other.must_stop
 
     assert await read(database) == [(0, "of the other"), (1, "paid for"), (2, "fine")]
-    found = await Batches(database).find(BATCH)
+    found = await look(database).find(BATCH)
     assert (found.done, found.failed) == (3, 0)
 
 
@@ -101,31 +100,31 @@ async def test_many_at_once_are_each_there_once(database: BatchDatabase) -> None
     await asyncio.gather(*keeping, return_exceptions=True)
     await journal.finish()
     assert sorted(await read(database)) == [(index, "fine") for index in range(64)]
-    found = await Batches(database).find(BATCH)
+    found = await look(database).find(BATCH)
     assert (found.state, found.done) == ("done", 64)
 
 
 async def test_a_chunk_counts_who_has_died_over_it(database: BatchDatabase) -> None:
     """And not who has left by itself, nor what is done."""
     await submit(database, BATCH, "one", "two", "three", chunk=2)
-    first = take_up(database, BATCH, 0)
+    first = take(database, BATCH, 0)
     assert first is not None
     assert (first.attempts, [row.input for row in first.rows]) == (1, ['"one"', '"two"'])
-    second = take_up(database, BATCH, 0)
+    second = take(database, BATCH, 0)
     assert second is not None
     assert second.attempts == 2
     await asyncio.to_thread(leave, database, first)  # it has lost it already
     await asyncio.to_thread(leave, database, second)
     journal = produce_journal(database)
     await keep(journal, 1)
-    third = take_up(database, BATCH, 0)
+    third = take(database, BATCH, 0)
     assert third is not None
     assert (third.attempts, [row.number for row in third.rows]) == (3, [0])
     await keep(journal, 0)
-    assert take_up(database, BATCH, 0) is None
-    assert take_up(database, BATCH, 7) is None
-    await Batches(database).stop(BATCH)
-    assert take_up(database, BATCH, 1) is None
+    assert take(database, BATCH, 0) is None
+    assert take(database, BATCH, 7) is None
+    await look(database).stop(BATCH)
+    assert take(database, BATCH, 1) is None
 
 
 async def test_a_commit_whose_answer_was_lost_counts_once(
@@ -147,13 +146,13 @@ async def test_a_commit_whose_answer_was_lost_counts_once(
     monkeypatch.setattr(journal, "_keep", lose)
     await asyncio.gather(keep(journal, 0), keep(journal, 1))
     assert not failures
-    found = await Batches(database).find(BATCH)
+    found = await look(database).find(BATCH)
     assert (found.done, len(await read(database))) == (2, 2)
 
 
 async def test_who_leaves_waits_for_no_database(database: BatchDatabase) -> None:
     await submit(database, BATCH, "one")
-    taken = take_up(database, BATCH, 0)
+    taken = take(database, BATCH, 0)
     assert taken is not None
     journal = RowJournal(database, taken, is_leaving=lambda: True)
 
@@ -204,44 +203,11 @@ async def test_long_results_are_rows_of_their_own(
     assert sizes[1][0] > 400
 
 
-async def test_what_another_process_holds_up_is_written_in_a_thread(tmp_path: Path) -> None:
-    """What is short and held up by nobody is written at once; each of them is there once."""
-    database = open_database(choose_url("sqlite", tmp_path))
-    await submit(database, BATCH, *"abcd")
-    taken = await asyncio.to_thread(take_up, database, BATCH, 0)
-    assert taken is not None
-    journal = RowJournal(database, taken, settings="s", room=1)
-    there: list[threading.Thread] = []
-    is_held_up = threading.Event()
-    plain = type(database).transact
-
-    def transact(**how: Any) -> Any:
-        there.append(threading.current_thread())
-        if len(there) == 3:
-            is_held_up.set()
-        return plain(database, **how)
-
-    object.__setattr__(journal, "_database", Mock(transact=transact))
-    await keep(journal, 0)
-    with closing(sqlite3.connect(tmp_path / "runner.db", isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        waiting = asyncio.create_task(keep(journal, 1))
-        await asyncio.to_thread(is_held_up.wait, 20)
-        assert not waiting.done()
-        other.execute("ROLLBACK")
-        await waiting
-    await keep(journal, 2, "x" * (1 << 18))
-    assert [each is threading.main_thread() for each in there] == [True, True, False, False]
-    assert [index for index, _ in await read(database, ordered=True)] == [0, 1, 2]
-    await journal.finish()
-    database.close()
-
-
 async def test_inputs_are_compared_and_others_come_behind_them(database: BatchDatabase) -> None:
     """By name and by what they say, however they were cut into chunks."""
     await submit(database, BATCH, "one", "a:two", "three", chunk=2)
     await submit(database, BATCH, "one", "a:two", "three", "four", "five", chunk=2)
-    found = await Batches(database).find(BATCH)
+    found = await look(database).find(BATCH)
     assert (found.total, found.known, found.state) == (5, 5, "open")
     for texts in (["one", "b:two"], ["one", "a:other"]):
         with pytest.raises(RequestError, match="for another input"):
@@ -252,12 +218,12 @@ async def test_inputs_are_compared_and_others_come_behind_them(database: BatchDa
 
 async def test_two_may_hand_the_same_batch_over_at_once(database: BatchDatabase) -> None:
     texts = [f"input {number}" for number in range(40)]
-    told: list[int] = []
-    both = [BatchHandover(database, BATCH, order(), 4) for _ in range(2)]
-    await asyncio.gather(*(each.perform(ask(*texts), lambda: told.append(1)) for each in both))
-    found = await Batches(database).find(BATCH)
+    queue = FakeQueue()
+    both = [BatchHandover(database, queue, BATCH, order(), 4) for _ in range(2)]
+    await asyncio.gather(*(each.perform(ask(*texts)) for each in both))
+    found = await look(database).find(BATCH)
     assert (found.total, found.known) == (40, 40)
-    assert told
+    assert [each.number for each in queue.due] == list(range(10))
 
 
 async def test_what_comes_is_followed_as_it_comes_or_in_order(database: BatchDatabase) -> None:
@@ -325,7 +291,7 @@ async def test_a_stopped_batch_is_followed_over_its_gaps(database: BatchDatabase
     await submit(database, BATCH, *map(str, range(5)), chunk=3)
     for chunk, index in ((0, 1), (1, 4)):
         await keep(produce_journal(database, chunk), index)
-    await Batches(database).stop(BATCH)
+    await look(database).stop(BATCH)
     follower = BatchFollower(database, BATCH, waits=True)
     found = [decode_item(line).index async for line, _ in follower.follow(ordered=True)]
     assert found == [1, 4]
@@ -335,7 +301,7 @@ async def test_the_cap_is_never_passed_by_what_is_on_its_way(database: BatchData
     """Whatever is put down and corrected, by two processes, in any order."""
     await submit(database, BATCH, "one")
     cap = count_money(Decimal("0.001"))
-    await Batches(database).resume(BATCH, cap=read_money(cap))
+    await look(database).resume(BATCH, cap=read_money(cap))
     dice = random.Random(1)
     spent, under_way, most = 0, 0, 0
     journal = produce_journal(database)
@@ -365,7 +331,7 @@ async def test_the_cap_is_never_passed_by_what_is_on_its_way(database: BatchData
 async def test_what_settles_while_a_cap_refuses_is_looked_at(database: BatchDatabase) -> None:
     """The last thing under way ends between a refusal and its arrival: there is room, then."""
     await submit(database, BATCH, "one")
-    await Batches(database).resume(BATCH, cap=read_money(100))
+    await look(database).resume(BATCH, cap=read_money(100))
     budget, loop = produce_budget(database), asyncio.get_running_loop()
     assert await budget.acquire(60)
     ledger = find_ledger(budget)
@@ -387,7 +353,7 @@ async def test_who_leaves_before_an_amount_is_granted_takes_none(
 ) -> None:
     """Nothing is sent for it: others may have it."""
     await submit(database, BATCH, "one")
-    await Batches(database).resume(BATCH, cap=read_money(100))
+    await look(database).resume(BATCH, cap=read_money(100))
     budget, begun, go_on = produce_budget(database), threading.Event(), threading.Event()
     ledger = find_ledger(budget)
     grant = ledger._change
@@ -412,7 +378,7 @@ async def test_a_list_goes_on_behind_an_order_of_a_later_version(database: Batch
     await submit(database, "c" * 32, "one")
     with database.transact() as transaction:
         transaction.change("UPDATE vibe_batches SET about = '{\"v\": 2}' WHERE id = ?", BATCH)
-    found = {each.id: each.model for each in await Batches(database).survey()}
+    found = {each.id: each.model for each in await look(database).survey()}
     assert found == {BATCH: "", "c" * 32: order().model}
 
 
@@ -422,7 +388,7 @@ async def test_counts_beyond_all_measure_are_bounded(database: BatchDatabase) ->
     journal = produce_journal(database)
     for index in range(2):
         await keep_paid(journal, index, input_tokens=1 << 63, output_tokens=1 << 63)
-    found = await Batches(database).find(BATCH)
+    found = await look(database).find(BATCH)
     assert (found.done, found.input_tokens) == (2, 2 << 36)
 
 
@@ -434,7 +400,7 @@ def test_a_price_is_looked_up_again_after_an_hour(monkeypatch: pytest.MonkeyPatc
         nonlocal asked
         asked += 1
 
-    monkeypatch.setattr(budgets.time, "time", lambda: now[0])
+    monkeypatch.setattr("vibe_llms.batches.budgets.time.time", lambda: now[0])
     monkeypatch.setattr(budgets, "price_usage", price)
     origin = Origin(provider="openai_conversations", model="m", usage=Usage(input_tokens=1))
     for hour in (0, 0, 1, 1):
@@ -454,9 +420,9 @@ async def test_who_breaks_off_takes_nothing_that_another_has_handed_over(
         yield
 
     with pytest.raises(asyncio.CancelledError):
-        await BatchHandover(database, BATCH, order(), 2).perform(break_off(), lambda: None)
+        await BatchHandover(database, FakeQueue(), BATCH, order(), 2).perform(break_off())
 
-    (found,) = await Batches(database).survey()
+    (found,) = await look(database).survey()
     assert (found.state, found.total) == ("open", 2)
 
 
@@ -470,13 +436,13 @@ async def test_who_is_interrupted_while_handing_over_leaves_nothing_half_there(
         await asyncio.Event().wait()
 
     waiting = asyncio.Event()
-    submission = BatchHandover(database, BATCH, order(), 1)
-    work = asyncio.create_task(submission.perform(stall(), lambda: None))
+    submission = BatchHandover(database, FakeQueue(), BATCH, order(), 1)
+    work = asyncio.create_task(submission.perform(stall()))
     await waiting.wait()
     work.cancel()
     with pytest.raises(asyncio.CancelledError):
         await work
-    assert not await Batches(database).survey()
+    assert not await look(database).survey()
 
 
 async def test_a_cap_that_comes_later_holds_for_what_was_spent_before(
@@ -486,9 +452,9 @@ async def test_a_cap_that_comes_later_holds_for_what_was_spent_before(
     await submit(database, BATCH, "one", "two", "three")
     journal = produce_journal(database)
     await keep_paid(journal, 0)
-    found = await Batches(database).find(BATCH)
+    found = await look(database).find(BATCH)
     assert found.cost > 0
-    await Batches(database).resume(BATCH, cap=3 * found.cost)
+    await look(database).resume(BATCH, cap=3 * found.cost)
     await keep_paid(journal, 1)
     budget, each = produce_budget(database), count_money(found.cost)
     assert not await budget.acquire(each + 1)
@@ -501,7 +467,7 @@ async def test_what_was_put_down_stays_where_nobody_knows_the_cost(
 ) -> None:
     """An answer of a model without a price, or without an account of its tokens."""
     await submit(database, BATCH, "one")
-    await Batches(database).resume(BATCH, cap=read_money(10**9))
+    await look(database).resume(BATCH, cap=read_money(10**9))
     journal, budget = produce_journal(database), produce_budget(database)
     assert await budget.acquire(10**9)
     journal.reserve(0, 10**9)
@@ -509,7 +475,7 @@ async def test_what_was_put_down_stays_where_nobody_knows_the_cost(
     await keep_paid(journal, 0, model, **counts)
     budget.settle()
     assert not await budget.acquire(1)
-    assert (await Batches(database).find(BATCH)).unpriced == 1
+    assert (await look(database).find(BATCH)).unpriced == 1
 
 
 async def keep_paid(
@@ -529,7 +495,7 @@ async def test_what_came_too_late_counts_in_what_was_paid(database: BatchDatabas
     await keep_paid(paused, 0)
     await keep_paid(paused, 0, input_tokens=20)
 
-    found = await Batches(database).find(BATCH)
+    found = await look(database).find(BATCH)
     assert (found.done, found.input_tokens, found.output_tokens) == (1, 40, 15)
     assert found.cost == Decimal("0.0000150")
     assert len(await read(database)) == 1
@@ -540,12 +506,12 @@ async def test_settings_that_would_not_be_heeded_are_refused(database: BatchData
     await submit(database, BATCH, "one")
 
     for name, value in (("concurrency", 7), ("retries", 2), ("priority", 1)):
-        again = BatchHandover(database, BATCH, order(**{name: value}))
+        again = BatchHandover(database, FakeQueue(), BATCH, order(**{name: value}))
         with pytest.raises(RequestError, match=f"has {name} .*, not {value}"):
-            await again.perform(ask("one", "two"), lambda: None)
+            await again.perform(ask("one", "two"))
 
-    assert (await Batches(database).find(BATCH)).total == 1
-    await BatchHandover(database, BATCH, order(cap_usd="1")).perform(ask("one"), lambda: None)
+    assert (await look(database).find(BATCH)).total == 1
+    await BatchHandover(database, FakeQueue(), BATCH, order(cap_usd="1")).perform(ask("one"))
 
 
 @pytest.mark.postgresql
@@ -578,7 +544,7 @@ def test_chunks_are_all_locked_before_failures_are_asked_again(tmp_path: Path) -
                 thread.join()
             return int(transaction.change(statement, *values))
 
-    Batches(Watched())._resume(BATCH, True, None)  # type: ignore[arg-type]
+    Batches(Watched(), FakeQueue())._resume(BATCH, True, None)  # type: ignore[arg-type]
     assert len(refused) == 1
     database.close()
 
@@ -620,8 +586,8 @@ async def test_what_could_not_be_handed_over_whole_keeps_what_was_paid_for(
         raise RequestError(path="inputs", detail="bad line")
 
     with pytest.raises(RequestError, match="bad line"):
-        await BatchHandover(database, BATCH, order(), 2).perform(break_off(), lambda: None)
-    found = await Batches(database).survey()
+        await BatchHandover(database, FakeQueue(), BATCH, order(), 2).perform(break_off())
+    found = await look(database).survey()
     assert [(each.state, each.done) for each in found] == ([("stopped", 1)] if is_taken else [])
 
 

@@ -11,14 +11,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.batches.batching import choose_url, end_leases, submit
+from support.batches.batching import choose_url, look, submit
 from support.quality.properties import examples
-from vibe_llms.batches.batches import Batches
 from vibe_llms.batches.databases import BatchDatabase, open_database
 from vibe_llms.batches.following import BatchFollower
 from vibe_llms.batches.items import BatchItem
 from vibe_llms.batches.lines import decode_head, encode_item
-from vibe_llms.batches.row_chunks import Taken, leave, renew, take_next
+from vibe_llms.batches.row_chunks import Taken, leave, read_due, take
 from vibe_llms.batches.row_journals import RowJournal, _Result
 from vibe_llms.exceptions import ProviderError, ProviderFault
 
@@ -27,8 +26,8 @@ COUNT, CHUNK = 5, 3
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(
-            ("take", "write", "write", "write", "repeat", "leave", "renew", "expire", "stop",
-             "resume", "retry", "follow")
+            ("take", "write", "write", "write", "repeat", "leave", "stop", "resume", "retry",
+             "follow")
         ),
         st.integers(0, 5),
         st.sets(st.integers(0, COUNT - 1), max_size=3),
@@ -50,7 +49,7 @@ class Play:
 
     def __init__(self, database: BatchDatabase) -> None:
         self.database = database
-        self.batches = Batches(database)
+        self.batches = look(database)
         self.workers: list[tuple[Taken, RowJournal]] = []
         self.written: list[tuple[RowJournal, str, list[_Result]]] = []
         self.paid = 0
@@ -59,10 +58,10 @@ class Play:
         self.follower = BatchFollower(database, BATCH, waits=False, before={})
 
     def step(self, word: str, who: int, numbers: set[int], failed: bool) -> None:
-        if word in ("write", "leave", "renew") and not self.workers:
+        if word in ("write", "leave") and not self.workers:
             return
         taken, journal = self.workers[who % len(self.workers)] if self.workers else (None, None)
-        if word == "take" and (found := take_next(self.database)):
+        if word == "take" and (found := self.take(who)):
             self.workers.append((found, RowJournal(self.database, found)))
         elif word == "write" and taken is not None and journal is not None:
             mine = {row.number for row in taken.rows}
@@ -78,10 +77,6 @@ class Play:
             journal._keep(mark, results, is_again=True)
         elif word == "leave" and taken is not None:
             leave(self.database, taken)
-        elif word == "renew" and taken is not None:
-            renew(self.database, taken)
-        elif word == "expire":
-            end_leases(self.database)
         elif word == "stop":
             asyncio.run(self.batches.stop(BATCH))
         elif word == "resume":
@@ -91,6 +86,12 @@ class Play:
             self.batches._resume(BATCH, True, None)
         elif word == "follow":
             self.follow()
+
+    def take(self, who: int) -> Taken | None:
+        """Takes a chunk that is due, perhaps from another."""
+        with self.database.transact(reading=True) as transaction:
+            due = read_due(transaction)
+        return take(self.database, BATCH, due[who % len(due)].number) if due else None
 
     def follow(self) -> None:
         _, found = self.follower._read(self.follower._read_new)
@@ -105,8 +106,7 @@ class Play:
     def end(self) -> None:
         """Lets somebody do all that is left."""
         self.batches._resume(BATCH, False, None)
-        end_leases(self.database)
-        while (taken := take_next(self.database)) is not None:
+        while (taken := self.take(0)) is not None:
             results = [result(row.number, failed=False) for row in taken.rows]
             RowJournal(self.database, taken)._keep(f"{taken.epoch}/end", results)
             self.paid += len(results)
@@ -119,7 +119,7 @@ def test_each_input_has_one_result_and_all_that_was_paid_is_counted(steps: list[
         database = open_database(choose_url("sqlite", Path(folder)))
         asyncio.run(submit(database, BATCH, *map(str, range(COUNT)), chunk=CHUNK))
         play = Play(database)
-        for word in ("take", "expire", "take"):  # two believe that they have the same one
+        for word in ("take", "take"):  # two believe that they have the same one
             play.step(word, 0, set(), False)
         for each in steps:
             play.step(*each)

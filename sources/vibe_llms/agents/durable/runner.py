@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from vibe_llms.agents.batch_workers import ChunkWorker
+from vibe_llms.agents.durable.chunks import CHUNK_WORKFLOW, DurableChunkQueue
 from vibe_llms.agents.durable.database import DurableDatabase, open_database
 from vibe_llms.agents.durable.queue_worker import QueueWorker
 from vibe_llms.agents.durable.scheduling import WORKFLOW, Scheduler
@@ -16,6 +16,7 @@ from vibe_llms.agents.performing import OrderPerformer
 from vibe_llms.agents.queues import BATCH_QUEUE, Queue
 from vibe_llms.agents.workers import HostSettings, RunWorker
 from vibe_llms.batches import databases
+from vibe_llms.batches.executors import ChunkExecutor
 from vibe_llms.batches.functions import Function
 from vibe_llms.batches.making import WorkMaker, gather_functions
 from vibe_llms.batches.rates import RowBudgets
@@ -71,7 +72,7 @@ class DurableRunner:
             produce_tools=performer.produce_tools,
             functions=gather_functions(functions),
         )
-        self._chunks: list[ChunkWorker] = []
+        self._chunks: ChunkExecutor | None = None
         self._lease_seconds = lease_seconds
         self._database: DurableDatabase | None = None
         self._worker: QueueWorker | None = None
@@ -94,43 +95,36 @@ class DurableRunner:
         return self._host.working
 
     async def start(self) -> None:
-        """Connect; a worker starts to take work. Chunks alone need no DBOS."""
+        """Connect; a worker starts to take work."""
         self._is_leaving = False
-        if self.queues:
-            await asyncio.to_thread(databases.check_database, self._batches)
-            # Before the first request: a model keeps the limiter that it starts with.
-            self._application.share_budgets(RowBudgets(self._batches))
-        if self._run_queues or not self.queues:
-            await self._begin_scheduling()
-        for each in self.queues:
-            if each not in self._run_queues:
-                self._begin_chunks(each)
-
-    async def _begin_scheduling(self) -> None:
         database = self._database = await asyncio.to_thread(open_database, self.url)
         self._scheduler = Scheduler(database, self.index)
         try:
-            if self._run_queues:
-                worker = QueueWorker(
-                    database,
-                    self._run_queues,
-                    {WORKFLOW: self._execute},
-                    lease_seconds=self._lease_seconds,
-                )
-                self._worker = worker  # it may execute work before it has started
-                await worker.start()
+            if self.queues:
+                await self._start_worker(database)
         except BaseException:
-            self._worker = self._database = None
+            self._worker = self._chunks = self._database = None
             await asyncio.to_thread(database.close)
             raise
-        self._host.start_scanning(self._dispatch, tidies=bool(self._run_queues))
+        if self._run_queues or not self.queues:
+            self._host.start_scanning(self._dispatch, tidies=bool(self._run_queues))
+        if self._chunks is not None and len(self._run_queues) < len(self.queues):
+            self._chunks.start_scanning()
 
-    def _begin_chunks(self, queue: Queue) -> None:
-        worker = ChunkWorker(
-            self._batches, self._maker, queue=queue, lease_seconds=self._lease_seconds
+    async def _start_worker(self, database: DurableDatabase) -> None:
+        await asyncio.to_thread(databases.check_database, self._batches)
+        # Before the first request: a model keeps the limiter that it starts with.
+        self._application.share_budgets(RowBudgets(self._batches))
+        self._chunks = ChunkExecutor(
+            self._batches, self._maker, DurableChunkQueue(self.url, database)
         )
-        worker.start()
-        self._chunks.append(worker)
+        workflows: dict[str, Callable[..., Awaitable[str]]] = {
+            WORKFLOW: self._execute,
+            CHUNK_WORKFLOW: self._execute_chunk,
+        }
+        worker = QueueWorker(database, self.queues, workflows, lease_seconds=self._lease_seconds)
+        self._worker = worker  # it may execute work before it has started
+        await worker.start()
 
     async def close(self) -> None:
         """Release all runs so that other workers can continue them, after a grace period."""
@@ -138,8 +132,7 @@ class DurableRunner:
         worker, self._worker = self._worker, None
         if worker is not None:
             worker.is_leaving = True
-        leaving = (each.close(self._host.settings.grace_seconds) for each in self._chunks)
-        chunks = asyncio.gather(*leaving, return_exceptions=True)
+        chunks = asyncio.ensure_future(self._close_chunks())
         with suppress(TimeoutError):
             async with asyncio.timeout(self._host.settings.grace_seconds):
                 for run_id in self.working:
@@ -153,6 +146,11 @@ class DurableRunner:
         database, self._database = self._database, None
         if database is not None:
             await asyncio.to_thread(database.close)
+
+    async def _close_chunks(self) -> None:
+        executor, self._chunks = self._chunks, None
+        if executor is not None:
+            await executor.close(self._host.settings.grace_seconds)
 
     def wake(self, run_id: str) -> None:
         """Enqueue a run in the background."""
@@ -208,6 +206,13 @@ class DurableRunner:
             if asyncio.get_running_loop().time() > deadline:
                 return state
             await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _execute_chunk(self, batch: str, chunk: int) -> str:
+        """Execute a chunk of a batch; return why it needs no more work."""
+        worker, chunks = self._worker, self._chunks
+        assert worker is not None
+        assert chunks is not None
+        return await chunks.execute(batch, chunk) or await worker.wait_for_close()
 
     def _read_state(self, run_id: str) -> str:
         try:

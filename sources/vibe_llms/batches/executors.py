@@ -1,0 +1,237 @@
+"""Executor of chunks: asks each input of a chunk that has no result yet."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from decimal import Decimal
+from typing import Any, Final
+
+from vibe_llms.batches.budgets import BatchBudget, RowLedger
+from vibe_llms.batches.chunk_runs import ChunkRun, Work
+from vibe_llms.batches.databases import BatchDatabase
+from vibe_llms.batches.making import WorkMaker
+from vibe_llms.batches.orders import BatchOrder, decode_order
+from vibe_llms.batches.places import Places
+from vibe_llms.batches.queues import ChunkQueue, enqueue_due, enqueue_missing
+from vibe_llms.batches.row_chunks import Taken, leave, take
+from vibe_llms.batches.tables import WORKING, BatchState
+from vibe_llms.exceptions import ConverseError, StoreError
+from vibe_llms.foundation.portal import finish
+from vibe_llms.instruments.estimates import AnyEstimator, Estimator, RunEstimator, read_money
+from vibe_llms.messages.codec.errors import encode_error
+
+_LOGGER = logging.getLogger(__name__)
+
+GRACE_SECONDS: Final = 10.0
+"""Time for chunks to end when a worker closes."""
+
+_SCAN_SECONDS: Final = 15.0
+_PAUSE_SECONDS: Final = 1.0
+"""Pause before a chunk is taken again after a fault."""
+_BATCHES: Final = 16
+"""How many batches are kept ready to be asked for."""
+
+
+class ChunkExecutor:
+    """Executes the chunks that a worker takes from its queue.
+
+    Args:
+        database: Has the rows.
+        maker: Makes what inputs are put to.
+        queue: The queue of the chunks.
+    """
+
+    def __init__(self, database: BatchDatabase, maker: WorkMaker, queue: ChunkQueue) -> None:
+        self._database = database
+        self._maker = maker
+        self._queue = queue
+        self._application = maker.application
+        self._works: dict[str, Work] = {}
+        self._lock = asyncio.Lock()
+        self._chunks: dict[tuple[str, int], asyncio.Task[str]] = {}
+        self._scanning: asyncio.Task[None] | None = None
+        self._leaving = asyncio.Event()
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether no more inputs are begun."""
+        return self._leaving.is_set()
+
+    def start_scanning(self) -> None:
+        """Enqueue due chunks that are in no queue, from time to time."""
+        self._scanning = asyncio.create_task(self._scan())
+
+    async def execute(self, batch: str, chunk: int) -> str:
+        """Execute a chunk until it is not due, or another worker has taken it; return why.
+
+        Returns an empty string when the worker closes first: the chunk is for another worker.
+        """
+        key = batch, chunk
+        while (earlier := self._chunks.get(key)) is not None:  # it was queued anew meanwhile
+            await asyncio.wait([earlier])
+        work = self._chunks[key] = asyncio.create_task(self._execute(batch, chunk))
+        work.add_done_callback(lambda _: self._chunks.pop(key, None))
+        try:
+            await asyncio.wait([work])
+        except asyncio.CancelledError:
+            work.cancel()
+            await finish(asyncio.wait([work]))
+            raise
+        return "" if work.cancelled() else work.result()
+
+    async def close(self, grace_seconds: float = GRACE_SECONDS) -> None:
+        """Begin no more inputs; release the chunks that are not done after a grace period."""
+        self._leaving.set()
+        if self._scanning is not None:
+            self._scanning.cancel()
+            await finish(asyncio.gather(self._scanning, return_exceptions=True))
+        if chunks := list(self._chunks.values()):
+            await finish(asyncio.wait(chunks, timeout=grace_seconds))
+            for chunk in chunks:
+                chunk.cancel()
+            await finish(asyncio.gather(*chunks, return_exceptions=True))
+        works, self._works = self._works, {}
+        for each in works.values():
+            await each.items.close()
+
+    async def _scan(self) -> None:
+        while True:
+            try:
+                await finish(asyncio.to_thread(enqueue_missing, self._database, self._queue))
+            except StoreError as error:
+                _LOGGER.warning("the queue of chunks cannot be checked: %s", error)
+            await asyncio.sleep(_SCAN_SECONDS)
+
+    async def _execute(self, batch: str, chunk: int) -> str:
+        while not self.is_leaving:
+            try:
+                taken = await finish(asyncio.to_thread(take, self._database, batch, chunk))
+                if taken is None:
+                    await finish(asyncio.to_thread(self._cancel, batch))
+                    return "not due"
+                _tell_doubt(taken)
+                if outcome := await self.perform(taken):
+                    return outcome
+                continue
+            except Exception as error:  # a mistake of this program counts as an attempt
+                _LOGGER.warning("chunk %s of batch %s waits: %s", chunk, batch, error)
+            await self._pause()
+        return ""
+
+    def _cancel(self, batch: str) -> None:
+        """Remove the other chunks of a batch that was stopped from the queue."""
+        with self._database.transact(reading=True) as transaction:
+            states = transaction.fetch("SELECT state FROM vibe_batches WHERE id = ?", batch)
+        if states and states[0][0] in WORKING:  # this chunk alone is done
+            return
+        self._queue.cancel(batch)
+        enqueue_due(self._database, self._queue, batch)  # it may have been resumed meanwhile
+
+    async def _pause(self) -> None:
+        """Wait a moment, unless the worker closes."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PAUSE_SECONDS):
+                await self._leaving.wait()
+
+    async def perform(self, taken: Taken) -> str:
+        """Ask what has no result; return why the chunk needs no more of this worker.
+
+        Raises:
+            StoreError: The database is unreachable, or another worker has a run of an input.
+        """
+        try:
+            work = await self._access(taken)
+            run = ChunkRun(self._database, taken, work, lambda: self.is_leaving)
+            work.users += 1
+            try:
+                await run.perform()
+            finally:
+                work.users -= 1
+            if run.is_done:  # it is released already
+                return "done"
+            if run.is_capped:
+                await self._stop(taken, "capped")
+            outcome = "taken by another worker" if run.is_lost else ""
+        except (StoreError, asyncio.CancelledError):
+            await self._leave(taken, broke_off=True)
+            raise
+        except ConverseError as error:
+            await self._stop(taken, "failed", encode_error(error).decode())
+            outcome = ""
+        await self._leave(taken)
+        return outcome
+
+    async def _leave(self, taken: Taken, *, broke_off: bool = False) -> None:
+        """Release a chunk, unless the process dies or fails: that counts as an attempt."""
+        with suppress(StoreError):
+            await finish(asyncio.to_thread(leave, self._database, taken, broke_off=broke_off))
+
+    async def _access(self, taken: Taken) -> Work:
+        """Return what the chunks of a batch share.
+
+        Raises:
+            ConverseError: The model cannot be asked, or not be held to a cap.
+        """
+        async with self._lock:
+            batch = taken.batch
+            work = self._works.get(batch)
+            if work is None:
+                work = self._works[batch] = await self._prepare(batch, decode_order(taken.order))
+                await self._make_room()
+            if taken.cap is not None and work.budget is None:
+                estimator = await self._estimate(work.order, read_money(taken.cap))
+                work.budget = BatchBudget(RowLedger(self._database, batch), estimator)
+            return work
+
+    async def _estimate(self, order: BatchOrder, cap: Decimal) -> AnyEstimator:
+        limits = self._application.configuration.limits
+        model = await self._application.access_model(order.model)
+        if order.is_engine:
+            cents = order.limits.get("run_cents", limits.run_cents)
+            return RunEstimator(model.descriptor, cents, cap)
+        parser = order.produce_parser()
+        attempts = 1 if parser is None else parser.attempts
+        return Estimator(model.descriptor, order.pattern, attempts, tries=limits.attempts)
+
+    async def _prepare(self, batch: str, order: BatchOrder) -> Work:
+        return Work(
+            order=order,
+            items=await self._maker.produce(batch, order),
+            places=Places(order.concurrency),
+        )
+
+    async def _make_room(self) -> None:
+        idle = [name for name, each in self._works.items() if not each.users]
+        for name in idle[: max(0, len(self._works) - _BATCHES)]:
+            await self._works.pop(name).items.close()
+
+    async def _stop(self, taken: Taken, state: BatchState, detail: str = "") -> None:
+        """Record why a batch stops, unless its cap was raised meanwhile."""
+        values: list[Any] = [state, detail, taken.batch, *WORKING]
+        condition = ""
+        if state == "capped":
+            condition = " AND cap = ?"
+            values.append(taken.cap)
+
+        def note() -> None:
+            with self._database.transact() as transaction:
+                transaction.change(
+                    "UPDATE vibe_batches SET state = ?, detail = ? WHERE id = ?"
+                    f" AND state IN ({', '.join('?' for _ in WORKING)}){condition}",
+                    *values,
+                )
+
+        await finish(asyncio.to_thread(note))
+
+
+def _tell_doubt(taken: Taken) -> None:
+    if taken.doubted:
+        _LOGGER.warning(
+            "chunk %s of batch %s is taken over; up to %s of its inputs are asked again, and may be"
+            " billed twice",
+            taken.chunk,
+            taken.batch,
+            taken.doubted,
+        )
