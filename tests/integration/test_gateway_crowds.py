@@ -12,7 +12,7 @@ import pytest
 
 from support.gateways.gateways import produce_application, serve_gateway
 from support.network.wire_servers import Connection, serve
-from vibe_llms.providers import moulds, written
+from vibe_llms.providers import request_templates, written
 
 
 async def echo(connection: Connection) -> None:
@@ -83,25 +83,25 @@ async def test_nobody_hears_of_others(tmp_path: Path, turns: range) -> None:
 async def test_ways_of_asking_are_not_remembered_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[moulds.Moulds] = []
-    begin = moulds.Moulds.__init__
+    made: list[request_templates.RequestTemplates] = []
+    begin = request_templates.RequestTemplates.__init__
 
-    def note(self: moulds.Moulds, *args: Any) -> None:
+    def note(self: request_templates.RequestTemplates, *args: Any) -> None:
         begin(self, *args)
         made.append(self)
 
-    monkeypatch.setattr(moulds.Moulds, "__init__", note)
+    monkeypatch.setattr(request_templates.RequestTemplates, "__init__", note)
     async with (
         serve(echo) as upstream,
         serve_gateway(produce_application(tmp_path, upstream.url)) as address,
         aiohttp.ClientSession() as session,
     ):
-        for number in range(3 * moulds.KEPT):
+        for number in range(3 * request_templates.KEPT):
             told = [{"role": "user", "content": "Name a sea."}]
             body = {"model": "anthropic:m", "messages": told, "max_tokens": 1 + number}
             for _ in range(2):
                 async with session.post(f"{address}/v1/chat/completions", json=body) as answer:
                     assert answer.status == 200
     assert made
-    assert all(len(each._kept) <= moulds.KEPT for each in made)
-    assert all(len(each._seen) <= moulds.KEPT for each in made)
+    assert all(len(each._kept) <= request_templates.KEPT for each in made)
+    assert all(len(each._seen) <= request_templates.KEPT for each in made)

@@ -16,7 +16,7 @@ from vibe_llms.exceptions import (
 from vibe_llms.foundation.child_environment import remember_key
 from vibe_llms.foundation.files import read_secret
 from vibe_llms.foundation.secrets import Secret
-from vibe_llms.providers.keeping import read_kept
+from vibe_llms.providers.key_storage import read_stored_key
 
 
 def acquire_key(
@@ -51,7 +51,7 @@ def acquire_key(
         if os.environ.get(variable):
             remember_key(variable)
             return ensure_key(Secret(os.environ[variable]), f"the variable {variable}")
-    kept = None if directory is None else read_kept(provider, directory)
+    kept = None if directory is None else read_stored_key(provider, directory)
     return None if kept is None else ensure_key(kept, f"the key that is kept for {provider}")
 
 

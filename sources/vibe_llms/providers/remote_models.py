@@ -14,11 +14,11 @@ from vibe_llms.messages.requests import Request, Response
 from vibe_llms.providers.attempts import Attempt, HeldAnswer
 from vibe_llms.providers.conversing import ModelBase
 from vibe_llms.providers.interfaces import ModelDescriptor
-from vibe_llms.providers.moulds import Moulds, are_verbatim
+from vibe_llms.providers.request_templates import RequestTemplates, are_verbatim
 from vibe_llms.providers.retries import RetryingSource, RetryPolicy
+from vibe_llms.providers.simple_responses import SimpleResponseSource
 from vibe_llms.providers.sources import WireSource
 from vibe_llms.providers.streams import EventSource, close_quietly
-from vibe_llms.providers.usual import UsualAnswer
 from vibe_llms.providers.vendors import Vendor
 from vibe_llms.providers.wholes import read_whole
 from vibe_llms.providers.written import keep_written
@@ -41,9 +41,9 @@ class RemoteModel(ModelBase[JsonObject]):
         self._processors = keep_written(client.processors)
         # A vendor that composes the body in its own way may look at the words.
         is_usual = type(vendor).nativize is Vendor.nativize and are_verbatim(client.processors)
-        self._write = Moulds(self._translate).nativize if is_usual else self._translate
-        self._read_usual = vendor.find_usual_reader(streaming=False)
-        self._read_usual_stream = vendor.find_usual_reader(streaming=True)
+        self._write = RequestTemplates(self._translate).nativize if is_usual else self._translate
+        self._read_usual = vendor.find_simple_reader(streaming=False)
+        self._read_usual_stream = vendor.find_simple_reader(streaming=True)
         self._policy = RetryPolicy.of(vendor.context.limits)
 
     def nativize(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
@@ -81,7 +81,7 @@ class RemoteModel(ModelBase[JsonObject]):
                 raise
             # One that is too long goes the long way, on which the limit is told of.
             if said is not None and len(said.text) <= self._limits.content_characters:
-                return UsualAnswer(
+                return SimpleResponseSource(
                     said, provider=provider, protocol=self.protocol, request_id=source.request_id
                 )
         clock = self._vendor.context.clock

@@ -10,7 +10,7 @@ from typing import Protocol
 import attrs
 
 from vibe_llms.dialects.processors import Decoder
-from vibe_llms.dialects.usual import Usual
+from vibe_llms.dialects.simple_responses import SimpleResponse
 from vibe_llms.events.stream import NativeEvent, ResponseStartedEvent, StreamEvent
 from vibe_llms.exceptions import ConverseError, RequestError, Stage, StreamTruncatedError
 from vibe_llms.foundation.json_types import JsonObject, is_whole
@@ -89,8 +89,8 @@ class WireSource:
         self._has_rest = False
 
     async def receive_usual(
-        self, read: Callable[[bytes], Usual | None], most_bytes: int
-    ) -> Usual | None:
+        self, read: Callable[[bytes], SimpleResponse | None], most_bytes: int
+    ) -> SimpleResponse | None:
         """Returns what an answer says that came at once and is as most are.
 
         ``None`` is for any other, and for what went wrong: then :meth:`receive` goes on from here.

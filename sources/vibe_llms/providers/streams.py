@@ -32,8 +32,8 @@ from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.providers.interfaces import Translation
+from vibe_llms.providers.simple_responses import SimpleResponseSource
 from vibe_llms.providers.telling import Teller
-from vibe_llms.providers.usual import UsualAnswer
 from vibe_llms.providers.words import iterate_words
 
 
@@ -223,11 +223,13 @@ class ResponseStream(Closing):
             await opened.value.close()
             return None
         self._source = opened.value
-        if isinstance(opened.value, UsualAnswer):
+        if isinstance(opened.value, SimpleResponseSource):
             return self._take_whole(opened.value, opened.losses)
         return [self._take(LossEvent(loss=loss)) for loss in opened.losses]
 
-    def _take_whole(self, answer: UsualAnswer, losses: Sequence[Loss]) -> list[StreamEvent]:
+    def _take_whole(
+        self, answer: SimpleResponseSource, losses: Sequence[Loss]
+    ) -> list[StreamEvent]:
         """Takes an answer that came at once: nothing of it is left to be put together."""
         seconds = time.perf_counter() - self._started
         self._response = answer.produce_response(self._request, losses, seconds)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import attrs
 
 from vibe_llms.dialects.processors import Decoder, Dialect
-from vibe_llms.dialects.usual import Usual
+from vibe_llms.dialects.simple_responses import SimpleResponse
 from vibe_llms.exceptions import ConfigurationError, ConverseError
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.foundation.secrets import Secret
@@ -177,7 +177,9 @@ class Vendor(abc.ABC):
         """Makes the decoder of one response to the request."""
         return self.dialect.Decoder(provider=model.provider, model=model.name)
 
-    def find_usual_reader(self, *, streaming: bool) -> Callable[[bytes], Usual | None] | None:
+    def find_simple_reader(
+        self, *, streaming: bool
+    ) -> Callable[[bytes], SimpleResponse | None] | None:
         """Returns what reads an answer at once that is as most are; mostly the dialect's own.
 
         ``None`` where there is none, as where the vendor has a decoder of its own.
@@ -187,7 +189,7 @@ class Vendor(abc.ABC):
         """
         if type(self).produce_decoder is not Vendor.produce_decoder:
             return None
-        name = "read_usual_stream" if streaming else "read_usual"
+        name = "read_simple_stream" if streaming else "read_simple_response"
         return getattr(self.dialect.Decoder, name, None)
 
     def produce_batches(self, client: RemoteClient, model: ModelDescriptor) -> VendorBatches | None:

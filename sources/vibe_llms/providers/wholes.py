@@ -22,6 +22,7 @@ from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.providers.interfaces import Translation
+from vibe_llms.providers.simple_responses import SimpleResponseSource
 from vibe_llms.providers.streams import (
     EventSource,
     close_quietly,
@@ -29,7 +30,6 @@ from vibe_llms.providers.streams import (
     produce_truncation,
 )
 from vibe_llms.providers.telling import Teller
-from vibe_llms.providers.usual import UsualAnswer
 
 if TYPE_CHECKING:
     from vibe_llms.providers.conversing import ModelBase
@@ -57,7 +57,7 @@ async def receive_whole(
             assembler = model.produce_assembler()
             opened = await model.open_fitting(request, assembler, streaming=streaming)
             source, losses = opened.value, opened.losses
-        if isinstance(source, UsualAnswer):
+        if isinstance(source, SimpleResponseSource):
             return source.produce_response(request, losses, time.perf_counter() - started)
         assembler = assembler or model.produce_assembler()
         for loss in losses:
@@ -96,13 +96,13 @@ async def receive_heard(
         translation = await model.translate_apart(request, streaming=streaming)
         losses = translation.losses
         source = await model.send(translation.value, request, streaming=streaming)
-        if isinstance(source, UsualAnswer):
+        if isinstance(source, SimpleResponseSource):
             response = source.produce_response(request, losses, time.perf_counter() - started)
     except BaseException as error:
         # What goes wrong, and what must be put together, is a stream's to tell and to end.
         stream = model.resume(request, teller, partial(_fail, error), started=started)
         return await stream.receive_whole()
-    if not isinstance(source, UsualAnswer):
+    if not isinstance(source, SimpleResponseSource):
         opened = partial(_give, Translation(source, losses))
         return await model.resume(request, teller, opened, started=started).receive_whole()
     try:

@@ -18,7 +18,7 @@ from support.vendors.both_ways import OTHERS, REQUEST, assemble, forget_chance
 from support.vendors.hostility import produce_bodies, produce_decoder, replace_at, walk_places
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.requests import Response
-from vibe_llms.providers.usual import UsualAnswer
+from vibe_llms.providers.simple_responses import SimpleResponseSource
 
 FILES = {
     "anthropic_messages": "messages",
@@ -37,11 +37,11 @@ def read_long(protocol: str, body: bytes) -> Response:
     return assemble(protocol, iter(produce_decoder(protocol).decode_response(body)))
 
 
-def read_short(protocol: str, body: bytes) -> UsualAnswer | None:
-    said = produce_decoder(protocol).read_usual(body)
+def read_short(protocol: str, body: bytes) -> SimpleResponseSource | None:
+    said = produce_decoder(protocol).read_simple_response(body)
     if said is None:
         return None
-    return UsualAnswer(said, provider="p", protocol=protocol, request_id=None)
+    return SimpleResponseSource(said, provider="p", protocol=protocol, request_id=None)
 
 
 def check(protocol: str, body: bytes) -> bool:

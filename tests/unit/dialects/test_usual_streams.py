@@ -21,7 +21,7 @@ from vibe_llms.events.stream import ContentDeltaEvent, StreamEvent
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.requests import Response
-from vibe_llms.providers.usual import UsualAnswer
+from vibe_llms.providers.simple_responses import SimpleResponseSource
 from vibe_llms.wire.sse import SseFramer
 
 FILES = {
@@ -46,11 +46,11 @@ def read_long(protocol: str, body: bytes) -> tuple[Response, list[StreamEvent]]:
     return assemble(protocol, events), events
 
 
-def read_short(protocol: str, body: bytes) -> UsualAnswer | None:
-    said = produce_decoder(protocol).read_usual_stream(body)
+def read_short(protocol: str, body: bytes) -> SimpleResponseSource | None:
+    said = produce_decoder(protocol).read_simple_stream(body)
     if said is None:
         return None
-    return UsualAnswer(said, provider="p", protocol=protocol, request_id=None)
+    return SimpleResponseSource(said, provider="p", protocol=protocol, request_id=None)
 
 
 def list_pieces(events: Sequence[StreamEvent]) -> list[str]:

@@ -19,7 +19,7 @@ from vibe_llms.foundation import child_environment
 from vibe_llms.foundation.child_environment import strip_keys
 from vibe_llms.foundation.secrets import Secret
 from vibe_llms.providers.credentials import acquire_key, advise_key, advise_of_key
-from vibe_llms.providers.keeping import keep_key
+from vibe_llms.providers.key_storage import store_key
 
 FIRST, SECOND, NAMED = "PARROT_KEY", "PARROT_TOKEN", "MINE"
 
@@ -44,7 +44,7 @@ def test_a_key_is_found_where_it_is_nearest_and_a_named_variable_stands_for_no_o
         file.write_text(" from-file\n")
         values = {"api_key": "direct", "api_key_file": str(file), "api_key_variable": NAMED}
         if is_kept:
-            keep_key("parrot", Path(folder), Secret("from-kept"))
+            store_key("parrot", Path(folder), Secret("from-kept"))
 
         chosen = {key: values[key] for key in given_at}
         found = acquire_key("parrot", chosen, (FIRST, SECOND), Path(folder))
@@ -101,7 +101,7 @@ def test_what_a_keyring_has_is_asked_for_by_the_provider(tmp_path: Path) -> None
         get_password=lambda service, provider: kept.get(provider),
     )
     with mock.patch.dict(sys.modules, {"keyring": keyring}):
-        keep_key("parrot", tmp_path, Secret("from-keyring"))
+        store_key("parrot", tmp_path, Secret("from-keyring"))
         found = acquire_key("parrot", {}, (), tmp_path)
         with pytest.raises(ConfigurationError) as caught:
             acquire_key("gull", {}, (), tmp_path)

@@ -60,13 +60,13 @@ class Shortcuts:
 def shortcuts(monkeypatch: pytest.MonkeyPatch) -> Shortcuts:
     """Watches who takes the short way."""
     watched = Shortcuts()
-    produce = usual.UsualAnswer.produce_response
+    produce = usual.SimpleResponseSource.produce_response
 
-    def count(self: usual.UsualAnswer, *given: Any) -> Response:
+    def count(self: usual.SimpleResponseSource, *given: Any) -> Response:
         watched.taken += 1
         return produce(self, *given)
 
-    monkeypatch.setattr(usual.UsualAnswer, "produce_response", count)
+    monkeypatch.setattr(usual.SimpleResponseSource, "produce_response", count)
     return watched
 
 

@@ -16,8 +16,11 @@ import msgspec
 from vibe_llms.dialects.chat_completions.calling.answers import MessageReader
 from vibe_llms.dialects.chat_completions.calling.errors import produce_error, tells_failure
 from vibe_llms.dialects.chat_completions.calling.merging import grow, update
+from vibe_llms.dialects.chat_completions.calling.simple_responses import (
+    read_simple_response,
+    read_simple_stream,
+)
 from vibe_llms.dialects.chat_completions.calling.usage import normalize_usage
-from vibe_llms.dialects.chat_completions.calling.usual import read_usual, read_usual_stream
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.tables import CHOICE_READ, STOP_REASONS, TOP_READ
 from vibe_llms.dialects.decoding import ResponseDecoder, read_text
@@ -117,8 +120,8 @@ class Decoder(ResponseDecoder):
                     return [ContentDeltaEvent(index, text)] if text else []
         return self._receive(data, partial(self._read, event=event, whole=False))
 
-    read_usual = staticmethod(read_usual)
-    read_usual_stream = staticmethod(read_usual_stream)
+    read_simple_response = staticmethod(read_simple_response)
+    read_simple_stream = staticmethod(read_simple_stream)
 
     def _read_response(self, response: Mapping[str, Any]) -> None:
         self._read(response, "", whole=True)

@@ -18,8 +18,11 @@ from vibe_llms.dialects.extras import keep_native, leave, make_native
 from vibe_llms.dialects.messages.calling.contents import normalize_citation
 from vibe_llms.dialects.messages.calling.errors import produce_error
 from vibe_llms.dialects.messages.calling.growth import GrowingBlock, begin_block
+from vibe_llms.dialects.messages.calling.simple_responses import (
+    read_simple_response,
+    read_simple_stream,
+)
 from vibe_llms.dialects.messages.calling.usage import normalize_usage
-from vibe_llms.dialects.messages.calling.usual import read_usual, read_usual_stream
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.messages.tables import READ, STOP_REASONS
 from vibe_llms.events.stream import (
@@ -91,8 +94,8 @@ class Decoder(ResponseDecoder):
                         return [ContentDeltaEvent(block.index, delta.thinking)]
         return self._receive(data, partial(self._read, event=event))
 
-    read_usual = staticmethod(read_usual)
-    read_usual_stream = staticmethod(read_usual_stream)
+    read_simple_response = staticmethod(read_simple_response)
+    read_simple_stream = staticmethod(read_simple_stream)
 
     def _read_response(self, response: Mapping[str, Any]) -> None:
         if response.get("type") == "error" or "content" not in response:

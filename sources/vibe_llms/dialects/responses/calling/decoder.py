@@ -18,8 +18,11 @@ from vibe_llms.dialects.decoding import ResponseDecoder
 from vibe_llms.dialects.responses.calling.endings import ResponseEnding, read_ending
 from vibe_llms.dialects.responses.calling.errors import produce_error
 from vibe_llms.dialects.responses.calling.progress import DELTAS, DONES, NOWHERE, SILENT, ItemsTable
+from vibe_llms.dialects.responses.calling.simple_responses import (
+    read_simple_response,
+    read_simple_stream,
+)
 from vibe_llms.dialects.responses.calling.usage import normalize_usage
-from vibe_llms.dialects.responses.calling.usual import read_usual, read_usual_stream
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
     ResponseFinishedEvent,
@@ -90,8 +93,8 @@ class Decoder(ResponseDecoder):
                     return [ContentDeltaEvent(growing.index, chunk.delta)]
         return self._receive(data, partial(self._read_event, word=event))
 
-    read_usual = staticmethod(read_usual)
-    read_usual_stream = staticmethod(read_usual_stream)
+    read_simple_response = staticmethod(read_simple_response)
+    read_simple_stream = staticmethod(read_simple_stream)
 
     def _has_ended(self) -> bool:
         return self._ending is not None

@@ -33,24 +33,24 @@ def set_(provider: str) -> None:
     It is no argument: others can read a command line.
     """
     from vibe_llms.providers.credentials import ensure_key
-    from vibe_llms.providers.keeping import keep_key
+    from vibe_llms.providers.key_storage import store_key
 
     name, directory = _find_directory(provider)
     key = ensure_key(_read_key(name), f"the key of {name}")
-    note(f"Kept in {keep_key(name, directory, key)}.")
+    note(f"Kept in {store_key(name, directory, key)}.")
 
 
 @credentials.command("list", cls=Command)
 @json_option
 def list_(as_json: bool) -> None:
     """List whose keys are kept, and where. No key is shown."""
-    from vibe_llms.providers.keeping import find_kept
+    from vibe_llms.providers.key_storage import find_stored_key
 
     configuration = load_configuration()
     rows = [
         (name, place)
         for name in configuration.providers
-        if (place := find_kept(configuration.data_directory / "providers" / name))
+        if (place := find_stored_key(configuration.data_directory / "providers" / name))
     ]
     if as_json:
         write_json([{"provider": name, "place": place} for name, place in rows])
@@ -66,10 +66,10 @@ def list_(as_json: bool) -> None:
 def remove(provider: str) -> None:
     """Forget the key of PROVIDER."""
     from vibe_llms.exceptions import UnknownNameError
-    from vibe_llms.providers.keeping import forget_key
+    from vibe_llms.providers.key_storage import delete_key
 
     name, directory = _find_directory(provider)
-    if not forget_key(name, directory):
+    if not delete_key(name, directory):
         raise UnknownNameError(kind="kept key", name=name, detail=f"No key of {name} is kept.")
     note(f"The key of {name} is forgotten.")
 

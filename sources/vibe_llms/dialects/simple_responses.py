@@ -1,8 +1,8 @@
-"""The whole answer that is as most are: one text, why it ended, and an account of its tokens.
+"""Simple responses: one text, a stop reason, and usage.
 
-A dialect reads such a body by a typed decoder (``calling/usual``), which admits nothing else: in
-any other form an answer goes through the decoder that knows all of them. Both say the same. A
-stream that has come to its end when it is first looked at is read so, too.
+A dialect reads such a body with a typed decoder (``calling/simple_responses``), which refuses any
+other form; the general decoder reads those, with the same result. A stream that is complete when
+it is first read can be simple, too.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from vibe_llms.messages.canisters import StopReason, Usage
 from vibe_llms.messages.contents import Native
 
 Word: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
-"""A text that says something."""
+"""A non-empty string."""
 
 Account: TypeAlias = Annotated[dict[str, Any], msgspec.Meta(min_length=1)]
-"""What a vendor says of the tokens."""
+"""Usage in the words of a vendor."""
 
 Nothing: TypeAlias = tuple[()] | None
-"""What stands in a field of which an answer makes no use."""
+"""Value of an unused field."""
 
 COMMON_ENDS: Final = frozenset({StopReason.ANSWERED, StopReason.LIMIT, StopReason.STOP_SEQUENCE})
-"""Why an answer ends that is one text and no more."""
+"""Stop reasons of simple responses."""
 
 
-class Usual(NamedTuple):
-    """What such an answer says; all of it is checked.
+class SimpleResponse(NamedTuple):
+    """A validated simple response.
 
     Attributes:
-        response_id: The vendor's name for the response.
+        response_id: The vendor's id of the response.
         model: The model that answered, in the vendor's words.
-        text: All that it said.
-        usage: What it used.
-        stop_reason: Why it ended.
+        text: The text.
+        usage: Tokens used.
+        stop_reason: Why the answer ended.
         native_stop_reason: The same in the vendor's words.
-        native: What else the vendor said about the response.
-        group_native: What else it said about the message.
-        pieces: The text as it was streamed; empty where it was not.
+        native: The vendor's extra data about the response.
+        group_native: Its extra data about the message.
+        pieces: The text as it was streamed; empty for a complete answer.
     """
 
     response_id: str
@@ -58,10 +58,9 @@ _EVENT: Final = b"event: "
 
 
 def cut_stream(body: bytes) -> list[bytes] | None:
-    """Returns the data of each server-sent event of a whole stream; the names are not needed.
+    """Return the data of each server-sent event of a complete stream.
 
-    ``None`` where an event is not written as most are: in one line of data, after its name or
-    without.
+    ``None`` if an event has an unusual form: anything but one line of data, after an optional name.
     """
     if b"\r" in body or not body.endswith(b"\n\n"):
         return None

@@ -1,4 +1,4 @@
-"""The usual whole answer of this protocol, and its usual short stream, read by typed decoders."""
+"""Typed decoders for simple responses and short streams of Messages."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from vibe_llms.dialects.extras import keep_native, leave
 from vibe_llms.dialects.messages.calling.usage import normalize_usage
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.messages.tables import READ, STOP_REASONS
-from vibe_llms.dialects.usual import (
+from vibe_llms.dialects.simple_responses import (
     COMMON_ENDS,
     Account,
     Nothing,
-    Usual,
+    SimpleResponse,
     Word,
     cut_stream,
 )
@@ -29,7 +29,7 @@ class _Text(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class _Answer(msgspec.Struct, gc=False):
-    """What is read; any other field is kept as it is."""
+    """A message; unknown fields are kept."""
 
     id: Word
     model: Word
@@ -43,8 +43,8 @@ class _Answer(msgspec.Struct, gc=False):
 _decode: Final = msgspec.json.Decoder(_Answer).decode
 
 
-def read_usual(body: bytes) -> Usual | None:
-    """Returns what a whole answer says; ``None`` where it is not as most are."""
+def read_simple_response(body: bytes) -> SimpleResponse | None:
+    """Return a simple response; ``None`` for any other."""
     try:
         answer = _decode(body)
         reason = STOP_REASONS.get(answer.stop_reason)
@@ -53,7 +53,7 @@ def read_usual(body: bytes) -> Usual | None:
         fields: dict[str, Any] = msgspec.json.decode(body)
     except UNREADABLE:
         return None
-    return Usual(
+    return SimpleResponse(
         answer.id,
         answer.model,
         answer.content[0].text,
@@ -65,7 +65,7 @@ def read_usual(body: bytes) -> Usual | None:
 
 
 class _Begun(msgspec.Struct, gc=False):
-    """A message as it begins; any other field is kept as it is."""
+    """The first event; unknown fields are kept."""
 
     id: Word
     model: Word
@@ -109,7 +109,7 @@ class _BlockStop(msgspec.Struct, tag="content_block_stop", gc=False):
 
 
 class _Reason(msgspec.Struct, gc=False):
-    """Why it ended; any other field is kept as it is."""
+    """The stop reason; unknown fields are kept."""
 
     stop_reason: str
 
@@ -133,8 +133,8 @@ _decode_event: Final = msgspec.json.Decoder(_Event).decode
 _ORDER: Final = re.compile("mp*b[dp]*ep*rs")
 
 
-def read_usual_stream(body: bytes) -> Usual | None:
-    """Returns what a whole stream says; ``None`` where it is not as most are."""
+def read_simple_stream(body: bytes) -> SimpleResponse | None:
+    """Return the response of a simple stream; ``None`` for any other."""
     frames = cut_stream(body)
     if frames is None:
         return None
@@ -151,11 +151,11 @@ def read_usual_stream(body: bytes) -> Usual | None:
     text, reason = "".join(pieces), STOP_REASONS.get(ending.delta.stop_reason)
     if not text or reason not in COMMON_ENDS:
         return None
-    # Cumulative; what is as it was may be left out.
+    # Cumulative; unchanged fields may be omitted.
     counted = start.usage
     usage = counted | {k: v for k, v in ending.usage.items() if v is not None or k not in counted}
     further = leave({**last["delta"], **leave(last, ("type", "delta", "usage"))}, READ)
-    return Usual(
+    return SimpleResponse(
         start.id,
         start.model,
         text,

@@ -23,13 +23,13 @@ from vibe_llms.messages.contents import Citation, Native, TextualContent
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
-from vibe_llms.providers import moulds
+from vibe_llms.providers import request_templates
 from vibe_llms.providers.interfaces import ModelDescriptor
-from vibe_llms.providers.moulds import Moulds
 from vibe_llms.providers.ollama.client import OllamaVendor
 from vibe_llms.providers.openai_conversations.client import OpenAIVendor
 from vibe_llms.providers.remote import RemoteClient, RemoteProvider
 from vibe_llms.providers.remote_models import RemoteModel
+from vibe_llms.providers.request_templates import RequestTemplates
 from vibe_llms.providers.vendors import Vendor
 
 each_party = pytest.mark.parametrize("party", PARTIES, ids=lambda party: party.name)
@@ -85,9 +85,9 @@ def produce_requests(party: Party) -> st.SearchStrategy[Request]:
     )
 
 
-def produce_filler(party: Party) -> Moulds:
+def produce_filler(party: Party) -> RequestTemplates:
     """Makes moulds that know the usual kinds already."""
-    filler = Moulds(Translator(party))
+    filler = RequestTemplates(Translator(party))
     for words in ("one", "two", "three"):
         for canisters in (
             [UserCanister(words)],
@@ -115,7 +115,7 @@ def test_what_is_filled_in_is_what_would_be_translated(party: Party, data: st.Da
 def test_a_third_request_of_a_kind_is_not_translated(party: Party, streaming: bool) -> None:
     """The first is; so is the second, twice: once with marks."""
     translator = Translator(party)
-    filler = Moulds(translator)
+    filler = RequestTemplates(translator)
 
     for number in range(5):
         canisters = [SupervisorCanister(f"Be {number}."), UserCanister(f"What is {number}?")]
@@ -163,7 +163,7 @@ def test_what_python_holds_for_equal_is_not_filled_in() -> None:
         (words,) = request.canisters[0].content
         return Translation({**request.controls, "words": words.text})  # type: ignore[union-attr]
 
-    filler = Moulds(translate)
+    filler = RequestTemplates(translate)
     for value in (1, 1, True, 1, True, 1, True):
         request = Request(canisters=[UserCanister("Hello")], controls={"seed": value})
         assert filler.nativize(request, False).value["seed"] is value
@@ -187,7 +187,7 @@ def test_where_words_are_not_found_once_all_is_translated(write_words: Any) -> N
         (words,) = request.canisters[0].content
         return Translation(write_words(words.text))  # type: ignore[union-attr]
 
-    filler = Moulds(translate)
+    filler = RequestTemplates(translate)
     for words in ("a", "bc", "d", "e"):
         request = Request(canisters=[UserCanister(words)])
         assert filler.nativize(request, False).value == write_words(words)
@@ -195,7 +195,7 @@ def test_where_words_are_not_found_once_all_is_translated(write_words: Any) -> N
 
 def test_what_was_filled_in_before_stays_as_it_is() -> None:
     """Both requests may be on their way at once."""
-    filler = Moulds(Translator(PARTIES[0]))
+    filler = RequestTemplates(Translator(PARTIES[0]))
     bodies = [
         filler.nativize(Request(canisters=[UserCanister(word)]), False).value
         for word in ("one", "two", "three", "four")
@@ -221,13 +221,13 @@ def test_whatever_is_unusual_is_translated(changes: Any) -> None:
     """As it always was."""
     request = attrs.evolve(Request(canisters=[UserCanister("Hello")]), **changes)
 
-    assert moulds.read_texts(request) is None
+    assert request_templates.read_texts(request) is None
 
 
 def test_many_kinds_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """A seed that is another one each time fills no memory."""
-    monkeypatch.setattr(moulds, "KEPT", 4)
-    filler = Moulds(Translator(PARTIES[0]))
+    monkeypatch.setattr(request_templates, "KEPT", 4)
+    filler = RequestTemplates(Translator(PARTIES[0]))
 
     for number in [*range(9), 8, 8]:
         request = Request(canisters=[UserCanister("Hello")], controls={"max_tokens": number + 1})

@@ -1,11 +1,11 @@
-"""An answer that came at once and is as most are: nobody needs a machine to put it together."""
+"""Fast path for complete text-only responses."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from vibe_llms.dialects.usual import Usual
+from vibe_llms.dialects.simple_responses import SimpleResponse
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
     ContentFinishedEvent,
@@ -23,7 +23,7 @@ from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 from vibe_llms.messages.trusting import trusted
 
-# The typed decoder has checked what it read, and all else in them is ours.
+# The typed decoder has validated its fields; the others are set here.
 _make_text: Final = trusted(TextualContent)
 _make_origin: Final = trusted(Origin)
 _make_canister: Final = trusted(AssistantCanister)
@@ -35,23 +35,23 @@ _make_account: Final = trusted(UsageEvent)
 _make_end: Final = trusted(ResponseFinishedEvent)
 
 _TEXT_STARTED: Final = ContentStartedEvent(index=0, kind="text")
-"""All of them begin alike."""
+"""First event of every simple response."""
 
 
-class UsualAnswer:
-    """An event source that has all there is; who wants no events takes the response at once.
+class SimpleResponseSource:
+    """Event source of a complete response, which can also be taken at once.
 
     Args:
-        said: What the vendor said.
-        provider: The provider's name, for the origin of the canister.
-        protocol: The dialect that is spoken.
-        request_id: The vendor's name for the exchange.
+        said: The response.
+        provider: Provider, for the origin of the canister.
+        protocol: Dialect of the response.
+        request_id: The vendor's id for the exchange.
     """
 
     is_spent = True
 
     def __init__(
-        self, said: Usual, *, provider: str, protocol: str, request_id: str | None
+        self, said: SimpleResponse, *, provider: str, protocol: str, request_id: str | None
     ) -> None:
         self._said = said
         self._provider = provider
@@ -62,11 +62,11 @@ class UsualAnswer:
     def produce_response(
         self, request: Request, losses: Sequence[Loss], seconds: float
     ) -> Response:
-        """Makes the response that the events would amount to.
+        """Return the response that the events would produce.
 
         Args:
-            losses: Of writing the request.
-            seconds: How long it took.
+            losses: Losses of the request.
+            seconds: Duration.
         """
         said = self._said
         text = _make_text(text=said.text)
@@ -105,11 +105,11 @@ class UsualAnswer:
     def list_events(
         self, response: Response | None = None, losses: Iterable[Loss] = ()
     ) -> list[StreamEvent]:
-        """Returns what happened, as a stream of this answer would tell it.
+        """Return the events of the response, as a stream would.
 
         Args:
-            response: Made of it, where it has been made.
-            losses: Of writing the request.
+            response: The response, if it was produced before.
+            losses: Losses of the request.
         """
         said = self._said
         text = None if response is None else response.canisters[0].content[0]
@@ -133,11 +133,11 @@ class UsualAnswer:
         ]
 
     async def receive(self) -> Sequence[StreamEvent] | None:
-        """Returns all that happened, then None, for whoever does not take the response at once."""
+        """Return all events, then ``None``."""
         if self._is_read:
             return None
         self._is_read = True
         return self.list_events()
 
     async def close(self) -> None:
-        """Frees nothing: the connection is free by itself."""
+        """Do nothing: the connection is already released."""

@@ -1,4 +1,4 @@
-"""The usual whole answer of this protocol, and its usual short stream, read by typed decoders."""
+"""Typed decoders for simple responses and short streams of Chat Completions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from vibe_llms.dialects.chat_completions.calling.usage import normalize_usage
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.tables import CHOICE_READ, STOP_REASONS, TOP_READ
 from vibe_llms.dialects.extras import keep_native, leave
-from vibe_llms.dialects.usual import (
+from vibe_llms.dialects.simple_responses import (
     COMMON_ENDS,
     Account,
     Nothing,
-    Usual,
+    SimpleResponse,
     Word,
     cut_stream,
 )
@@ -34,7 +34,7 @@ class _Message(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class _Choice(msgspec.Struct, gc=False):
-    """What is read of a choice; any other field is kept as it is."""
+    """A choice; unknown fields are kept."""
 
     message: _Message
     finish_reason: str
@@ -46,7 +46,7 @@ class _Choice(msgspec.Struct, gc=False):
 
 
 class _Answer(msgspec.Struct, gc=False):
-    """What is read; any other field is kept as it is, but for those that say more than they are."""
+    """A response; unknown fields are kept, except those that change its meaning."""
 
     id: Word
     model: Word
@@ -61,8 +61,8 @@ class _Answer(msgspec.Struct, gc=False):
 _decode: Final = msgspec.json.Decoder(_Answer).decode
 
 
-def read_usual(body: bytes) -> Usual | None:
-    """Returns what a whole answer says; ``None`` where it is not as most are."""
+def read_simple_response(body: bytes) -> SimpleResponse | None:
+    """Return a simple response; ``None`` for any other."""
     try:
         answer = _decode(body)
         choice = answer.choices[0]
@@ -75,7 +75,7 @@ def read_usual(body: bytes) -> Usual | None:
     rest = leave(fields, TOP_READ)
     if beside := leave(fields["choices"][0], CHOICE_READ):
         rest["choices"] = [beside]
-    return Usual(
+    return SimpleResponse(
         answer.id,
         answer.model,
         choice.message.content,
@@ -104,7 +104,7 @@ class _Part(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class _Chunk(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """A piece of an answer; what stands around the choices is the same in all pieces of one."""
+    """A chunk; all fields except the choices are equal in all chunks."""
 
     id: Word
     model: Word
@@ -119,7 +119,7 @@ class _Chunk(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
     @property
     def around(self) -> tuple[Any, ...]:
-        """What is the same in all pieces."""
+        """The fields that are equal in all chunks."""
         return self.id, self.model, self.created, self.service_tier, self.system_fingerprint
 
 
@@ -127,8 +127,8 @@ _decode_chunk: Final = msgspec.json.Decoder(_Chunk).decode
 _END: Final = b"[DONE]"
 
 
-def read_usual_stream(body: bytes) -> Usual | None:
-    """Returns what a whole stream says; ``None`` where it is not as most are."""
+def read_simple_stream(body: bytes) -> SimpleResponse | None:
+    """Return the response of a simple stream; ``None`` for any other."""
     frames = cut_stream(body)
     if frames is None:
         return None
@@ -151,7 +151,7 @@ def read_usual_stream(body: bytes) -> Usual | None:
     stop = STOP_REASONS.get(reason)
     if not pieces or stop not in COMMON_ENDS or chunks[-1].usage is None:
         return None
-    return Usual(
+    return SimpleResponse(
         chunks[0].id,
         chunks[0].model,
         "".join(pieces),

@@ -1,7 +1,7 @@
-"""Keys that are kept for a provider: in the system's keyring where there is one, else in a file.
+"""Storage of providers' keys: the system's keyring if there is one, else a file.
 
-The file is the user's alone. In its place an empty file says that the keyring has the key, so that
-nobody asks the keyring, which may ask its user, for what it does not have.
+Only the user can read the file. An empty file in its place says that the keyring has the key, so
+that the keyring, which may prompt the user, is only asked for keys that it has.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from vibe_llms.foundation.files import read_file, replace_file, warn_of_readers
 from vibe_llms.foundation.secrets import Secret
 
 SERVICE: Final = "vibe-llms"
-"""Under what the keyring has our keys, each by the name of its provider."""
+"""Service name in the keyring; each key's user name is its provider."""
 
 _FILE: Final = "key"
 _MARK: Final = "key-in-keyring"
 
 
-def keep_key(provider: str, directory: Path, key: Secret) -> str:
-    """Keeps the key of a provider, in place of an earlier one; returns where, for people.
+def store_key(provider: str, directory: Path, key: Secret) -> str:
+    """Store the key of a provider, replacing an earlier one; return its location, for people.
 
     Args:
-        directory: The provider's own, for what must last.
+        directory: The provider's data folder.
 
     Raises:
-        StoreError: It cannot be kept.
+        StoreError: It cannot be stored.
     """
     keyring = _access_keyring()
     try:
@@ -51,15 +51,15 @@ def keep_key(provider: str, directory: Path, key: Secret) -> str:
     return f"{directory / _FILE}, which only you can read"
 
 
-def find_kept(directory: Path) -> str:
-    """Returns where a key is kept, for people; empty where none is. Asks no keyring."""
+def find_stored_key(directory: Path) -> str:
+    """Return the location of a key, for people; empty without one. Does not ask the keyring."""
     if (directory / _MARK).is_file():
         return "the system's keyring"
     return str(directory / _FILE) if (directory / _FILE).is_file() else ""
 
 
-def read_kept(provider: str, directory: Path) -> Secret | None:
-    """Returns the key that is kept for a provider; ``None`` where none is, or cannot be read."""
+def read_stored_key(provider: str, directory: Path) -> Secret | None:
+    """Return the stored key of a provider; ``None`` if it is missing or unreadable."""
     if (directory / _MARK).is_file():
         keyring = _access_keyring()
         with contextlib.suppress(Exception):  # a locked keyring is as good as none
@@ -74,9 +74,9 @@ def read_kept(provider: str, directory: Path) -> Secret | None:
         return None
 
 
-def forget_key(provider: str, directory: Path) -> bool:
-    """Removes the key of a provider; returns whether one was kept. Raises StoreError."""
-    was_kept = bool(find_kept(directory))
+def delete_key(provider: str, directory: Path) -> bool:
+    """Delete the key of a provider; return whether there was one. Raises StoreError."""
+    was_kept = bool(find_stored_key(directory))
     try:
         if (directory / _MARK).is_file() and (keyring := _access_keyring()) is not None:
             keyring.delete_password(SERVICE, provider)
@@ -92,7 +92,7 @@ def forget_key(provider: str, directory: Path) -> bool:
 
 
 def _access_keyring() -> ModuleType | None:
-    """Returns the package keyring, where it is installed and the system has a keyring."""
+    """Return the keyring package, if it is installed and the system has a keyring."""
     try:
         import keyring
     except ImportError:
@@ -104,5 +104,5 @@ def _access_keyring() -> ModuleType | None:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Writes a file that is its owner's alone."""
+    """Write a file that only its owner can read."""
     replace_file(path, data, mode=0o600)

@@ -1,4 +1,4 @@
-"""The usual whole answer of this protocol, and its usual short stream, read by typed decoders."""
+"""Typed decoders for simple responses and short streams of Responses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vibe_llms.dialects.extras import keep_native, leave, make_native
 from vibe_llms.dialects.responses.calling.endings import COMMON
 from vibe_llms.dialects.responses.calling.usage import normalize_usage
 from vibe_llms.dialects.responses.quirks import PROTOCOL
-from vibe_llms.dialects.usual import Account, Nothing, Usual, Word, cut_stream
+from vibe_llms.dialects.simple_responses import Account, Nothing, SimpleResponse, Word, cut_stream
 from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.messages.canisters import StopReason
 
@@ -24,7 +24,7 @@ class _Text(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class _Message(msgspec.Struct, gc=False):
-    """The item of an answer that is one text; any other field is kept as it is."""
+    """The single item of an answer; unknown fields are kept."""
 
     type: Literal["message"]
     role: Literal["assistant"]
@@ -32,7 +32,7 @@ class _Message(msgspec.Struct, gc=False):
 
 
 class _Answer(msgspec.Struct, gc=False):
-    """What is read; any other field is kept as it is."""
+    """A response; unknown fields are kept."""
 
     id: Word
     model: Word
@@ -46,14 +46,14 @@ class _Answer(msgspec.Struct, gc=False):
 _decode: Final = msgspec.json.Decoder(_Answer).decode
 
 
-def read_usual(body: bytes) -> Usual | None:
-    """Returns what a whole answer says; ``None`` where it is not as most are."""
+def read_simple_response(body: bytes) -> SimpleResponse | None:
+    """Return a simple response; ``None`` for any other."""
     try:
         answer = _decode(body)
         fields: dict[str, Any] = msgspec.json.decode(body)
     except UNREADABLE:
         return None
-    return Usual(
+    return SimpleResponse(
         answer.id,
         answer.model,
         answer.output[0].content[0].text,
@@ -127,7 +127,7 @@ class _ItemDone(msgspec.Struct, tag="response.output_item.done", gc=False):
 
 
 class _Completed(msgspec.Struct, tag="response.completed", gc=False):
-    """The end; any other field is kept as it is."""
+    """The last event; unknown fields are kept."""
 
     letter: ClassVar[str] = "e"
     response: _Answer
@@ -149,8 +149,8 @@ _ORDER: Final = re.compile("cg*ipd*tqje")
 _AROUND: Final = ("response", "sequence_number", "type")
 
 
-def read_usual_stream(body: bytes) -> Usual | None:
-    """Returns what a whole stream says; ``None`` where it is not as most are."""
+def read_simple_stream(body: bytes) -> SimpleResponse | None:
+    """Return the response of a simple stream; ``None`` for any other."""
     frames = cut_stream(body)
     if frames is None:
         return None
@@ -169,7 +169,7 @@ def read_usual_stream(body: bytes) -> Usual | None:
     is_one = "".join(pieces) == text == copies[0] == copies[1]
     if not is_one or (begun.id, begun.model) != (answer.id, answer.model):
         return None
-    return Usual(
+    return SimpleResponse(
         answer.id,
         answer.model,
         text,

@@ -1,13 +1,12 @@
-"""Of requests that differ in their words alone, one is translated, and the others are filled in.
+"""Cache of translated request templates.
 
-A program mostly asks the same model in the same way, and each time something else: a prompt,
-perhaps after instructions. What a vendor is sent then differs in these texts and in nothing
-else. So it is translated once with marks in their place, and from then on the texts are put
-where the marks were found.
+Programs mostly send the same model the same kind of request with another text: a prompt, perhaps
+after instructions. The first is translated with marks in place of its texts; later requests fill
+in the template.
 
-This holds where the processors say that words decide nothing
-(:attr:`.FunctionProcessor.is_verbatim`) and the vendor composes the body as its dialect does.
-Whatever is unusual is translated as a whole.
+This requires processors for which texts have no effect on the rest of the body
+(:attr:`.FunctionProcessor.is_verbatim`), and a vendor that composes the body as its dialect does.
+All other requests are translated completely.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from vibe_llms.messages.requests import Request, replace_canisters
 from vibe_llms.messages.trusting import trusted
 
 KEPT: Final = 64
-"""For so many ways of asking moulds are kept; beyond, all are forgotten."""
+"""Most templates; the cache is emptied when it is full."""
 
 _make_translation: Final = trusted(Translation)
 _SHAPES: Final = ((UserCanister,), (SupervisorCanister, UserCanister))
@@ -37,13 +36,13 @@ Place: TypeAlias = tuple[str | int, ...]
 
 
 @frozen
-class Mould:
-    """A request in a vendor's words, without those of who asks.
+class RequestTemplate:
+    """A translated request without its texts.
 
     Attributes:
-        body: The request, marks where the texts go.
-        places: Of the texts, each by the names and indexes that lead to it.
-        losses: Of writing it.
+        body: The native request, with marks in place of the texts.
+        places: For each text, the names and indexes on its path.
+        losses: Losses of the translation.
     """
 
     body: JsonObject
@@ -51,42 +50,42 @@ class Mould:
     losses: tuple[Loss, ...]
 
     def fill(self, texts: Sequence[str]) -> Translation[JsonObject]:
-        """Returns the request with these texts; what holds none is shared with the others."""
+        """Return the request with these texts; parts without texts are shared."""
         body: Any = self.body
         for place, text in zip(self.places, texts, strict=True):
             body = _put(body, place, text)
         return _make_translation(value=body, losses=self.losses)
 
 
-class Moulds:
-    """Translates requests to one model, those of a known kind by filling in their words.
+class RequestTemplates:
+    """Translates requests to one model, from a template where possible.
 
     Args:
-        translate: Does it for any request; takes it, and whether the answer shall be streamed.
+        translate: Translates any request; takes it, and whether to stream the answer.
     """
 
     def __init__(self, translate: Callable[[Request, bool], Translation[JsonObject]]) -> None:
         self._translate = translate
         self._seen: set[object] = set()
-        self._kept: dict[object, Mould | None] = {}  # None: of this kind there can be none
+        self._kept: dict[object, RequestTemplate | None] = {}  # None: this kind has no template
 
     def nativize(self, request: Request, streaming: bool) -> Translation[JsonObject]:
-        """Translates a request. Raises RequestError."""
+        """Translate a request. Raises RequestError."""
         texts = read_texts(request)
         if texts is None:
             return self._translate(request, streaming)
-        # Written down, `True` is not `1`.
+        # As JSON, because `True == 1`.
         controls = msgspec.json.encode(request.controls)
         kind = (streaming, len(texts), request.model, controls)
-        mould = self._kept.get(kind)
-        if mould is not None:
-            return mould.fill(texts)
+        template = self._kept.get(kind)
+        if template is not None:
+            return template.fill(texts)
         translation = self._translate(request, streaming)
         if kind not in self._seen:
             if len(self._seen) >= KEPT:
                 self._seen.clear()
                 self._kept.clear()
-            self._seen.add(kind)  # a mould is made when there is a second one
+            self._seen.add(kind)  # the second request of a kind makes the template
         elif kind not in self._kept:
             self._kept[kind] = self._make(request, texts, streaming, translation)
         return translation
@@ -97,33 +96,35 @@ class Moulds:
         texts: Sequence[str],
         streaming: bool,
         translation: Translation[JsonObject],
-    ) -> Mould | None:
-        """Makes the mould of a request; ``None`` where what it came to is not to be had by one."""
-        marks = [f"<{produce_identity()}>" for _ in texts]  # as no text of anybody's holds
+    ) -> RequestTemplate | None:
+        """Return the template of a request; ``None`` if it cannot have one."""
+        marks = [f"<{produce_identity()}>" for _ in texts]  # unique, so no text contains it
         canisters = [
             attrs.evolve(canister, content=(TextualContent(mark),))
             for canister, mark in zip(request.canisters, marks, strict=True)
         ]
         marked = self._translate(replace_canisters(request, canisters), streaming)
         found = [list(_find(marked.value, mark)) for mark in marks]
-        # It stands nowhere, twice, or within other words: nothing that could be filled in.
+        # A mark that is missing, repeated or part of another text cannot be filled in.
         if any(len(places) != 1 for places in found):
             return None
-        mould = Mould(marked.value, tuple(places[0] for places in found), marked.losses)
-        filled = mould.fill(texts)
-        # Tried on the request at hand: if its words had decided anything, that would show here.
+        template = RequestTemplate(
+            marked.value, tuple(places[0] for places in found), marked.losses
+        )
+        filled = template.fill(texts)
+        # Verify it with this request: the texts must not affect the rest.
         is_same = msgspec.json.encode(filled.value) == msgspec.json.encode(translation.value)
-        return mould if is_same and filled.losses == translation.losses else None
+        return template if is_same and filled.losses == translation.losses else None
 
 
 def are_verbatim(processors: Processors) -> bool:
-    """Tells whether no processor lets words decide what it writes besides them."""
+    """Return whether texts have no effect on what the processors write besides them."""
     parts = (processors.controls, processors.messages, processors.invocations)
     return all(isinstance(each, FunctionProcessor) and each.is_verbatim for each in parts)
 
 
 def read_texts(request: Request) -> list[str] | None:
-    """Returns the texts of a request that is a prompt, perhaps after instructions, and no more."""
+    """Return the texts of a prompt, perhaps after instructions; ``None`` for other requests."""
     canisters = request.canisters
     if (
         len(canisters) > 2
@@ -145,7 +146,7 @@ def read_texts(request: Request) -> list[str] | None:
             or content.native is not None
             or content.citations
             or content.mime_type != "text/plain"
-            or content.text.isspace()  # some vendors are not sent what is blank
+            or content.text.isspace()  # blank texts are omitted for some vendors
             or not content.text
         ):
             return None
@@ -154,7 +155,7 @@ def read_texts(request: Request) -> list[str] | None:
 
 
 def _put(node: Any, place: Place, text: str) -> Any:
-    """Returns the data with a text in a place; what is not on the way there is shared."""
+    """Return the data with a text in a place; the other branches are shared."""
     copied = whole = node.copy()
     for name in place[:-1]:
         within = copied[name].copy()
@@ -165,7 +166,7 @@ def _put(node: Any, place: Place, text: str) -> Any:
 
 
 def _find(node: Any, mark: str) -> Iterator[Place]:
-    """Yields where a mark stands by itself; where it is part of a text, two places, for no use."""
+    """Yield the place of a mark; two places if it is part of a text, so that it is not used."""
     if isinstance(node, str) and mark in node:
         yield ()
         if node != mark:

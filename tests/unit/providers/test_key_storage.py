@@ -16,7 +16,13 @@ from vibe_llms.exceptions import ConfigurationError, StoreError
 from vibe_llms.foundation.child_environment import strip_keys
 from vibe_llms.foundation.secrets import Secret
 from vibe_llms.providers.credentials import acquire_key
-from vibe_llms.providers.keeping import SERVICE, find_kept, forget_key, keep_key, read_kept
+from vibe_llms.providers.key_storage import (
+    SERVICE,
+    delete_key,
+    find_stored_key,
+    read_stored_key,
+    store_key,
+)
 
 KEY = Secret("canary-1")
 
@@ -65,37 +71,37 @@ def test_a_keyring_keeps_the_key_and_the_folder_says_only_that(
 ) -> None:
     folder = tmp_path / "deep" / "parrot"
 
-    assert keep_key("parrot", folder, KEY) == "the system's keyring"
+    assert store_key("parrot", folder, KEY) == "the system's keyring"
 
     assert memory.kept == {(SERVICE, "parrot"): "canary-1"}
     assert all(each.read_bytes() == b"" for each in folder.iterdir())
-    assert find_kept(folder) == "the system's keyring"
-    found = read_kept("parrot", folder)
+    assert find_stored_key(folder) == "the system's keyring"
+    found = read_stored_key("parrot", folder)
     assert found is not None
     assert found.reveal() == "canary-1"
-    assert read_kept("other", folder) is None
-    assert forget_key("parrot", folder)
+    assert read_stored_key("other", folder) is None
+    assert delete_key("parrot", folder)
     assert (memory.kept, list(folder.iterdir())) == ({}, [])
-    assert (find_kept(folder), read_kept("parrot", folder)) == ("", None)
-    assert not forget_key("parrot", folder)
+    assert (find_stored_key(folder), read_stored_key("parrot", folder)) == ("", None)
+    assert not delete_key("parrot", folder)
 
 
 @pytest.mark.usefixtures("no_keyring")
 def test_without_one_a_file_of_its_owner_keeps_it(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "parrot"
 
-    told = keep_key("parrot", folder, KEY)
+    told = store_key("parrot", folder, KEY)
 
     (file,) = folder.iterdir()
     assert told == f"{file}, which only you can read"
     assert (file.read_text(), stat.S_IMODE(file.stat().st_mode)) == ("canary-1", 0o600)
-    assert find_kept(folder) == str(file)
-    found = read_kept("parrot", folder)
+    assert find_stored_key(folder) == str(file)
+    found = read_stored_key("parrot", folder)
     assert found is not None
     assert found.reveal() == "canary-1"
-    assert forget_key("parrot", folder)
-    assert (find_kept(folder), list(folder.iterdir())) == ("", [])
-    assert not forget_key("parrot", folder)
+    assert delete_key("parrot", folder)
+    assert (find_stored_key(folder), list(folder.iterdir())) == ("", [])
+    assert not delete_key("parrot", folder)
 
 
 def test_a_key_lies_in_one_place_only(
@@ -104,14 +110,14 @@ def test_a_key_lies_in_one_place_only(
     """Where a keyring came later, or went, the earlier copy is not read any more."""
     with monkeypatch.context() as patching:
         patching.setitem(sys.modules, "keyring", None)
-        keep_key("parrot", tmp_path, Secret("earlier"))
-    keep_key("parrot", tmp_path, KEY)
+        store_key("parrot", tmp_path, Secret("earlier"))
+    store_key("parrot", tmp_path, KEY)
     assert [each.read_bytes() for each in tmp_path.iterdir()] == [b""]
 
     with monkeypatch.context() as patching:
         patching.setitem(sys.modules, "keyring", None)
-        keep_key("parrot", tmp_path, Secret("later"))
-    found = read_kept("parrot", tmp_path)
+        store_key("parrot", tmp_path, Secret("later"))
+    found = read_stored_key("parrot", tmp_path)
     assert found is not None
     assert found.reveal() == "later"
 
@@ -124,7 +130,7 @@ def test_what_an_earlier_version_kept_is_found(tmp_path: Path, memory: Memory) -
     (tmp_path / "gull" / "key-in-keyring").touch()
     memory.kept["vibe-llms", "gull"] = "canary-2"
 
-    found = [read_kept(name, tmp_path / name) for name in ("parrot", "gull")]
+    found = [read_stored_key(name, tmp_path / name) for name in ("parrot", "gull")]
 
     assert [each and each.reveal() for each in found] == ["canary-1", "canary-2"]
 
@@ -132,18 +138,18 @@ def test_what_an_earlier_version_kept_is_found(tmp_path: Path, memory: Memory) -
 def test_a_keyring_that_is_locked_is_as_good_as_none_and_nothing_shows_the_key(
     tmp_path: Path, memory: Memory
 ) -> None:
-    keep_key("parrot", tmp_path, KEY)
+    store_key("parrot", tmp_path, KEY)
     memory.is_locked = True
 
-    assert read_kept("parrot", tmp_path) is None
+    assert read_stored_key("parrot", tmp_path) is None
     with pytest.raises(StoreError) as caught:
-        forget_key("parrot", tmp_path)
+        delete_key("parrot", tmp_path)
     assert caught.value.path == str(tmp_path)
     assert "The key of parrot cannot be removed: KeyringLocked." in str(caught.value)
     assert repr(SERVICE) in caught.value.remedy
-    assert find_kept(tmp_path)
+    assert find_stored_key(tmp_path)
     with pytest.raises(StoreError) as caught:
-        keep_key("parrot", tmp_path, KEY)
+        store_key("parrot", tmp_path, KEY)
     assert caught.value.path == str(tmp_path)
     assert "It is locked: ***." in str(caught.value)
     assert "api_key_file" in caught.value.remedy
@@ -154,23 +160,23 @@ def test_a_keyring_that_does_not_work_is_none(tmp_path: Path, memory: Memory) ->
     """Its package chooses one without priority where the system has no keyring."""
     type(memory).priority = 0
     try:
-        assert "only you can read" in keep_key("parrot", tmp_path, KEY)
+        assert "only you can read" in store_key("parrot", tmp_path, KEY)
     finally:
         type(memory).priority = 1
 
 
 @pytest.mark.usefixtures("no_keyring")
 def test_a_mark_without_a_keyring_and_a_file_that_is_no_text_hold_no_key(tmp_path: Path) -> None:
-    keep_key("parrot", tmp_path, KEY)
+    store_key("parrot", tmp_path, KEY)
     (file,) = tmp_path.iterdir()
     file.write_bytes(b"\xff")
-    assert read_kept("parrot", tmp_path) is None
+    assert read_stored_key("parrot", tmp_path) is None
 
 
 def test_a_kept_key_is_found_under_its_providers_name_and_said_to_be_that(
     tmp_path: Path, memory: Memory
 ) -> None:
-    keep_key("parrot", tmp_path, KEY)
+    store_key("parrot", tmp_path, KEY)
     found = acquire_key("parrot", {}, (), tmp_path)
     assert found is not None
     assert found.reveal() == "canary-1"
