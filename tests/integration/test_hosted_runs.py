@@ -25,7 +25,7 @@ from vibe_llms.agents.workers import HostSettings, RunWorker
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.run_logs.file_log import FileLog
 from vibe_llms.conversations.run_logs.log import claim_soon
-from vibe_llms.events.engine import GenerationFinishedEvent, RunEndedEvent
+from vibe_llms.events.engine import GenerationFinishedEvent, RunEndedEvent, RunStartedEvent
 from vibe_llms.events.flow import FlowEndedEvent, LogEvent, NodeFinishedEvent
 from vibe_llms.events.runs import (
     MessageReceivedEvent,
@@ -486,8 +486,6 @@ async def test_a_run_waits_for_a_disk_that_is_full(
 
 
 async def test_what_kills_its_host_is_given_up(tmp_path: Path) -> None:
-    from vibe_llms.events.engine import RunStartedEvent
-
     premises = Premises(tmp_path)
     run_id = await premises.start(premises.order(DONE))
     await premises.host.close()
@@ -498,6 +496,28 @@ async def test_what_kills_its_host_is_given_up(tmp_path: Path) -> None:
         summary = await premises.wait(run_id, "ended")
     assert summary.reason == "failed"
     assert "5 times" in summary.detail
+
+
+async def test_a_run_whose_log_has_lost_events_is_reported_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Scans leave it alone and find the others; a message to it tries again."""
+    premises = Premises(tmp_path)
+    asker = LocalRuns(premises.store, premises.runs.application)  # only scans find what it asks for
+    said = [UserCanister("Do it.")]
+    damaged = (await asker.start(premises.order(DONE), said)).id
+    begun = RunStartedEvent(run_id="r", conversation_id=damaged, length=1)
+    write_event(premises.store, damaged, begun)
+    log = Path(premises.store.locate(damaged), "runs.jsonl")
+    log.write_bytes(log.read_bytes().splitlines(keepends=True)[0])
+
+    async with premises:
+        for _ in range(3):
+            other = await asker.start(premises.order(DONE), said)
+            await premises.wait(other.id, "ended")
+        assert caplog.text.count(f"run {damaged} cannot be executed") == 1
+        premises.host.wake(damaged)
+        await become(lambda: caplog.text.count(f"run {damaged} cannot be executed") == 2)
 
 
 async def test_of_two_hosts_one_says_that_it_could_not_be_begun(tmp_path: Path) -> None:
@@ -514,8 +534,6 @@ async def test_of_two_hosts_one_says_that_it_could_not_be_begun(tmp_path: Path) 
 
 async def test_what_comes_further_each_time_is_not_given_up(tmp_path: Path) -> None:
     """However often its host is killed: what it does is not what kills it."""
-    from vibe_llms.events.engine import RunStartedEvent
-
     premises = Premises(tmp_path)
     host, premises.runs.host = premises.host, None
     run_id = await premises.start(premises.order(DONE))
