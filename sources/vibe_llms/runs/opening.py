@@ -185,7 +185,9 @@ class _Opening:
         try:
             return self._claim_there(self.store)
         except UnknownConversationError:  # a new one: only the logs of its parents know of calls
-            settle_calls(self.journal.conversation, self.store, MemoryLog(), self.journal.keep)
+            log = MemoryLog()
+            log.claim()
+            settle_calls(self.journal.conversation, self.store, log, self.journal.keep)
             self.journal.keep()  # it has a place for a log from now on
             return self._claim_there(self.store)
 
@@ -212,7 +214,7 @@ def _claim_own(conversation: Conversation) -> RunLog:
 
 def _access_own(conversation: Conversation) -> MemoryLog:
     log: MemoryLog = conversation.companions.maps[0].setdefault(MemoryLog, MemoryLog())
-    return log
+    return log.share()
 
 
 def _read_earlier(

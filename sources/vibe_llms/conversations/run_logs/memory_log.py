@@ -1,4 +1,4 @@
-"""The log of a conversation that is in no file: it ends with its process."""
+"""Log of runs in memory: it ends with its process."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import threading
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
+
+import attrs
 
 from vibe_llms.conversations.run_logs.lines import (
     find_base,
@@ -17,19 +19,20 @@ from vibe_llms.conversations.run_logs.lines import (
 )
 from vibe_llms.conversations.run_logs.log import PIECE_BYTES, LoggedEvent, LogLine, describe_busy
 from vibe_llms.events.flow import LogEvent
-from vibe_llms.exceptions import Finding
+from vibe_llms.exceptions import Finding, StoreError
 from vibe_llms.messages.identities import Moments
+from vibe_llms.values import define
 
 _LINES: Final = 256
 
 
 class _Content(NamedTuple):
-    """What a log has, in one value: whoever reads it sees the old one or the new one.
+    """Events of a log, in one value that is replaced at once.
 
     Attributes:
         compacted: The events up to the last compaction.
         base: The number of the last of these.
-        entries: What came behind them.
+        entries: The events behind them.
     """
 
     compacted: Sequence[LoggedEvent]
@@ -37,39 +40,71 @@ class _Content(NamedTuple):
     entries: list[tuple[datetime, str, LogEvent]]
 
 
+@define(eq=False)
+class _Shared:
+    """State of a log that all of its users share.
+
+    Attributes:
+        epoch: Counts the claims.
+        is_claimed: Whether the last claim still holds.
+    """
+
+    content: _Content = attrs.field(factory=lambda: _Content((), 0, []))
+    lock: threading.Lock = attrs.field(factory=threading.Lock)
+    epoch: int = 0
+    is_claimed: bool = False
+
+
 class MemoryLog:
-    """A log that forgets everything when it is dropped; see :class:`RunLog`."""
+    """Log in memory; see :class:`RunLog`. It is dropped with its last user."""
 
     notices: tuple[Finding, ...] = ()
 
-    def __init__(self) -> None:
-        self._content = _Content((), 0, [])
-        self._claim = threading.Lock()
+    def __init__(self, shared: _Shared | None = None) -> None:
+        self._shared = shared or _Shared()
+        self._epoch = 0
         self._moments = Moments()
+
+    def share(self) -> MemoryLog:
+        """Return the same log for another user, who claims and closes it independently."""
+        return MemoryLog(self._shared)
 
     def claim(self) -> None:
-        """Claims the log until :meth:`close`. Raises StoreError where another run has it."""
-        if not self._claim.acquire(blocking=False):
-            raise describe_busy()
+        """Claim the log until :meth:`close`; raise StoreError if another run has claimed it."""
+        shared = self._shared
+        with shared.lock:
+            if shared.is_claimed:
+                raise describe_busy()
+            shared.is_claimed = True
+            shared.epoch += 1
+            self._epoch = shared.epoch
         self._moments = Moments()
 
+    def _ensure_held(self) -> None:
+        """Refuse a writer whose claim was released; another run may have the log by now."""
+        shared = self._shared
+        if self._epoch and not (shared.is_claimed and self._epoch == shared.epoch):
+            raise StoreError(detail="This claim of the log was released, so it cannot be written.")
+
     async def write(self, run_id: str, *events: LogEvent, durable: bool = False) -> int:
-        """Appends events."""
+        """Append events."""
         return self.append(run_id, *events)
 
     async def secure(self, sequence: int) -> None:
-        """Does nothing: this log does not survive its process."""
+        """Do nothing: this log does not survive its process."""
 
     def append(self, run_id: str, *events: LogEvent, durable: bool = False) -> int:
-        """Appends events."""
-        content = self._content
+        """Append events."""
+        self._ensure_held()
+        content = self._shared.content
         for event in events:
             content.entries.append((self._moments.access(), run_id, event))
         return content.base + len(content.entries)
 
     def adopt(self, lines: Sequence[bytes]) -> None:
-        """Appends lines of another log."""
-        self._content = self._join(self._content, lines)
+        """Append lines of another log."""
+        self._ensure_held()
+        self._shared.content = self._join(self._shared.content, lines)
 
     def _join(self, content: _Content, lines: Sequence[bytes]) -> _Content:
         read = [open_envelope(read_envelope(line)) for line in lines]
@@ -81,19 +116,20 @@ class MemoryLog:
         return content._replace(entries=[*content.entries, *new])
 
     def replace(self, lines: Sequence[bytes], until: int) -> None:
-        """Puts lines in the place of all up to a number."""
-        content = self._content
+        """Replace all lines up to a number."""
+        self._ensure_held()
+        content = self._shared.content
         behind = content.entries[until - content.base :]
         joined = self._join(content._replace(entries=[]), lines)
-        self._content = joined._replace(entries=[*joined.entries, *behind])
+        self._shared.content = joined._replace(entries=[*joined.entries, *behind])
         self.close()
 
     def synchronize(self) -> None:
-        """Does nothing, as :meth:`secure`."""
+        """Do nothing, like :meth:`secure`."""
 
     def read(self, *, after: int = 0) -> Sequence[LoggedEvent]:
-        """Returns the events after a sequence number."""
-        compacted, base, entries = self._content
+        """Return the events after a sequence number."""
+        compacted, base, entries = self._shared.content
         start = max(0, after - base)
         numbered = enumerate(entries[start:], base + start + 1)
         return [
@@ -105,8 +141,8 @@ class MemoryLog:
         ]
 
     def read_last(self) -> LoggedEvent | None:
-        """Returns the last event."""
-        compacted, base, entries = self._content
+        """Return the last event."""
+        compacted, base, entries = self._shared.content
         if not entries:
             return compacted[-1] if compacted else None
         return self.read(after=base + len(entries) - 1)[0]
@@ -114,37 +150,38 @@ class MemoryLog:
     def measure(self) -> tuple[object, int] | None:
         """Return which log this is, and the number of its last event."""
         last = self.read_last()
-        return None if last is None else (id(self), last.sequence)
+        return None if last is None else (id(self._shared), last.sequence)
 
     def tail(self, after: int = 0) -> MemoryTail:
-        """Returns what reads the log on from a number."""
+        """Return a reader that starts behind a number."""
         return MemoryTail(self, after)
 
     @property
     def is_claimed(self) -> bool:
-        """Whether a run has claimed it."""
-        return self._claim.locked()
+        """Whether a run has claimed the log."""
+        return self._shared.is_claimed
 
     def close(self) -> None:
-        """Gives the claim up; may be called again."""
-        if self._claim.locked():
-            self._claim.release()
+        """Release the claim; may be called again."""
+        with self._shared.lock:
+            if self._epoch == self._shared.epoch:
+                self._shared.is_claimed = False
 
 
 class MemoryTail:
-    """Reads such a log on from a number; see :class:`.log.LogTail`."""
+    """Reader of a log in memory; see :class:`.log.LogTail`."""
 
     def __init__(self, log: MemoryLog, after: int) -> None:
         self._log = log
         self._after = after
 
     def read_raw(self, most: int = PIECE_BYTES) -> tuple[bytes, int]:
-        """Returns the next events as lines."""
+        """Return the next events as lines."""
         lines = self._read(most)
         return b"".join([line.data + b"\n" for line in lines]), self._after
 
     def read(self) -> Sequence[LogLine]:
-        """Returns the next events."""
+        """Return the next events."""
         return self._read(PIECE_BYTES)
 
     def _read(self, most: int) -> list[LogLine]:

@@ -281,14 +281,14 @@ class MemoryStore(StoreDefaults):
             del self._entries[identity]
 
     def open_log(self, identity: str) -> MemoryLog:
-        """Return the log of a conversation's runs, the same for all who ask."""
+        """Return the log of a conversation's runs; all callers share its events."""
         from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 
         with self._lock:
             entry = self._access(identity)
             if entry.log is None:
                 entry.log = MemoryLog()
-            return entry.log
+            return entry.log.share()
 
     def open_inbox(self, identity: str) -> MemoryInbox:
         """Return the inbox of a conversation's runs, the same for all who ask."""

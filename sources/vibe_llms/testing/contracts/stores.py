@@ -264,6 +264,27 @@ class StoreContract(HistoryPromises):
         read = read_events(store.open_log("a"))
         require(read == [], f"It reads {read} of one that is deleted.", remedy)
 
+    def test_a_released_claim_cannot_write_and_releases_no_other(self, tmp_path: Path) -> None:
+        """Of a store that keeps logs: only the last claim counts, however often one is closed."""
+        store = self.produce_store(tmp_path)
+        if not store.keeps_logs:
+            return
+        remedy = "Let each log that open_log returns have a claim of its own; see RunLog."
+        begin(store, "a", "one")
+        stale, holder = store.open_log("a"), store.open_log("a")
+        stale.claim()
+        stale.close()
+        holder.claim()
+        stale.close()
+
+        with expect(StoreError, "A second close released the claim of another.", remedy):
+            store.open_log("a").claim()
+        end = RunEndedEvent(run_id="run", reason="answered")
+        with expect(StoreError, "A released claim has written.", remedy):
+            stale.append("run", end)
+        require(holder.append("run", end) == 1, "The holder cannot write.", remedy)
+        holder.close()
+
     def test_events_are_numbered_over_all_runs(self, tmp_path: Path) -> None:
         """A log is read from any number on, in one piece or line by line; its measure grows."""
         store = self.produce_store(tmp_path)
