@@ -20,8 +20,8 @@ from vibe_llms.conversations.run_logs.lines import (
 from vibe_llms.conversations.run_logs.log import PIECE_BYTES, LoggedEvent, LogLine, describe_busy
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import Finding, StoreError
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.identities import Moments
-from vibe_llms.values import define
 
 _LINES: Final = 256
 
