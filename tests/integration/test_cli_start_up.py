@@ -17,6 +17,7 @@ _HEAVY = (
     "jinja2",
     "jsonschema",
     "llama_cpp",
+    "obstore",
     "openai",
     "prompt_toolkit",
     "pydantic",

@@ -293,7 +293,7 @@ async def test_a_command_that_kills_its_watchdog_is_told_and_not_waited_for(
         ({"output_bytes": "1"}, "output_bytes: It must be a whole number"),
         ({"variables": ["A B"]}, "variables: It must be a list of names of variables"),
         ({"directories": []}, "directories: It must be a list that names one at least"),
-        ({"second": 1}, "There is no such setting; did you mean 'seconds'?"),
+        ({"second": 1}, "Unknown setting; did you mean 'seconds'?"),
     ],
 )
 def test_a_wrong_setting_of_it_is_named(

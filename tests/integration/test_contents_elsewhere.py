@@ -155,14 +155,14 @@ def test_030_what_was_lost_or_damaged_in_the_bucket_is_told_and_put_again(
     say(store)
     place = produce_place(address)
     place.remove(ID)
-    assert "where it was put" in find(store)
+    assert "is missing in" in find(store)
     store.contents.add(DATA, mime_type="image/png")
     assert place.read(ID) == DATA
 
     damage(address, b"others")
     with pytest.raises(CorruptionError):
         store.contents.read(ID)
-    assert "not those which the id names" in find(store)
+    assert "do not match the id" in find(store)
     store.contents.add(DATA, mime_type="image/png")
     assert verify(store).findings == ()
 
@@ -293,7 +293,7 @@ def test_050_a_copy_of_what_is_damaged_says_so(
 
     assert not report.is_whole
     assert [each.place for each in report.refused] == ["a", ID]
-    assert "not those which the id names" in report.refused[1].message
+    assert "do not match the id" in report.refused[1].message
 
 
 def test_060_a_wrong_key_stores_nothing(

@@ -663,7 +663,7 @@ async def test_a_fetch_asks_only_where_the_user_wants_it() -> None:
         ({"redirects": 21}, "fetch.redirects: It must be a whole number from 0 to 20"),
         ({"ask": "no"}, "fetch.ask: It must be true or false, not 'no'."),
         ({"private_hosts": "x"}, "fetch.private_hosts: It must be a list of texts"),
-        ({"bytes": 1}, "There is no such setting; did you mean 'page_bytes'?"),
+        ({"bytes": 1}, "Unknown setting; did you mean 'page_bytes'?"),
     ],
 )
 def test_a_wrong_setting_of_fetch_is_named(

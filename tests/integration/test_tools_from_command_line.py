@@ -163,7 +163,7 @@ def test_a_tool_is_called_as_a_model_would(work: Path, vibe: Vibe) -> None:
     [
         (["--tools", "oi"], "oi"),
         (["--mcp", "nowhere.toml"], "nowhere.toml"),
-        (["--mcp", "script.toml"], "script.toml:2: responses: There is no such setting"),
+        (["--mcp", "script.toml"], "script.toml:2: responses: Unknown setting"),
     ],
 )
 def test_what_cannot_be_had_is_told_before_anything_is_asked(

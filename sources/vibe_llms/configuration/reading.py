@@ -188,7 +188,7 @@ class LayerReader(TableReader):
             inner = {known.rpartition(".")[2]: known for known in self.definitions}
             nearest = find_nearest(name, inner)
             end = f"; did you mean {inner[nearest]!r}?" if nearest else end
-        self.report(path, f"There is no such setting{end}")
+        self.report(path, f"Unknown setting{end}")
 
     def _find_position(self, path: KeyPath) -> Position:
         source = self.produce_source(path)

@@ -1,8 +1,8 @@
-"""Conversations and where they are kept: what was said survives, can be forked, searched, shown.
+"""Conversations and their stores: durable messages that can be forked, searched and exported.
 
-May import the messages and the errors. Refuses to know models, providers, the engine, how
-anything is shown on a terminal, and where on a machine the user's data lie: it is told a
-directory. The exchange formats build on the stores' protocols alone; the index reads the files
+May import the messages and the errors, and neither models, providers, the engine nor the
+terminal. The caller chooses the directory of a
+store. The exchange formats build on the stores' protocols alone; the index reads the files
 of a directory store, and any other store through its protocol.
 """
 

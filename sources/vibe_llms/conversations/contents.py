@@ -1,5 +1,4 @@
-"""Media between a canister and a content store: bytes go out before a line is written, come
-back before a model is asked."""
+"""Media of canisters: moved to a content store before a line is written, and loaded for a model."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ _read_content = operator.attrgetter("content")
 
 
 def examine_content(contents: ContentStore, content_id: str) -> tuple[Finding, ...]:
-    """Proves data and metadata of a content against its id; returns what is wrong."""
+    """Verify data and metadata of a content; return the damage."""
     findings = []
     for prove in (contents.read, contents.access_metadata):
         try:
@@ -38,14 +37,13 @@ def examine_content(contents: ContentStore, content_id: str) -> tuple[Finding, .
 def hydrate(
     canisters: Iterable[AnyCanister], content_store: ContentStore
 ) -> tuple[AnyCanister, ...]:
-    """Returns the canisters with the bytes of their media, which a model can be sent.
+    """Return the canisters with the bytes of their media loaded.
 
-    Media which are held elsewhere, by their URL or by the vendor, stay as they are where the
-    store does not have them.
+    Media that the store lacks stay unchanged if they have a URL or a file of the vendor.
 
     Raises:
-        StoreError: Content is not in the store.
-        CorruptionError: Content is not what its id says.
+        StoreError: Content is missing.
+        CorruptionError: Content does not match its id.
     """
 
     def load(content: MediaContent) -> MediaContent:
@@ -63,12 +61,12 @@ def hydrate(
 
 
 def is_held_elsewhere(content: MediaContent) -> bool:
-    """Tells whether the media can be had without a content store."""
+    """Tell whether media are available without a content store."""
     return content.url is not None or content.file_id is not None
 
 
 def find_required(canisters: Iterable[AnyCanister]) -> frozenset[str]:
-    """Returns the ids of the content which only a content store can provide."""
+    """Return the ids of content that only a content store has."""
     return frozenset(
         content.content_id
         for content in media_of(canisters)
@@ -77,10 +75,10 @@ def find_required(canisters: Iterable[AnyCanister]) -> frozenset[str]:
 
 
 def needs_content_store(canisters: Iterable[AnyCanister]) -> bool:
-    """Tells whether any media among the canisters name content."""
+    """Tell whether any media among the canisters name content."""
     canisters = tuple(canisters)
     contents = itertools.chain.from_iterable(map(_read_content, canisters))
-    if {*map(type, contents)}.isdisjoint(MEDIA_CLASSES):  # as of most, which may be long
+    if {*map(type, contents)}.isdisjoint(MEDIA_CLASSES):  # the usual case, checked quickly
         return False
     return any(content.content_id is not None for content in media_of(canisters))
 
@@ -88,8 +86,8 @@ def needs_content_store(canisters: Iterable[AnyCanister]) -> bool:
 def replace_media(
     canister: _Canister, replace: Callable[[MediaContent], MediaContent]
 ) -> _Canister:
-    """Returns the canister with each of its media replaced; itself where nothing changes."""
-    # Most have none, and need no second tuple.
+    """Return the canister with its media replaced, or the same canister if nothing changes."""
+    # Fast path: most canisters have no media.
     for content in canister.content:
         if isinstance(content, MEDIA_CLASSES):
             break

@@ -1,4 +1,4 @@
-"""A conversation in memory: what was said so far, and how much of it a store has."""
+"""A conversation in memory, and the part of it that a store has."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from vibe_llms.messages.identities import access_now, produce_identity
 
 @frozen
 class _Stored:
-    """What a store has of a conversation: where, how many canisters, with which metadata.
+    """State of a conversation in its store: position, number of canisters, metadata.
 
-    It is replaced as a whole: an interrupt leaves the old one or the new one.
+    Replaced as a whole, so that an interrupt leaves the old or the new state.
     """
 
     store: ConversationStore
@@ -43,14 +43,15 @@ class _Stored:
 class Conversation:
     """A conversation: an append-only list of canisters.
 
-    It belongs to one task or thread at a time, except that ``save`` (without ``merge``) may run
-    in a thread, ``await asyncio.to_thread(conversation.save, store)``, while others go on adding.
+    A conversation belongs to one task or thread at a time. Only ``save`` (without ``merge``) may
+    run in another thread, ``await asyncio.to_thread(conversation.save, store)``, while messages
+    are added.
 
     Attributes:
         id: Its unique id.
         notices: What restoring and saving found on the way, such as a torn line set aside.
         companions: Objects that live with it in this process, by their class, such as the log of
-            its runs where no store has it. Copies share them; a fork inherits them.
+            its runs if it has no store. Copies share them; a fork inherits them.
     """
 
     id: str
@@ -77,7 +78,7 @@ class Conversation:
         self._canisters = list(canisters)
         self._shared = None
         self._stored = None
-        self._home = None  # the store in which links to a parent mean something
+        self._home = None  # the store that has the parent
         self._saving = threading.Lock()
         self.companions = ChainMap()
 
@@ -102,9 +103,9 @@ class Conversation:
         return self._own_canisters()
 
     def _own_canisters(self) -> list[AnyCanister]:
-        # A fork borrows its parent's list until somebody looks: a list that only grows keeps
-        # its beginning, so that forking costs the same however long the history is. Whoever
-        # reads both fields, as `save` in another thread, reads `_shared` first: that is set last.
+        # A fork shares its parent's list until it is used: a list that only grows keeps its
+        # beginning, so that forking takes constant time. A reader of both fields, such as `save`
+        # in another thread, reads `_shared` first, which is set last.
         if self._shared is not None:
             self._canisters = self._canisters[: self._shared]
             self._shared = None
@@ -115,7 +116,7 @@ class Conversation:
         return len(self._canisters) if shared is None else shared
 
     def __bool__(self) -> bool:
-        return True  # also where nothing was said: there is a conversation
+        return True  # also without messages
 
     @property
     def last_message(self) -> AnyCanister | None:
@@ -151,15 +152,15 @@ class Conversation:
     __copy__ = copy
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Conversation:
-        # What was said is frozen, and a store is not copied.
+        # Messages are frozen, and a store is not copied.
         return self.copy()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Without its store and companions, which belong to a process: saved again, it is found.
+        # Without store and companions, which belong to a process; `save` finds it in the store.
         return _rebuild, (self.id, tuple(self.canisters), self.metadata, self.notices)
 
     def replace_loaded(self, canisters: Sequence[AnyCanister]) -> None:
-        """Takes the same canisters with the bytes of their media, which a store had taken over."""
+        """Replace the canisters by equal ones that have the bytes of their media."""
         self._canisters, self._shared = list(canisters), None
 
     def fork(self, from_index: int | None = None) -> Conversation:
@@ -168,11 +169,11 @@ class Conversation:
         A stored fork takes only the space of its own canisters; the stored beginning is shared.
 
         Args:
-            from_index: How many canisters are shared, so that ``canisters[from_index]`` is
-                the first that is not; negative counts from the end. ``None`` for all.
+            from_index: Number of shared canisters, so that ``canisters[from_index]`` is the first
+                one that is not shared; negative counts from the end. ``None`` shares all.
 
         Raises:
-            StoreError: There are not that many.
+            StoreError: The index is out of range.
         """
         count = len(self)
         index = count if from_index is None else from_index
@@ -195,16 +196,16 @@ class Conversation:
         return fork
 
     def _find_parent(self, index: int) -> ParentLink | None:
-        """Returns what a fork can share: what this one, or else its parent, has stored."""
+        """Return the fork point in the stored part of this conversation, or of its parent."""
         if self._stored is not None:
-            # What is not stored here yet, the fork will store itself.
+            # The fork stores the other part itself.
             return ParentLink(identity=self.id, canisters=min(index, self._stored.canisters))
         parent = self.metadata.parent
         if parent is None or parent.canisters is None:
             return None
         return attrs.evolve(parent, canisters=min(index, parent.canisters))
 
-    # Saving and restoring: small blocking file work, some hundred microseconds an append.
+    # Saving and restoring: short blocking writes, some hundred microseconds an append.
 
     def save(self, store: ConversationStore, *, merge: bool = False) -> None:
         """Store new canisters and changed metadata.
@@ -223,21 +224,19 @@ class Conversation:
         """
         with self._saving:
             stored = self._access_stored(store)
-            # Where nothing is new, a look into the store is for those who want what others have
-            # said.
+            # Without new messages, only `merge` has a reason to read the store.
             if merge or self._canisters_since(stored.canisters):
                 self._append(stored, merge)
             self._save_metadata()
 
     def catch_up(self, store: ConversationStore) -> bool:
-        """Stores what is new here and takes over what others have added meanwhile, which then
-        comes first. Looks into the store also where nothing is new; that is a short look.
+        """Store new messages behind those that other programs have added, and load these.
 
         Returns:
-            Whether others have added anything.
+            Whether other programs have added messages.
 
         Raises:
-            StoreError: It could not be written. It can be tried again.
+            StoreError: Writing failed. You can try again.
         """
         with self._saving:
             has_others = self._append(self._access_stored(store), merge=True)
@@ -245,7 +244,7 @@ class Conversation:
         return has_others
 
     def take_back(self, canisters: Iterable[AnyCanister]) -> None:
-        """Removes what was added and could not be stored; what a store has remains."""
+        """Remove added canisters that are not stored."""
         doomed = {id(canister) for canister in canisters}
         with self._saving:
             own = self._own_canisters()
@@ -281,12 +280,12 @@ class Conversation:
         return _Stored(store, position, inherited, metadata)
 
     def _find_begun(self, store: ConversationStore) -> _Stored | None:
-        """Finds what an interrupt came upon: begun in the store, and not noted here."""
+        """Find a conversation that an interrupted save has created in the store."""
         with suppress(StoreError):
             history = store.read(self.id)
             ours = [canister.id for canister in self._canisters_since(0)]
             theirs = [canister.id for canister in history.canisters]
-            # The id may be somebody else's as well: its moment and its first words tell whose.
+            # Another conversation may have the id: compare its time and first canisters.
             is_ours = history.metadata.created == self.metadata.created
             if is_ours and theirs == ours[: len(theirs)]:
                 return _Stored(store, history.position, len(theirs), self.metadata)
@@ -297,7 +296,7 @@ class Conversation:
         return self._canisters[start:shared]
 
     def _append(self, stored: _Stored, merge: bool) -> bool:
-        """Stores what is new. Returns whether others have added to it, which are shown then."""
+        """Store new canisters. Return whether other programs have added some, which are loaded."""
         has_others = False
         while True:
             new = self._canisters_since(stored.canisters)
@@ -306,7 +305,7 @@ class Conversation:
             except StaleConversationError:
                 history = stored.store.read(self.id)
                 theirs = [canister.id for canister in history.canisters[stored.canisters :]]
-                # A save that was interrupted may have stored ours: they are not stored twice.
+                # An interrupted save may have stored ours: do not store them twice.
                 has_others |= theirs != [canister.id for canister in new[: len(theirs)]]
                 if has_others and not merge:
                     raise
@@ -321,12 +320,12 @@ class Conversation:
         return has_others
 
     def _catch_up(self, stored: _Stored, history: History, has_others: bool) -> _Stored:
-        """Shows what others have added before what no store has."""
+        """Put canisters that other programs have added before those that are not stored."""
         if has_others:
             kept = {canister.id for canister in history.canisters}
             known = {canister.id: canister for canister in self._own_canisters()}
             new = self._canisters_since(stored.canisters)
-            # Ours are kept as they are: the store's have lost the bytes of their media.
+            # Keep ours: the store's lack the bytes of their media.
             shown = [known.get(canister.id, canister) for canister in history.canisters]
             self._canisters = [*shown, *(each for each in new if each.id not in kept)]
         return attrs.evolve(stored, position=history.position, canisters=len(history.canisters))
@@ -358,7 +357,7 @@ class Conversation:
 
     @classmethod
     def take(cls, store: ConversationStore, history: History) -> Conversation:
-        """Makes a conversation of what a store is known to have."""
+        """Make a conversation of a history that was read from a store."""
         conversation = cls(
             id=history.identity, canisters=history.canisters, metadata=history.metadata
         )

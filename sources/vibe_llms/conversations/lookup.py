@@ -1,4 +1,4 @@
-"""Finds the conversation that a person means."""
+"""Lookup of conversations by prefix or by age."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from vibe_llms.exceptions import AmbiguousIdentityError, StoreError, UnknownConv
 
 
 def resolve(store: ConversationStore, prefix: str) -> str:
-    """Returns the identity that is or begins with what a person typed.
+    """Return the only id that begins with a prefix.
 
     Raises:
-        UnknownConversationError: There is none, or nothing was typed.
-        AmbiguousIdentityError: There are several; names them.
+        UnknownConversationError: No id begins with it, or it is blank.
+        AmbiguousIdentityError: Several ids begin with it; names them.
     """
     wanted = prefix.strip().lower()
     fitting = [identity for identity in store.survey() if identity.startswith(wanted)]
@@ -35,35 +35,35 @@ def resolve(store: ConversationStore, prefix: str) -> str:
 def survey_dated(
     store: ConversationStore,
 ) -> list[tuple[datetime, str, ConversationMetadata]]:
-    """Returns when something was last said in each conversation, its identity, its metadata.
+    """Return the time of the last message, the id and the metadata of each conversation.
 
-    Those whose metadata do not read are left out.
+    Skips conversations with unreadable metadata.
 
     Raises:
-        StoreError: There are conversations, and none can be read.
+        StoreError: All of them are unreadable.
     """
     dated, trouble = [], None
     for identity in store.survey():
         try:
             metadata = store.read_metadata(identity)
-        except UnknownConversationError:  # deleted meanwhile
+        except UnknownConversationError:  # deleted in the middle of this loop
             continue
         except StoreError as error:  # others may read
             trouble = error
             continue
         dated.append((metadata.updated, identity, metadata))
-    if not dated and trouble is not None:  # there are some, and none can be read
+    if not dated and trouble is not None:
         raise trouble
     return dated
 
 
 def find_newest(store: ConversationStore) -> str | None:
-    """Returns the conversation in which something was said last; ``None`` where there is none.
+    """Return the id of the conversation with the newest message, if there is one.
 
-    What is a part of another, as a visit of a flow is, does not count.
+    Skips parts of other conversations, such as visits of flows.
 
     Raises:
-        StoreError: There are conversations, and none can be read.
+        StoreError: All conversations are unreadable.
     """
     dated = [each for each in survey_dated(store) if not is_part(each[2].tags)]
     newest = max(dated, key=lambda each: each[:2], default=None)

@@ -1,4 +1,4 @@
-"""What is known about a conversation apart from what was said in it."""
+"""Metadata of conversations: name, tags, times, model and parent."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from vibe_llms.messages.identities import access_now, ensure_utc
 
 
 def order_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """Keeps each tag once; a bare text is one tag, not one a letter."""
+    """Remove duplicate tags; a plain string is one tag."""
     return (tags,) if isinstance(tags, str) else tuple(dict.fromkeys(tags))
 
 
 @frozen(kw_only=True)
 class ParentLink:
-    """Where a fork leaves its parent: everything before that point is read from the parent.
+    """Fork point: a fork reads everything before it from its parent.
 
-    A parent only grows, so that what comes before the point never changes. Exactly one of the
-    two measures is given.
+    A parent only grows, so the part before the point never changes. Exactly one of the two
+    measures is set.
 
     Attributes:
-        identity: Of the parent.
-        canisters: How many canisters of the parent's whole history belong to the fork.
-        bytes: How many bytes of what the parent itself has stored belong to it, on top of
-            everything that the parent inherits. Only the store which counted them can say.
+        identity: Id of the parent.
+        canisters: Number of canisters shared, of the parent's whole history.
+        bytes: Number of bytes shared, of the parent's own file, in addition to everything that
+            the parent inherits. Only the store that counted them can interpret it.
     """
 
     identity: str
@@ -46,15 +46,15 @@ class ParentLink:
 
 @frozen(kw_only=True)
 class ConversationMetadata:
-    """What is known about a conversation apart from what was said in it.
+    """Metadata of a conversation.
 
     Attributes:
-        name: For people; need not be unique. ``None`` where nobody has named it.
-        created: When it began.
-        updated: When something was last said. Stores derive it, nobody sets it.
-        tags: In the order in which they were given, each once.
-        model: The address of the model last used, such as ``local:smollm2``.
-        parent: Where it was forked from.
+        name: For people; need not be unique. ``None`` for an unnamed conversation.
+        created: Time of its creation.
+        updated: Time of its last message; stores derive it.
+        tags: In the order in which they were added, without duplicates.
+        model: Address of the model last used, such as ``local:smollm2``.
+        parent: Fork point, if it is a fork.
     """
 
     name: str | None = None
@@ -75,12 +75,12 @@ class ConversationMetadata:
         tags: Iterable[str] | Absence = ABSENT,
         model: str | None | Absence = ABSENT,
     ) -> ConversationMetadata:
-        """Returns them with what is given, and the rest as it is."""
+        """Return a copy with the given values changed."""
         given: dict[str, Any] = {"name": name, "tags": tags, "model": model}
         return attrs.evolve(
             self, **{key: each for key, each in given.items() if each is not ABSENT}
         )
 
     def fork(self, parent: ParentLink) -> ConversationMetadata:
-        """Returns what is known of a fork at its beginning."""
+        """Return the metadata of a new fork."""
         return ConversationMetadata(name=self.name, tags=self.tags, model=self.model, parent=parent)

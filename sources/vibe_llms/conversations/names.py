@@ -1,4 +1,4 @@
-"""What people may call a conversation: one line, as it stands in lists and titles."""
+"""Names of conversations: one line of text, for lists and titles."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Final
 from vibe_llms.exceptions import RequestError
 
 MOST_CHARACTERS: Final = 200
-"""How long a name may be."""
+"""Limit of a name's length."""
 
-# Control characters, ends of lines and of paragraphs, and what is no text. Not what joins letters
-# or turns their direction, without which some names cannot be written.
+# Control characters, line and paragraph separators, and surrogates. Joiners and marks of direction
+# are allowed: some names cannot be written without them.
 _REFUSED: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
 def read_name(given: str) -> str | None:
-    """Returns a name as it is kept: without spaces around it; ``None`` where nothing is left.
+    """Check a new name and strip it; return ``None`` for a blank one.
 
-    For whoever names one now. What a store has from before, or from elsewhere, is read as it is.
+    Names that a store already has are not checked.
 
     Raises:
-        RequestError: It is too long, or more than a line.
+        RequestError: The name is too long or has several lines.
     """
     name = given.strip()
     if len(name) > MOST_CHARACTERS:

@@ -1,4 +1,4 @@
-"""Proves that what is stored is whole, and clears away what nothing needs any more."""
+"""Verification of stores, and garbage collection of unused content."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from vibe_llms.exceptions import ConverseError, Finding, StoreError
 from vibe_llms.foundation.attrs_classes import frozen
 
 GRACE_SECONDS = 3600.0
-"""How long unreferenced content is kept: a program may add content first and speak of it later."""
+"""Grace period for unreferenced content: it may be added before the message that names it."""
 
 
 @frozen(kw_only=True)
 class Verification:
-    """What a proof of a store brought.
+    """Result of a verification.
 
     Attributes:
-        conversations, canisters, contents: How many were proven.
-        findings: What is wrong; empty where all is well.
-        remarks: What is not wrong, and yet is to be known, such as what cannot be proven.
+        conversations, canisters, contents: Numbers of items verified.
+        findings: Damage; empty if there is none.
+        remarks: Notes that are not damage, such as parts that cannot be verified.
     """
 
     conversations: int
@@ -31,12 +31,12 @@ class Verification:
 
 
 def verify(store: ConversationStore, identities: Iterable[str] | None = None) -> Verification:
-    """Proves every line, every link to a parent, every reference and every content's hash.
+    """Verify every line, every link to a parent, every reference and every content's hash.
 
-    Changes nothing, but for ending a deletion that a crash has interrupted.
+    Changes nothing, except that it completes a deletion that a crash interrupted.
 
     Args:
-        identities: Of the conversations to prove, with the content they refer to; ``None``
+        identities: Ids of the conversations to verify, with the content they refer to; ``None``
             for all conversations and all content.
     """
     findings: list[Finding] = []
@@ -62,7 +62,7 @@ def verify(store: ConversationStore, identities: Iterable[str] | None = None) ->
         conversations=conversations,
         canisters=canisters,
         contents=len(contents | references),
-        findings=tuple(dict.fromkeys(findings)),  # forks share what is wrong with a parent
+        findings=tuple(dict.fromkeys(findings)),  # forks share their parent's damage
         remarks=tuple(remarks),
     )
 
@@ -76,12 +76,12 @@ def _examine_content(store: ConversationStore, content_id: str) -> tuple[Finding
 
 @frozen(kw_only=True)
 class Collection:
-    """Content that can go.
+    """Garbage: unused content.
 
     Attributes:
-        content_ids: In order.
-        size_bytes: What that frees, apart from what a file system needs for itself.
-        strays: Bytes in places elsewhere, left over there.
+        content_ids: Sorted ids.
+        size_bytes: Sum of the sizes.
+        strays: Bytes left over in places outside the database.
     """
 
     content_ids: tuple[str, ...]
@@ -92,11 +92,11 @@ class Collection:
 def plan_collection(
     store: ConversationStore, *, grace_seconds: float = GRACE_SECONDS, strays: bool = False
 ) -> Collection:
-    """Finds content that no conversation needs; removes nothing.
+    """Find content that no conversation uses, without removing it.
 
     Args:
-        grace_seconds: Content added more recently is left alone.
-        strays: Whether places elsewhere are looked through, too, for what was left over there.
+        grace_seconds: Keep content that was added more recently.
+        strays: Also list the places outside the database, to find bytes left over there.
     """
     needed = set(store.survey_references())
     idle = [
@@ -125,7 +125,7 @@ def _produce_collection(
 def _measure_age(store: ConversationStore, content_id: str) -> float:
     try:
         return store.contents.measure_age_seconds(content_id)
-    except StoreError:  # without its data it is of no use to anybody
+    except StoreError:  # content without its data is useless
         return math.inf
 
 
@@ -139,19 +139,19 @@ def _measure_size(store: ConversationStore, content_id: str) -> int:
 def collect_content(
     store: ConversationStore, plan: Collection, *, grace_seconds: float = GRACE_SECONDS
 ) -> Collection:
-    """Removes the content of a plan, except what somebody has come to need since.
+    """Remove the content of a plan, except content that is used by now.
 
-    Meanwhile nobody can add content: whoever does waits, and who is at it is waited for.
+    Holds the store's lock, so that no other program adds content at the same time.
 
     Returns:
-        What was removed.
+        The content removed.
 
     Raises:
-        StoreError: Others go on adding content for longer than the store waits.
+        StoreError: Other programs kept adding content until the time limit of the lock.
     """
     with store.contents.hold_alone():
         now = plan_collection(store, grace_seconds=grace_seconds, strays=bool(plan.strays))
-        # Nothing goes that the plan has not named: people are shown it first.
+        # Only content of the plan, which the user has seen, is removed.
         doomed = [each for each in now.content_ids if each in set(plan.content_ids)]
         strays = tuple(each for each in now.strays if each in set(plan.strays))
         collected = _produce_collection(store, doomed, strays)

@@ -1,4 +1,4 @@
-"""Tags that say something to us; all others are a person's own."""
+"""Tags with a meaning for this package; all others belong to the user."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from typing import Final
 
 PART_TAG: Final = "of:"
-"""What the tag begins with of a conversation that is a part of another; behind it is its id.
+"""Prefix of the tag that names the conversation of which this one is a part.
 
-Such as a visit of a flow's run: it is found from there, and not among what people have said.
+A visit of a flow's run is an example: lists of conversations leave it out.
 """
 
 OWNER_TAG: Final = "owner:"
-"""What the tag begins with of a conversation that is somebody's and has no run that says whose."""
+"""Prefix of the tag that names the owner of a conversation without a run."""
 
 
 def is_part(tags: Iterable[str]) -> bool:
-    """Tells whether a conversation with these tags is a part of another."""
+    """Tell whether a conversation with these tags is a part of another."""
     return any(tag.startswith(PART_TAG) for tag in tags)

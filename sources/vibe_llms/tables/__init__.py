@@ -1,6 +1,6 @@
-"""What people and programs write as tables: read one way, with all mistakes at once.
+"""Tables of settings, from TOML, JSON or plain data: one reader, which reports all mistakes.
 
-``kinds`` says what a value must be, ``reading`` reads plain tables, ``annotations`` says what the
-table of an attrs class may have, and ``documents`` reads files and knows the line of each key. May
-import the errors and suggestions. It refuses to know what any table is about.
+``kinds`` has the types of values, ``reading`` reads plain tables, ``annotations`` derives the kinds
+of a table from an attrs class, and ``documents`` reads files and knows the line of each key. May
+import the errors and suggestions, and nothing that a table is about.
 """

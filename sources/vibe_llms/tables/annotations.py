@@ -1,4 +1,4 @@
-"""Says what the tables of an attrs class may have, by the annotations of its fields.
+"""Kinds of the values in a table, derived from the annotations of an attrs class.
 
 A field with a default can be left out. ``bool``, ``int``, ``float``, ``str`` and ``Path`` are what
 they seem; a text must not be empty, unless it is a ``String``. What a type cannot say is annotated
@@ -12,7 +12,7 @@ with a :class:`Kind`::
         era: Literal["old", "new"] | None = None
         oauth: OAuth | None = None  # another such class, and a table in the table
 
-What holds only between fields is said by a method ``find_mistakes`` which yields the name of a
+Rules between fields are in a method ``find_mistakes`` which yields the name of a
 field and a sentence. It is asked by :func:`require` when a program makes the value itself, and by
 the reader, which then knows file and line.
 """
@@ -63,7 +63,7 @@ def _is_date(value: Any) -> bool:
 
 DATE = Kind("a date such as 2026-11-21", _is_date, str)
 
-# What fields are annotated with, where the type alone does not say what is right.
+# Annotations for fields whose type alone does not say which values are valid.
 Amount: TypeAlias = Annotated[int, AMOUNT]
 Date: TypeAlias = Annotated[str, DATE]
 Count: TypeAlias = Annotated[int, COUNT]
@@ -75,7 +75,7 @@ Strings: TypeAlias = Annotated[tuple[str, ...], STRINGS]
 
 @functools.cache
 def survey_kinds(cls: Any) -> Mapping[str, Kind]:
-    """Returns what each field of an attrs class must be."""
+    """Return the kind of each field of an attrs class."""
     hints = typing.get_type_hints(cls, include_extras=True)
     return {
         field.name: derive_kind(hints[field.name]) for field in cls.__attrs_attrs__ if field.init
@@ -83,7 +83,7 @@ def survey_kinds(cls: Any) -> Mapping[str, Kind]:
 
 
 def derive_kind(hint: Any) -> Kind:
-    """Returns what a value must be that is annotated so."""
+    """Return the kind of values that an annotation allows."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Annotated:
         return next(each for each in hint.__metadata__ if isinstance(each, Kind))
@@ -104,11 +104,11 @@ def derive_kind(hint: Any) -> Kind:
         return Choice(hint, hint)
     if hasattr(hint, "__attrs_attrs__"):
         return TableKind(hint)
-    raise TypeError(f"Nothing says what a value must be that is annotated with {hint!r}.")
+    raise TypeError(f"Unknown kind of values for the annotation {hint!r}.")
 
 
 class TableKind(Kind):
-    """A table in a table, of which a value of an attrs class is made."""
+    """Nested table, converted to a value of an attrs class."""
 
     __slots__ = ("cls",)
 
@@ -124,7 +124,7 @@ class TableKind(Kind):
 
 
 class ListKind(Kind):
-    """A list, all of whose elements are of one kind."""
+    """List of values of one kind."""
 
     __slots__ = ("element",)
 
@@ -140,7 +140,7 @@ class ListKind(Kind):
 
 
 class MappingKind(Kind):
-    """A table with free keys, all of whose values are of one kind."""
+    """Table with arbitrary keys and values of one kind."""
 
     __slots__ = ("element",)
 
@@ -158,7 +158,7 @@ class MappingKind(Kind):
 
 
 class PathKind(Kind):
-    """A path; a relative one is meant from where the table was written."""
+    """Path; a relative one starts at the directory of the file."""
 
     __slots__ = ()
 
@@ -168,7 +168,7 @@ class PathKind(Kind):
 
 
 class OptionalKind(Kind):
-    """What may also be nothing, where somebody can say that."""
+    """Value or ``None``, where the format has one."""
 
     __slots__ = ("inner",)
 
@@ -191,7 +191,7 @@ _KINDS: Mapping[Any, Kind] = {
 
 @functools.cache
 def survey_required(cls: Any) -> frozenset[str]:
-    """Returns the fields of an attrs class that have no default."""
+    """Return the fields of an attrs class that have no default."""
     return frozenset(
         field.name for field in cls.__attrs_attrs__ if field.init and field.default is attrs.NOTHING
     )

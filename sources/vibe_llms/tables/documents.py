@@ -1,4 +1,4 @@
-"""Files of tables: read within bounds, and with the line of each key."""
+"""TOML files of limited size, with the line of each key."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from vibe_llms.tables.reading import KeyPath, Position, TableReader, write_path
 _T = TypeVar("_T")
 
 MAXIMUM_FILE_BYTES: Final = 1_000_000
-"""No person writes more, and a file that a program makes is read within a bound."""
+"""Size limit of a file; no person writes more."""
 
 
 class Document:
-    """What a file holds.
+    """Content of a file.
 
     Attributes:
         place: The file's path, or another word for where the text came from.
-        text: As it is written.
-        tree: The same as plain data.
+        text: The text of the file.
+        tree: The parsed data.
     """
 
     def __init__(self, place: str, text: str, tree: Mapping[str, Any]) -> None:
@@ -51,17 +51,17 @@ class Document:
         return locate_keys(self.text)
 
     def find_line(self, path: KeyPath) -> int:
-        """Returns the line of a key, or of the nearest table around a key that is missing."""
+        """Return the line of a key, or of the nearest table around a key that is missing."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 0)
 
     def find_place(self, path: KeyPath) -> tuple[int, int]:
-        """Returns line and column of a key, or of the nearest around it; 0 where unknown."""
+        """Return line and column of a key, or of the nearest around it; 0 where unknown."""
         return self.find_line(path), 0
 
     def find_within(self, path: KeyPath, line: int, column: int) -> tuple[int, int]:
-        """Returns where in the file a place within a text is written.
+        """Return the position in the file of a position within a text.
 
         Args:
             path: The way to the text.
@@ -75,29 +75,29 @@ class Document:
         return first + line - 1, column if line > 1 else 0  # the key stands before it
 
     def locate(self, path: KeyPath) -> Position:
-        """Tells where the value at the end of a path is written."""
+        """Return the position of a value."""
         return self.place, *self.find_place(path), write_path(path)
 
     def produce_reader(self, base: Path | None = None) -> TableReader:
-        """Makes a reader whose findings name the file and the line.
+        """Make a reader whose findings name the file and the line.
 
         Args:
-            base: The directory from which relative paths are meant.
+            base: Directory where relative paths start.
         """
         return TableReader(self.locate, base=base)
 
 
 def read_document(path: Path | str) -> Document:
-    """Reads a file of TOML.
+    """Read a TOML file.
 
     Raises:
-        ConfigurationError: It cannot be read, has too many bytes, or is no TOML.
+        ConfigurationError: The file is unreadable, too large or invalid.
     """
     return parse_document(read_bytes(path), str(path))
 
 
 def read_file(cls: type[_T], path: Path) -> _T:
-    """Makes a value of a whole file of TOML; paths in it are meant from where it lies.
+    """Read a TOML file as a value; relative paths in it start at its directory.
 
     Args:
         cls: An attrs class, see ``annotations``.
@@ -114,13 +114,13 @@ def read_file(cls: type[_T], path: Path) -> _T:
 
 
 def read_bytes(path: Path | str) -> bytes:
-    """Reads a file, for whoever needs its bytes besides.
+    """Read the bytes of a file.
 
     Raises:
-        ConfigurationError: It cannot be read, or has too many bytes.
+        ConfigurationError: The file is unreadable or too large.
     """
     try:
-        # One byte more than is taken, to see whether there are more.
+        # One byte above the limit, to notice a larger file.
         raw = read_beginning(path, MAXIMUM_FILE_BYTES + 1)
     except OSError as error:
         refuse(str(path), f"This file cannot be read: {error.strerror}.")
@@ -130,10 +130,10 @@ def read_bytes(path: Path | str) -> bytes:
 
 
 def parse_document(raw: bytes, place: str) -> Document:
-    """Reads what a file of TOML holds.
+    """Parse the bytes of a TOML file.
 
     Raises:
-        ConfigurationError: It is no TOML; with the line, if there is one.
+        ConfigurationError: The text is invalid; names the line, if known.
     """
     try:
         text = raw.decode("utf-8")
@@ -151,7 +151,7 @@ def parse_document(raw: bytes, place: str) -> Document:
 
 
 def refuse(place: str, message: str, line: int = 0) -> NoReturn:
-    """Raises ConfigurationError with one finding."""
+    """Raise ConfigurationError with one finding."""
     from vibe_llms.exceptions import ConfigurationError  # needed after a mistake only
 
     raise ConfigurationError.at(place, message, line)

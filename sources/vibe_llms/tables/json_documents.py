@@ -1,4 +1,4 @@
-"""Files of tables that are written in JSON: with the line and the column of each value."""
+"""Tables in JSON files, with the line and the column of each value."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from vibe_llms.tables.json_places import JsonPlaces, locate_values
 from vibe_llms.tables.reading import KeyPath, TableReader
 
 DEPTH_LIMIT: Final = 100
-"""How deeply objects and arrays may nest; a person writes ten."""
+"""Limit of the nesting of objects and arrays; a person writes ten."""
 
 NODES_LIMIT: Final = 200_000
-"""How many values there may be: as many as fit into a file."""
+"""Limit of the number of values: as many as fit into a file."""
 
 
 class JsonDocument(Document):
-    """What a file of JSON holds."""
+    """Content of a JSON file."""
 
     @cached_property
     def places(self) -> JsonPlaces:
-        """Where everything stands; needed after a mistake only."""
+        """Positions of keys and values, for error messages."""
         return locate_values(self.text)
 
     @cached_property
@@ -34,13 +34,13 @@ class JsonDocument(Document):
         return {path: self.places.tell(offset)[0] for path, offset in self.places.keys.items()}
 
     def find_place(self, path: KeyPath) -> tuple[int, int]:
-        """Returns line and column of a key or an element, or of the nearest around it."""
+        """Return line and column of a key or an element, or of the nearest around it."""
         while path not in self.places.keys:
             path = path[:-1]
         return self.places.tell(self.places.keys[path])
 
     def find_within(self, path: KeyPath, line: int, column: int) -> tuple[int, int]:
-        """Returns where in the file a place within a text is written, as the escape it may be."""
+        """Return the position in the file of a character of a text, which may be escaped."""
         text: Any = self.tree
         for part in path:
             text = text[part]
@@ -49,7 +49,7 @@ class JsonDocument(Document):
         return self.places.tell(self.places.find_character(path, index))
 
     def produce_reader(self, base: Path | None = None) -> TableReader:
-        """Makes a reader; it has already found the keys that stand twice in their object."""
+        """Make a reader that has already reported duplicate keys."""
         reader = super().produce_reader(base)
         for path in self.places.repeated:
             reader.report(
@@ -59,10 +59,10 @@ class JsonDocument(Document):
 
 
 def parse_json_document(raw: bytes, place: str) -> JsonDocument:
-    """Reads what a file of JSON holds.
+    """Parse the bytes of a JSON file.
 
     Raises:
-        ConfigurationError: It is no JSON, or no object; with line and column.
+        ConfigurationError: The text is not a JSON object; names line and column.
     """
     try:
         text = raw.decode("utf-8-sig")  # some editors for Windows put a mark before it
@@ -89,11 +89,11 @@ def parse_json_document(raw: bytes, place: str) -> JsonDocument:
 
 
 def _refuse_constant(word: str) -> NoReturn:
-    raise ValueError(f"there is no number {word}")
+    raise ValueError(f"{word} is not a number in JSON")
 
 
 def find_excess(tree: object) -> str | None:
-    """Returns what is too much of plain data, if something is: rings and floods end, too."""
+    """Return the limit that plain data exceed, if any; handle cycles and huge data, too."""
     ahead = [(tree, 0)]
     nodes = 0
     while ahead:

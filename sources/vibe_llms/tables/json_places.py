@@ -1,4 +1,4 @@
-"""Where each value of a JSON text stands, which Python's ``json`` does not tell."""
+"""Positions of the values in a JSON text, which Python's ``json`` does not return."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _SCALAR: Final = re.compile(r"[^\s,\]}]+")
 _CHARACTER: Final = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u.{4}|\\.|[^\\]", re.DOTALL
 )
-"""One character of a value, however many were written for it."""
+"""One character of a text, escaped or not."""
 
 
 @frozen
 class JsonPlaces:
-    """Where things stand in a text, as offsets from its beginning.
+    """Offsets of keys and values in a JSON text.
 
     Attributes:
-        text: JSON that ``json`` has accepted; for other text nothing that is said here means much.
-        keys: Where a member's key or an element stands, by its path.
-        values: Where the value itself begins.
-        repeated: The paths of keys that stand in their object twice.
+        text: JSON that ``json`` has accepted; for other text the offsets are meaningless.
+        keys: Offset of a member's key, or of an element, by its path.
+        values: Offset of the value itself.
+        repeated: Paths of duplicate keys.
     """
 
     text: str
@@ -38,12 +38,12 @@ class JsonPlaces:
     _starts: list[int]
 
     def tell(self, offset: int) -> tuple[int, int]:
-        """Returns the line and the column of an offset, both counted from 1."""
+        """Return the line and the column of an offset, both counted from 1."""
         line = bisect_right(self._starts, offset)
         return line, offset - self._starts[line - 1] + 1
 
     def find_character(self, path: KeyPath, index: int) -> int:
-        """Returns the offset at which a character of a string was written.
+        """Return the offset at which a character of a string was written.
 
         Args:
             path: The way to the string.
@@ -60,7 +60,7 @@ class JsonPlaces:
 
 
 def locate_values(text: str) -> JsonPlaces:
-    """Finds where each key and each value stands. Deep nesting costs no stack."""
+    """Find the offset of each key and each value, without recursion."""
     walk = _Walk(text)
     walk.follow()
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
@@ -68,7 +68,7 @@ def locate_values(text: str) -> JsonPlaces:
 
 
 class _Walk(Scanner):
-    """What was found up to the position, and which containers are open."""
+    """Offsets found up to the position, and the open containers."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)

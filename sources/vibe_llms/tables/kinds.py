@@ -1,4 +1,4 @@
-"""What a value in a table must be: one row for each kind that there is."""
+"""Kinds of values in tables: texts, numbers, lists, paths and so on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from vibe_llms.tables.reading import KeyPath, TableReader
 
 FAULTY: Final = object()
-"""In place of a value that was reported."""
+"""Stands for an invalid value, which was reported."""
 
 _SHOWN_CHARACTERS = 80
 
@@ -22,14 +22,14 @@ def _keep(value: Any) -> Any:
 
 
 class Kind:
-    """What a value must be.
+    """Kind of values.
 
     Args:
-        words: The same for people; they end the sentence "It must be".
-        is_right: Tells whether a value is such a one. It is asked of anything.
-        convert: Makes of a right value what is kept. A ValueError of its says what is wrong.
-        parse: Makes a value of an environment variable's text; what it cannot read it
-            returns unchanged, for ``is_right`` to refuse.
+        words: Its description for people; ends the sentence "It must be".
+        is_right: Checks a value of any type.
+        convert: Converts a valid value. The text of its ValueError is reported.
+        parse: Parses the text of an environment variable; text that it cannot parse it
+            returns unchanged, so that ``is_right`` refuses it.
         is_shown: Whether an error may repeat a wrong text, which could be a secret.
     """
 
@@ -51,7 +51,7 @@ class Kind:
         self.is_shown = is_shown
 
     def read(self, value: Any, path: KeyPath, reader: TableReader) -> Any:
-        """Returns what is kept of a value, or ``FAULTY`` after reporting what is wrong."""
+        """Return the converted value, or report it and return ``FAULTY``."""
         if not self.is_right(value):
             reader.report(path, f"It must be {self.words}{self.contrast(value)}")
             return FAULTY
@@ -62,17 +62,17 @@ class Kind:
             return FAULTY
 
     def contrast(self, value: object) -> str:
-        """Ends the sentence with what a wrong value is, where that says more."""
+        """Return the end of the sentence: the wrong value, if that adds anything."""
         shown = show_value(value, self.is_shown and not _may_have_password(value))
         says_more = shown and not self.words.startswith(shown)  # "a list of texts, not a list"
         return f", not {shown}." if says_more else "."
 
 
 def show_value(value: object, shows_text: bool = True) -> str:
-    """Writes a wrong value into an error: itself where it is short, else what it is.
+    """Format a wrong value for an error: a short one itself, else its kind.
 
     Args:
-        shows_text: Whether a text may be repeated; of one that may not, nothing is said.
+        shows_text: Whether a text may be shown.
     """
     if isinstance(value, str):
         shown = repr(value)
@@ -84,13 +84,13 @@ def show_value(value: object, shows_text: bool = True) -> str:
 
 
 def _may_have_password(value: object) -> bool:
-    """Tells whether a value may be a URL with a password, which no error repeats."""
+    """Tell whether a value may be a URL with a password, which no error repeats."""
     told = value.lower() if isinstance(value, str) else ""
     return "://" in told and any(word in told for word in ("@", "%40", "password="))
 
 
 def name_kind(value: object) -> str:
-    """Names the kind of a plain value as a sentence wants it."""
+    """Return the name of a plain value's kind."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):
@@ -105,43 +105,43 @@ def name_kind(value: object) -> str:
 
 
 def is_boolean(value: Any) -> bool:
-    """Tells whether a value is true or false."""
+    """Tell whether a value is true or false."""
     return isinstance(value, bool)
 
 
 def is_whole(value: Any) -> bool:
-    """Tells whether a value is a whole number, which ``True`` is not."""
+    """Tell whether a value is a whole number, which ``True`` is not."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def is_number(value: Any) -> bool:
-    """Tells whether a value is a number, which ``True`` is not."""
+    """Tell whether a value is a number, which ``True`` is not."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def is_text(value: Any) -> bool:
-    """Tells whether a value is a text in which something stands."""
+    """Tell whether a value is a text that is not blank."""
     # A NUL can be in no path and in no argument of a command.
     return isinstance(value, str) and bool(value.strip()) and "\0" not in value
 
 
 def is_table(value: Any) -> bool:
-    """Tells whether a value is a table."""
+    """Tell whether a value is a table."""
     return isinstance(value, Mapping)
 
 
 def is_list(value: Any) -> bool:
-    """Tells whether a value is a list."""
+    """Tell whether a value is a list."""
     return isinstance(value, (list, tuple))
 
 
 def is_list_of(is_right: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """Returns what tells whether a value is a list of right values; it may be empty."""
+    """Return a check for lists, perhaps empty, of valid values."""
     return lambda value: is_list(value) and all(map(is_right, value))
 
 
 def is_web_address(value: Any) -> bool:
-    """Tells whether a text is an address that can be asked over HTTP."""
+    """Tell whether a text is a URL for HTTP."""
     from urllib.parse import urlsplit  # few read any, and it is not cheap to import
 
     try:
@@ -152,7 +152,7 @@ def is_web_address(value: Any) -> bool:
 
 
 def bound(words: str, least: float, most: float = float("inf")) -> Kind:
-    """Makes the kind of whole numbers within bounds, both allowed."""
+    """Make the kind of whole numbers within bounds, both allowed."""
     return Kind(words, lambda value: is_whole(value) and least <= value <= most, parse=_parse_whole)
 
 

@@ -1,4 +1,4 @@
-"""On which line each key of a TOML text stands, which tomli does not tell."""
+"""Lines of the keys in a TOML text, which tomli does not return."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import tomli
 
 Path = tuple[str | int, ...]
-"""The way to a value: keys of tables and, in arrays, indices from 0."""
+"""Path of a value: keys of tables and, in arrays, indices from 0."""
 
 _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _SPACE = re.compile(r"[ \t]*")
@@ -24,7 +24,7 @@ _SCALAR = re.compile(r"[^,\]}#\n]+")
 
 
 def locate_keys(text: str) -> Mapping[Path, int]:
-    """Finds the line, counted from 1, on which each key first stands.
+    """Find the line, counted from 1, on which each key first stands.
 
     Elements of arrays that are tables or arrays are found as well; a table which only the
     keys inside it bring about stands where the first of them does.
@@ -38,21 +38,21 @@ def locate_keys(text: str) -> Mapping[Path, int]:
 
 
 class Scanner:
-    """A position in a text, which a parser has accepted before."""
+    """Position in a text that a parser has accepted."""
 
     def __init__(self, text: str, position: int = 0) -> None:
         self.text = text
         self.position = position
 
     def accept(self, mark: str) -> bool:
-        """Goes behind a mark, if it stands here."""
+        """Skip a mark, if it is next."""
         found = self.text.startswith(mark, self.position)
         if found:
             self.position += len(mark)
         return found
 
     def take(self, pattern: re.Pattern[str]) -> str:
-        """Goes behind what fits, and returns it."""
+        """Skip the text that matches, and return it."""
         match = pattern.match(self.text, self.position)
         if match is None:
             raise ValueError(f"No parser would accept this, from character {self.position} on.")
@@ -61,7 +61,7 @@ class Scanner:
 
 
 class _Walk(Scanner):
-    """What was found up to the position."""
+    """Lines found up to the position."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -91,7 +91,7 @@ class _Walk(Scanner):
         self.follow_value(path)
 
     def follow_key(self, table: Path, *, appends: bool = False) -> Path:
-        """Reads a key, dotted or not, and notes each table on the way to it."""
+        """Read a key, dotted or not, and record each table on its path."""
         path = table
         while True:
             self.take(_SPACE)
@@ -108,7 +108,7 @@ class _Walk(Scanner):
         return path
 
     def enter_array(self, path: Path) -> Path:
-        """Steps into the newest element, where the path names an array of tables."""
+        """Step into the newest element, where the path names an array of tables."""
         index = self.last_indices.get(path)
         return path if index is None else (*path, index)
 
@@ -152,7 +152,7 @@ class _Walk(Scanner):
             self.take(_BLANK)
 
     def note(self, path: Path) -> None:
-        # On from where the last count ended: from the beginning it would take quadratic time.
+        # Continue the last count: starting over would take quadratic time.
         self.line += self.text.count("\n", self.counted, self.position)
         self.counted = self.position
         self.lines.setdefault(path, self.line)  # noted again by each key below it

@@ -1,4 +1,4 @@
-"""Reads plain tables, and finds all mistakes in them at once."""
+"""Reader of plain tables, which reports all mistakes at once."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
     from vibe_llms.exceptions import Finding
 
 KeyPath = tuple[str | int, ...]
-"""The way to a value: keys of tables and, in lists, indices from 0."""
+"""Path of a value: keys of tables and, in lists, indices from 0."""
 
 _T = TypeVar("_T")
 
 FINDINGS_LIMIT = 100
-"""So many mistakes are told at once."""
+"""Limit of the mistakes in one report."""
 
 Position: TypeAlias = tuple[str, int, int, str]
-"""Where a value was written: a file or another word, line and column or 0, and the path within."""
+"""Position of a value: file or another name, line and column or 0, and its path."""
 
 
 class TableReader:
-    """Reads tables of one document.
+    """Reader of one document's tables.
 
     Args:
-        locate: Tells where the value at the end of a path was written.
-        findings: Takes the mistakes; a list of its own, if none is given.
-        base: The directory from which relative paths are meant; they stay relative without.
+        locate: Returns the position of a value.
+        findings: List to which mistakes are added; a new one by default.
+        base: Directory where relative paths start; without one they stay relative.
     """
 
     def __init__(
@@ -45,26 +45,26 @@ class TableReader:
         self.findings: list[Finding] = [] if findings is None else findings
 
     def read(self, cls: type[_T], table: object, path: KeyPath = (), /, **given: Any) -> _T | None:
-        """Makes a value of a table; ``None`` after reporting what is wrong with it.
+        """Convert a table to a value; report mistakes and return ``None``.
 
         Args:
             cls: An attrs class, see ``annotations``.
-            path: The way to the table.
-            given: Fields that are not for the table to say.
+            path: Path of the table.
+            given: Fields that the table may not set.
         """
         from vibe_llms.exceptions import ConfigurationError
         from vibe_llms.tables.annotations import survey_kinds, survey_required  # few need classes
 
         form: Any = cls
         kinds = {name: kind for name, kind in survey_kinds(form).items() if name not in given}
-        # Others may have been found before: the value fails for those of its own alone.
+        # Earlier findings are about other tables.
         count = len(self.findings)
         values = self.read_fields(kinds, table, path, survey_required(form) - given.keys())
         if len(self.findings) > count:
             return None
         try:
             return cls(**values, **given)
-        except ConfigurationError as error:  # what holds between the fields does not
+        except ConfigurationError as error:  # a rule between fields is broken
             for finding in error.findings:
                 self.report((*path, *filter(None, (finding.path,))), finding.message)
             return None
@@ -76,12 +76,12 @@ class TableReader:
         path: KeyPath = (),
         required: Iterable[str] = (),
     ) -> dict[str, Any]:
-        """Returns the right values of a table by key, and reports all else that it has.
+        """Return the valid values of a table by key, and report the other ones.
 
         Args:
-            kinds: What each key must be; there are no others.
-            path: The way to the table.
-            required: The keys that it must have.
+            kinds: Kind of each key; other keys are unknown.
+            path: Path of the table.
+            required: Keys that may not be missing.
         """
         values: dict[str, Any] = {}
         if not isinstance(table, Mapping):
@@ -100,7 +100,7 @@ class TableReader:
         return values
 
     def survey(self, path: KeyPath, table: object) -> Iterable[tuple[str, Any]]:
-        """Returns the keys and values of a table, or reports that it is none."""
+        """Return the keys and values of a table, or report a value of another kind."""
         if isinstance(table, Mapping):
             return table.items()
         is_named = path and all(isinstance(part, str) for part in path)
@@ -112,24 +112,24 @@ class TableReader:
         """Append a finding about the value at the end of a path.
 
         Raises:
-            ConfigurationError: With all so far, where they are more than anybody reads.
+            ConfigurationError: There are ``FINDINGS_LIMIT`` of them.
         """
         from vibe_llms.exceptions import Finding  # needed after a mistake only
 
         place, line, column, rest = self.locate(path)
         found = Finding(place=place, line=line, column=column, path=rest, message=message)
         self.findings.append(found)
-        if len(self.findings) >= FINDINGS_LIMIT:  # to look for what was meant takes its time
-            message = f"What else is wrong is told when these {FINDINGS_LIMIT} mistakes are mended."
+        if len(self.findings) >= FINDINGS_LIMIT:  # suggestions for each take time
+            message = f"There may be more. Correct these {FINDINGS_LIMIT} mistakes first."
             self.findings.append(Finding(place=place, message=message))
             self.finish()
 
     def report_unknown(self, path: KeyPath, known: Iterable[str]) -> None:
-        """Appends a finding about a key that is none of those that are known."""
-        self.report(path, f"There is no such setting{end_among(path[-1], known)}")
+        """Report an unknown key."""
+        self.report(path, f"Unknown setting{end_among(path[-1], known)}")
 
     def finish(self) -> None:
-        """Raises ConfigurationError with what was found, if anything was."""
+        """Raise ConfigurationError if there are findings."""
         if self.findings:
             from vibe_llms.exceptions import ConfigurationError
 
@@ -137,12 +137,12 @@ class TableReader:
 
 
 def read_table(cls: type[_T], table: object, place: str, /, **given: Any) -> _T:
-    """Makes a value of a table that is known by its name alone.
+    """Convert a table to a value; mistakes name the table, not a file.
 
     Args:
         cls: An attrs class, see ``annotations``.
-        place: The dotted name, as ``ensembles.io``.
-        given: Fields that are not for the table to say.
+        place: Dotted name, such as ``ensembles.io``.
+        given: Fields that the table may not set.
 
     Raises:
         ConfigurationError: With all mistakes in it.
@@ -155,21 +155,21 @@ def read_table(cls: type[_T], table: object, place: str, /, **given: Any) -> _T:
 
 
 def locate_by_name(name: str = "") -> Callable[[KeyPath], Position]:
-    """Returns what tells a place by its name alone, where nobody knows file and line yet."""
+    """Return a function that locates values by name, without file and line."""
     return lambda path: (write_path((name, *path) if name else path), 0, 0, "")
 
 
 def write_path(path: KeyPath) -> str:
-    """Writes a path as ``models[2].pattern``."""
+    """Format a path, such as ``models[2].pattern``."""
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return "".join(parts).removeprefix(".")
 
 
 def require(value: Any, place: str) -> None:
-    """Checks a value that a program has made itself, for ``__attrs_post_init__``.
+    """Check a value that a program made, in ``__attrs_post_init__``.
 
     Args:
-        place: What to call it, as ``mcp.files``.
+        place: Its name in errors, such as ``mcp.files``.
 
     Raises:
         ConfigurationError: With all mistakes in it; each ``path`` is the field.

@@ -19,7 +19,7 @@ HEADER_BYTES: Final = 32_768
 
 
 def check_request(request: WireRequest, limits: Limits) -> str:
-    """Makes sure that a request may be sent; returns who it goes to, for errors.
+    """Make sure that a request may be sent; returns who it goes to, for errors.
 
     Raises:
         RequestError: The address is none of ``http`` or ``https``.
@@ -48,7 +48,7 @@ def check_request(request: WireRequest, limits: Limits) -> str:
 
 @lru_cache(maxsize=256)
 def describe_address(url: str) -> str:
-    """Returns the scheme, host and port of a URL: what of it may be shown.
+    """Return the scheme, host and port of a URL: what of it may be shown.
 
     Empty where it is none of ``http`` or ``https`` with a host.
     """
@@ -64,7 +64,7 @@ def describe_address(url: str) -> str:
 
 
 def refuse_redirection(address: str, status: int, location: str) -> TransportError:
-    """Produces the error of an answer that sends us elsewhere."""
+    """Produce the error of an answer that sends us elsewhere."""
     place = describe_address(location)
     if place:
         goal = place + urlsplit(location).path  # without the query, which may hold a key
@@ -80,7 +80,7 @@ def refuse_redirection(address: str, status: int, location: str) -> TransportErr
 
 
 def refuse_response(limit: int, name: str = "response_bytes") -> LimitError:
-    """Produces the error of an answer that is too long."""
+    """Produce the error of an answer that is too long."""
     return LimitError(
         detail=f"The answer is longer than {name} = {limit:,} allows.",
         remedy=f"Raise {name} in [limits], if the other side is to be trusted.",
@@ -106,16 +106,16 @@ class BoundedExchange(Closing):
         self._received = 0
 
     def _exceeds(self, data: bytes) -> bool:
-        """Counts what has come; tells whether it is more than may come."""
+        """Count what has come; tells whether it is more than may come."""
         self._received += len(data)
         return self._received > self._limit
 
     async def receive(self) -> bytes:
-        """Returns whatever has come of the body; see :class:`Exchange`."""
+        """Return whatever has come of the body; see :class:`Exchange`."""
         raise NotImplementedError
 
     async def read(self, limit: int | None = None) -> bytes:
-        """Returns the whole body; see :class:`Exchange`."""
+        """Return the whole body; see :class:`Exchange`."""
         pieces: list[bytes] = []
         size = 0
         while data := await self.receive():
@@ -128,7 +128,7 @@ class BoundedExchange(Closing):
 
 
 async def ensure_final(exchange: _Exchange, address: str) -> _Exchange:
-    """Returns an answer that does not send us elsewhere. Raises TransportError for any other."""
+    """Return an answer that does not send us elsewhere. Raises TransportError for any other."""
     if not 300 <= exchange.status < 400:
         return exchange
     await exchange.close()

@@ -61,7 +61,7 @@ class DirectTransport:
         self._pools: dict[asyncio.AbstractEventLoop, Pool] = {}
 
     async def send(self, request: WireRequest) -> DirectExchange:
-        """Sends a request; see :class:`Transport`."""
+        """Send a request; see :class:`Transport`."""
         address = check_request(request, self._limits)
         timeouts = self._timeouts if request.timeouts is None else request.timeouts
         pool = self._access_pool()
@@ -92,7 +92,7 @@ class DirectTransport:
     def _compose(
         self, request: WireRequest, address: str
     ) -> tuple[bytes, heads.RequestTarget, heads.RequestTarget | None]:
-        """Returns the head of a request, where it goes, and through which proxy, if any."""
+        """Return the head of a request, where it goes, and through which proxy, if any."""
         target = heads.parse_target(request.url)
         through = self._proxies.access(request.url, address)
         proxy = None if through is None else heads.parse_target(through)
@@ -133,13 +133,13 @@ class DirectTransport:
         return pool
 
     def _forget_dead_loops(self) -> None:
-        """Lets go of the connections of loops that have ended: they hold on to their loop."""
+        """Let go of the connections of loops that have ended: they hold on to their loop."""
         for loop in list(self._pools):
             if loop.is_closed():
                 self._pools.pop(loop, None)
 
     async def close(self) -> None:
-        """Closes the connections of all event loops that still run."""
+        """Close the connections of all event loops that still run."""
         here = asyncio.get_running_loop()
         for loop, pool in list(self._pools.items()):
             self._pools.pop(loop, None)  # whoever sends meanwhile has a new one
@@ -178,7 +178,7 @@ class DirectExchange(BoundedExchange):
         self._connection = connection
 
     async def receive(self) -> bytes:
-        """Returns whatever has come of the body; see :class:`Exchange`."""
+        """Return whatever has come of the body; see :class:`Exchange`."""
         while True:
             connection = self._connection
             if connection is None:
@@ -204,7 +204,7 @@ class DirectExchange(BoundedExchange):
         return self._unpacker is not None and self._unpacker.has_more
 
     def _take(self, connection: HttpConnection) -> bytes:
-        """Returns what has come, unpacked and counted."""
+        """Return what has come, unpacked and counted."""
         unpacker = self._unpacker
         if unpacker is None:
             data = connection.take()
@@ -222,7 +222,7 @@ class DirectExchange(BoundedExchange):
         return data
 
     def _end(self, connection: HttpConnection) -> None:
-        """Lets go of the connection, of whose answer all has been taken."""
+        """Let go of the connection, of whose answer all has been taken."""
         fault = connection.fault
         if fault is None and self._unpacker is not None:
             fault = self._unpacker.find_fault()
@@ -243,7 +243,7 @@ class DirectExchange(BoundedExchange):
         return self._connection is None and self._failure is None
 
     async def close(self) -> None:
-        """Leaves the answer; see :class:`Exchange`."""
+        """Leave the answer; see :class:`Exchange`."""
         if self._connection is not None:
             self._failure = failures.produce_closed_error(self._watch.address)
             self._leave()

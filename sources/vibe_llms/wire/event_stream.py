@@ -51,7 +51,7 @@ class EventStreamRewriter:
         return bool(self._buffer)
 
     def feed(self, data: bytes) -> bytes:
-        """Returns the events that these bytes complete.
+        """Return the events that these bytes complete.
 
         Raises:
             LimitError: A message is longer than ``event_bytes`` allows.
@@ -79,7 +79,7 @@ class EventStreamRewriter:
 
 
 def _read_headers(data: bytes) -> dict[str, str]:
-    """Returns the headers that hold text; the others are of no use here."""
+    """Return the headers that hold text; the others are of no use here."""
     headers: dict[str, str] = {}
     position = 0
     while position < len(data):

@@ -37,7 +37,7 @@ class Timeouts:
 
 
 def _show_url(url: str) -> str:
-    """Returns what of a URL may stand in a log: neither its query nor who is asking."""
+    """Return what of a URL may stand in a log: neither its query nor who is asking."""
     scheme, _, rest = url.partition("?")[0].partition("#")[0].rpartition("://")
     host, slash, path = rest.partition("/")
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
@@ -81,7 +81,7 @@ class Exchange(AbstractAsyncContextManager["Exchange"], Protocol):
         """The headers of the answer, their names in lower case."""
 
     async def receive(self) -> bytes:
-        """Returns whatever has come of the body, waiting where nothing has; empty at the end.
+        """Return whatever has come of the body, waiting where nothing has; empty at the end.
 
         Raises:
             TransportError: The connection broke, or the body was cut.
@@ -90,7 +90,7 @@ class Exchange(AbstractAsyncContextManager["Exchange"], Protocol):
         """
 
     async def read(self, limit: int | None = None) -> bytes:
-        """Returns the whole body, or what is left of it.
+        """Return the whole body, or what is left of it.
 
         Args:
             limit: How many bytes it may have; ``None`` takes ``limits.response_bytes``.
@@ -101,14 +101,14 @@ class Exchange(AbstractAsyncContextManager["Exchange"], Protocol):
         """
 
     async def close(self) -> None:
-        """Leaves the answer. A body that was not read to its end closes the connection."""
+        """Leave the answer. A body that was not read to its end closes the connection."""
 
 
 class Transport(Protocol):
     """What carries requests to the other side; it lives as long as its connections should."""
 
     async def send(self, request: WireRequest) -> Exchange:
-        """Sends a request, once, and returns when the status and the headers are there.
+        """Send a request, once, and return when the status and the headers are there.
 
         Any status is an answer but a redirection (3xx), which is not followed: it could carry
         a key to where nobody meant it to go. Cancelling closes the connection.
@@ -121,4 +121,4 @@ class Transport(Protocol):
         """
 
     async def close(self) -> None:
-        """Closes all connections; a transport may be used again afterwards, with new ones."""
+        """Close all connections; a transport may be used again afterwards, with new ones."""

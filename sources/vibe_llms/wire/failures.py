@@ -49,7 +49,7 @@ _PHASES = {
 
 
 def produce_timeout_error(watch: Watch, phase: str) -> TransportTimeoutError:
-    """Produces the error of a phase that took too long."""
+    """Produce the error of a phase that took too long."""
     setting = f"{phase.replace('-', '_')}_seconds"
     seconds = getattr(watch.timeouts, setting) or 0
     return TransportTimeoutError(
@@ -63,7 +63,7 @@ def produce_timeout_error(watch: Watch, phase: str) -> TransportTimeoutError:
 
 
 def produce_closed_error(address: str) -> TransportError:
-    """Produces the error of reading on in an answer that was left."""
+    """Produce the error of reading on in an answer that was left."""
     return TransportError(
         detail=f"The answer of {address} was closed before it was read to its end.",
         address=address,
@@ -72,7 +72,7 @@ def produce_closed_error(address: str) -> TransportError:
 
 
 def translate(error: Exception, watch: Watch, stage: Stage) -> ConverseError:
-    """Returns what an error of a connection means, with a harmless copy of it as the cause.
+    """Return what an error of a connection means, with a harmless copy of it as the cause.
 
     Args:
         stage: ``SEND`` until the headers of the answer are there, ``FRAME`` from then on.
@@ -167,7 +167,7 @@ _MENDING_ALERTS: Final = ("INTERNAL_ERROR", "USER_CANCELLED", "BAD_RECORD_MAC")
 
 
 def _is_lasting(error: BaseException) -> bool:
-    """Tells whether whoever asks again meets the same, until a setting or a file is another."""
+    """Tell whether whoever asks again meets the same, until a setting or a file is another."""
     if isinstance(error, faults.ProxyRefusal):
         return 400 <= error.status < 500
     if isinstance(error, ssl.SSLError):
@@ -180,7 +180,7 @@ def _is_lasting(error: BaseException) -> bool:
 
 
 def _find_reason(error: BaseException) -> str:
-    """Returns what the operating system or the TLS library said, if one of them did."""
+    """Return what the operating system or the TLS library said, if one of them did."""
     for each in walk_chain(error):
         if isinstance(each, ssl.SSLCertVerificationError):
             return each.verify_message

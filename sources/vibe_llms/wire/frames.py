@@ -31,18 +31,18 @@ class Framer(Protocol):
         """Whether an event has begun and not ended."""
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Returns the events that these bytes complete.
+        """Return the events that these bytes complete.
 
         Raises:
             LimitError: An event is longer than ``event_bytes`` allows.
         """
 
     def finish(self) -> list[Frame]:
-        """Returns the events that the end of the stream completes."""
+        """Return the events that the end of the stream completes."""
 
 
 def refuse_event(limit: int) -> LimitError:
-    """Produces the error of an event that is too long."""
+    """Produce the error of an event that is too long."""
     return LimitError(
         detail=f"One event of the stream is longer than event_bytes = {limit:,} allows.",
         remedy="Raise event_bytes in [limits], if the other side is to be trusted.",

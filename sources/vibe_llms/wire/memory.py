@@ -53,7 +53,7 @@ class MemoryTransport:
         self._limits = Limits() if limits is None else limits
 
     async def send(self, request: WireRequest) -> _MemoryExchange:
-        """Sends a request to the function; see :class:`Transport`."""
+        """Send a request to the function; see :class:`Transport`."""
         address = check_request(request, self._limits)
         try:
             answer = await self._handler(request)
@@ -67,11 +67,11 @@ class MemoryTransport:
         return await ensure_final(exchange, address)
 
     async def close(self) -> None:
-        """Closes nothing: there are no connections."""
+        """Close nothing: there are no connections."""
 
 
 async def hold_answer(body: bytes, limits: Limits) -> Exchange:
-    """Returns an answer in JSON that is here already. Its length is bounded as of any."""
+    """Return an answer in JSON that is here already. Its length is bounded as of any."""
     headers = {"content-type": "application/json"}
     limit = limits.response_bytes
     return _MemoryExchange(200, headers, _iterate([body]), "", limit, left=1)

@@ -24,7 +24,7 @@ class NdjsonFramer:
         return bool(self._line.strip())
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Returns the lines that these bytes complete; see :class:`Framer`."""
+        """Return the lines that these bytes complete; see :class:`Framer`."""
         lines = data.split(b"\n")
         if self._line and len(lines) > 1:
             lines[0] = bytes(self._line) + lines[0]
@@ -36,7 +36,7 @@ class NdjsonFramer:
         return [Frame(line) for each in lines if (line := each.strip())]
 
     def finish(self) -> list[Frame]:
-        """Returns the last line, if no end of line followed it."""
+        """Return the last line, if no end of line followed it."""
         line = bytes(self._line.strip())
         self._line.clear()
         return [Frame(line)] if line else []

@@ -27,7 +27,7 @@ class Proxies:
         self._found: dict[str, str | None] = {}
 
     def access(self, url: str, address: str) -> str | None:
-        """Returns the proxy for a URL, whose scheme, host and port are given as well.
+        """Return the proxy for a URL, whose scheme, host and port are given as well.
 
         It may hold a user and a password: it is for connecting, and for nobody to see.
 

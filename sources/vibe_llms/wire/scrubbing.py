@@ -52,7 +52,7 @@ class _Form:
 
     @property
     def pattern(self) -> bytes:
-        """Matches all of it."""
+        """Match all of it."""
         tail = rb"[A-Za-z0-9+/_-]?(?:=|%3[dD]){0,2}" if self.is_base64 else b""
         return b"".join(self.units) + tail
 
@@ -61,7 +61,7 @@ class _Form:
         return [re.compile(unit) for unit in self.units]
 
     def is_open(self, data: bytes, at: int) -> bool:
-        """Tells whether data ends with the beginning of the form, and no more, from here on."""
+        """Tell whether data ends with the beginning of the form, and no more, from here on."""
         for step in self._steps:
             if at == len(data):
                 return True
@@ -98,7 +98,7 @@ class Scrubber:
         self.add(*secrets)
 
     def add(self, *secrets: Secret | str) -> None:
-        """Makes more secrets known; those of fewer than four characters are none."""
+        """Make more secrets known; those of fewer than four characters are none."""
         for secret in secrets:
             text = secret.reveal() if isinstance(secret, Secret) else secret
             # A key that was read with the end of its line may be shown without it.
@@ -113,7 +113,7 @@ class Scrubber:
             self.__dict__.pop(name, None)
 
     def may_hold(self, data: bytes) -> bool:
-        """Tells whether data may hold a secret: what does not is seen at once."""
+        """Tell whether data may hold a secret: what does not is seen at once."""
         if self._shapes is not None:
             return True
         for needle in self._needles:
@@ -122,7 +122,7 @@ class Scrubber:
         return (b"%" in data or b"\\u00" in data) and _ESCAPED.search(data) is not None
 
     def find_open(self, data: bytes) -> int:
-        """Returns where a secret may begin that data does not end; its length where none does."""
+        """Return where a secret may begin that data does not end; its length where none does."""
         end = len(data)
         if not end or not self._forms or data[-1] not in self._last:
             return end
@@ -153,15 +153,15 @@ class Scrubber:
         return frozenset(b"\\%" + "".join(self._texts).encode("utf-8", "surrogatepass")) | _DIGITS
 
     def scrub(self, data: bytes) -> bytes:
-        """Strikes out all secrets."""
+        """Strike out all secrets."""
         return self.scrub_pieces([data])[0] if data else data
 
     def scrub_text(self, text: str) -> str:
-        """Strikes out all secrets."""
+        """Strike out all secrets."""
         return self.scrub(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
 
     def scrub_pieces(self, pieces: Sequence[bytes]) -> list[bytes]:
-        """Strikes out all secrets, those too that lie across the boundaries of pieces.
+        """Strike out all secrets, those too that lie across the boundaries of pieces.
 
         Returns:
             As many pieces; what replaces a secret is in the piece where the secret began.
@@ -232,7 +232,7 @@ def _find_run(text: str) -> bytes:
 
 
 def _write_characters(text: str) -> tuple[list[bytes], bytes]:
-    """Returns the patterns of all characters, and what the first may begin with."""
+    """Return the patterns of all characters, and what the first may begin with."""
     first = text[0].encode("utf-8", "surrogatepass")[:1]
     return [_match_character(each) for each in text], first + _ESCAPES + b"+"
 

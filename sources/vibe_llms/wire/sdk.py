@@ -84,7 +84,7 @@ class SdkTransport:
         self._version = "" if "openai" in packages else "/v1"
 
     async def send(self, request: WireRequest) -> SdkExchange:
-        """Sends a request; see :class:`Transport`."""
+        """Send a request; see :class:`Transport`."""
         check_request(request, self._limits)
         address = _describe_client(self._client)
         timeouts = self._timeouts if request.timeouts is None else request.timeouts
@@ -120,7 +120,7 @@ class SdkTransport:
         return answer.http_response
 
     async def close(self) -> None:
-        """Closes the client only if it is this transport's own."""
+        """Close the client only if it is this transport's own."""
         if self._is_owner:
             await self._client.close()
 
@@ -141,7 +141,7 @@ class SdkExchange(BoundedExchange):
         super().__init__(response.status_code, headers, limits.response_bytes)
 
     async def receive(self) -> bytes:
-        """Returns whatever has come of the body; see :class:`Exchange`."""
+        """Return whatever has come of the body; see :class:`Exchange`."""
         while True:
             data = await self._receive_raw()
             if not data:
@@ -181,7 +181,7 @@ class SdkExchange(BoundedExchange):
         return data
 
     def _find_patience(self) -> float | None:
-        """Returns how long to wait for the next bytes."""
+        """Return how long to wait for the next bytes."""
         timeouts = self._watch.timeouts
         if timeouts.total_seconds is None:
             return timeouts.between_chunks_seconds
@@ -189,7 +189,7 @@ class SdkExchange(BoundedExchange):
         return min(max(left, 0), timeouts.between_chunks_seconds or left)
 
     async def close(self) -> None:
-        """Leaves the answer; see :class:`Exchange`."""
+        """Leave the answer; see :class:`Exchange`."""
         if not self._is_closed:
             self._is_closed = True
             await self._response.aclose()
@@ -201,13 +201,13 @@ def _describe_client(client: Any) -> str:
 
 
 def _choose_patience(timeouts: Timeouts) -> float | None:
-    """Returns how long to wait for the headers; connecting is the client's own matter."""
+    """Return how long to wait for the headers; connecting is the client's own matter."""
     known = (timeouts.first_byte_seconds, timeouts.total_seconds)
     return min((seconds for seconds in known if seconds is not None), default=None)
 
 
 def _cut_path(url: str, version: str) -> str:
-    """Returns what of a URL a client adds to its own; see :class:`SdkTransport`."""
+    """Return what of a URL a client adds to its own; see :class:`SdkTransport`."""
     parts = urlsplit(url)
     _, found, rest = parts.path.partition("/v1/")
     path = f"{version}/{rest}" if found else parts.path
@@ -229,7 +229,7 @@ def _read_object(body: bytes) -> dict[str, Any] | None:
 
 
 def _find_lack(error: Exception, client: Any, address: str) -> ConfigurationError | None:
-    """Returns what is wrong with the credentials where a client could not even begin to ask.
+    """Return what is wrong with the credentials where a client could not even begin to ask.
 
     Nothing of what it says is repeated: it may show a part of a key.
     """
@@ -247,7 +247,7 @@ def _find_lack(error: Exception, client: Any, address: str) -> ConfigurationErro
 
 
 def _translate(error: Exception, watch: failures.Watch, stage: Stage) -> ConverseError:
-    """Returns what an error of an SDK, or of the HTTP library under it, means.
+    """Return what an error of an SDK, or of the HTTP library under it, means.
 
     Both are told by the names of their classes, so that neither must be imported.
     """

@@ -38,13 +38,13 @@ class AnswerForm(Enum):
 
 
 def strip_beginning(data: bytes) -> bytes:
-    """Takes off what may come before the first character of an answer and means nothing."""
+    """Take off what may come before the first character of an answer and means nothing."""
     data = data.lstrip(_BLANKS)
     return data[len(_MARK) :].lstrip(_BLANKS) if data.startswith(_MARK) else data
 
 
 def read_kind(headers: Mapping[str, str]) -> str:
-    """Returns what an answer says of its kind, without a suffix; nothing where it says nothing."""
+    """Return what an answer says of its kind, without a suffix; nothing where it says nothing."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     main, _, subtype = kind.partition("/")
     return f"{main}/{subtype.rpartition('+')[2]}" if subtype else kind
@@ -53,7 +53,7 @@ def read_kind(headers: Mapping[str, str]) -> str:
 def recognize_form(
     beginning: bytes, kind: str, wanted: str, *, is_over: bool = False
 ) -> AnswerForm:
-    """Tells what an answer is.
+    """Tell what an answer is.
 
     Args:
         beginning: What has come of it, without blanks before it.
@@ -83,7 +83,7 @@ def _may_become_field(beginning: bytes) -> bool:
 
 
 def _recognize_lines(beginning: bytes, is_over: bool) -> AnswerForm:
-    """Tells lines of JSON from one value that goes over several lines."""
+    """Tell lines of JSON from one value that goes over several lines."""
     line, end, _ = beginning.partition(b"\n")
     if end:
         return AnswerForm.STREAM if line.rstrip().endswith((b"}", b"]")) else AnswerForm.WHOLE
@@ -94,7 +94,7 @@ def _recognize_lines(beginning: bytes, is_over: bool) -> AnswerForm:
 async def refuse_answer(
     exchange: Exchange, expected: Sequence[str], beginning: bytes = b""
 ) -> ConverseError:
-    """Produces the error of an answer that is something else; shows how a text begins.
+    """Produce the error of an answer that is something else; shows how a text begins.
 
     Args:
         exchange: It is closed.
@@ -112,7 +112,7 @@ async def refuse_answer(
 
 
 async def _show_beginning(exchange: Exchange, kind: str, beginning: bytes) -> str:
-    """Returns how a text begins, on one line; nothing of what is no text."""
+    """Return how a text begins, on one line; nothing of what is no text."""
     if kind and not (kind.startswith("text/") or kind.endswith(("json", "xml"))):
         return ""
     try:

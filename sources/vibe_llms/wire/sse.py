@@ -56,7 +56,7 @@ class SseFramer:
         return bool(self._data or self._event or (self._line and self._line[0] != 0x3A))
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Returns the events that these bytes complete; see :class:`Framer`."""
+        """Return the events that these bytes complete; see :class:`Framer`."""
         if self._opening is not None:
             data = self._open(data)
         if self._follows_return or b"\r" in data:
@@ -96,7 +96,7 @@ class SseFramer:
         return frames
 
     def finish(self) -> list[Frame]:
-        """Returns the last event, if nothing but its end is missing as far as can be seen."""
+        """Return the last event, if nothing but its end is missing as far as can be seen."""
         frames: list[Frame] = []
         if self._line:
             self._read_line(bytes(self._line))
@@ -106,7 +106,7 @@ class SseFramer:
         return frames
 
     def _open(self, data: bytes) -> bytes:
-        """Takes the mark off the beginning of the stream, which may come in pieces."""
+        """Take the mark off the beginning of the stream, which may come in pieces."""
         assert self._opening is not None
         data = self._opening + data
         if len(data) < len(_MARK) and _MARK.startswith(data):
@@ -116,7 +116,7 @@ class SseFramer:
         return data.removeprefix(_MARK)
 
     def _normalize(self, data: bytes) -> bytes:
-        """Returns the bytes with every end of line as a line feed."""
+        """Return the bytes with every end of line as a line feed."""
         if not data:
             return data
         if self._follows_return:
@@ -129,7 +129,7 @@ class SseFramer:
             data = self._walk(data, frames)
 
     def _walk(self, data: bytes, frames: list[Frame]) -> bytes:
-        """Goes line by line to the end of an event; returns what follows it."""
+        """Go line by line to the end of an event; returns what follows it."""
         start = 0
         while (end := data.find(b"\n", start)) >= 0:
             line = data[start:end]
@@ -171,5 +171,5 @@ class SseFramer:
 
 @functools.lru_cache(maxsize=256)
 def _read_name(line: bytes) -> str:
-    """Returns the name in a line; the same few come again and again."""
+    """Return the name in a line; the same few come again and again."""
     return line[7:].decode("utf-8", "replace")

@@ -24,13 +24,13 @@ what they take for too much for a proxy, such as compression.)
 
 
 def compose_tracks() -> dict[str, str]:
-    """Returns the headers that say where a request comes from."""
+    """Return the headers that say where a request comes from."""
     via = VIA.get()
     return {**TRACE.get(), VIA_HEADER: via} if via else dict(TRACE.get())
 
 
 def read_trace(headers: Mapping[str, str]) -> Mapping[str, str]:
-    """Returns those of a request's headers that tell of a span; what makes no sense is left out."""
+    """Return those of a request's headers that tell of a span; what makes no sense is left out."""
     parent = headers.get("traceparent")
     if parent is None or not _PARENT.fullmatch(parent):
         return _NOTHING

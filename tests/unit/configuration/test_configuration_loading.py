@@ -209,10 +209,10 @@ provider = "local"
     found = survey_findings(load, user=user, environment={"VIBE_LLMS_STREM": "1"})
 
     assert found == [
-        "user.toml:1: modle: There is no such setting; did you mean 'model'?",
+        "user.toml:1: modle: Unknown setting; did you mean 'model'?",
         "user.toml:2: stream: It must be true or false, not 'yes'.",
         "user.toml:3: controls: It must be a table: write [controls].",
-        "user.toml:5: limits.attachment_bites: There is no such setting; "
+        "user.toml:5: limits.attachment_bites: Unknown setting; "
         "did you mean 'limits.attachment_bytes'?",
         "user.toml:6: limits.reactor_queue_events: It must be a whole number of at least 1, not 0.",
         "user.toml:8: directories.data: It must be the path of a directory, not 7.",

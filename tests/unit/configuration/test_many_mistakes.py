@@ -38,7 +38,7 @@ def test_the_first_are_told_and_that_there_may_be_more(tmp_path: Path, shape: st
     *first, last = error.findings
     assert len(first) == FINDINGS_LIMIT
     assert all(each.line for each in first)
-    assert last.message == "What else is wrong is told when these 100 mistakes are mended."
+    assert last.message == "There may be more. Correct these 100 mistakes first."
 
 
 def test_as_many_as_are_told_are_all_there_are(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_as_many_as_are_told_are_all_there_are(tmp_path: Path) -> None:
     error = load(tmp_path, SHAPES["settings"](FINDINGS_LIMIT - 1))
 
     assert len(error.findings) == FINDINGS_LIMIT - 1
-    assert all("no such setting" in each.message for each in error.findings)
+    assert all("Unknown setting" in each.message for each in error.findings)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -186,7 +186,7 @@ def test_a_name_that_nobody_or_everybody_knows_is_refused(tmp_path: Path) -> Non
     ("text", "finding"),
     [
         ("\na = b\n", "toml:2: This is not TOML: Invalid value"),
-        ("\nfamilie = []", "toml:2: familie: There is no such setting; did you mean"),
+        ("\nfamilie = []", "toml:2: familie: Unknown setting; did you mean"),
         ('families = "a"', "toml:1: families: It must be a list"),
         ('families = ["a"]', "'families' names 'a', which model-families does not have"),
         ("default_model = 5", "toml:1: default_model: It must be a text"),

@@ -61,7 +61,7 @@ def test_every_character_is_found_where_it_is_written(value: str, escapes: bool)
     ("raw", "finding"),
     [
         (b'{"a": 1,}', "task.json:1:"),
-        (b'{\n "a": NaN}', "task.json: This is not JSON: there is no number NaN."),
+        (b'{\n "a": NaN}', "task.json: This is not JSON: NaN is not a number in JSON."),
         (b"[1]", "task.json:1: It must be a table: an object of JSON, which begins with '{'."),
         (b"[" * 100_000, "task.json: This is not JSON: its objects or arrays nest too deeply."),
         (b'{"a": ' * 101 + b"1" + b"}" * 101, "task.json: It nests more than 100 deep."),

@@ -118,7 +118,7 @@ tone = "soft"
 """
 
     assert parse(text) == [
-        "clock.toml:1: naem: There is no such setting; did you mean 'name'?",
+        "clock.toml:1: naem: Unknown setting; did you mean 'name'?",
         'clock.toml:2: hours: It must be "12" or "24", not \'13\'.',
         "clock.toml:3: is_wound: It must be true or false, not 1.",
         "clock.toml:4: jewels: It must be a whole number from 1 to 99, not 100.",
@@ -127,7 +127,7 @@ tone = "soft"
         "clock.toml:7: owners: It must be a list of texts that are not empty.",
         "clock.toml:8: labels: It must be a table of texts.",
         'clock.toml:11: bell.tone: It must be "soft" or "loud", not \'mild\'.',
-        "clock.toml:12: bell.stroks: There is no such setting; did you mean 'strokes'?",
+        "clock.toml:12: bell.stroks: Unknown setting; did you mean 'strokes'?",
         "clock.toml:14: bells[0].strokes: It must be a whole number of at least 1, not 0.",
         'clock.toml:13: bells[0]: It needs \'tone\': "soft" or "loud".',
     ]

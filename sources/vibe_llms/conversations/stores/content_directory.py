@@ -110,7 +110,7 @@ class ContentDirectory:
         if compute_content_id(data) != content_id:
             raise CorruptionError(
                 path=path,
-                detail="The data are not those which the id names.",
+                detail="The data do not match the id.",
                 remedy="Restore the file from a backup.",
             )
         return data

@@ -75,7 +75,7 @@ class ObjectPlace:
         if compute_content_id(data) != content_id:
             raise CorruptionError(
                 path=f"{self.address} content {content_id}",
-                detail="The data are not those which the id names.",
+                detail="The data do not match the id.",
                 remedy="Restore the object from a backup.",
             )
         return data

@@ -1,8 +1,7 @@
-"""Places that keep bytes under their SHA-256 for a database, which knows what is where.
+"""Content outside a database: folders and buckets that store bytes under their SHA-256.
 
-Who may add and who may collect is settled by the database: a place is told what to do and has no
-locks. It belongs to one database, whose mark it has: a second one would remove what the first still
-needs.
+The database has the metadata and the locks; a place only stores bytes. A place belongs to one
+database, as its marker says: a second one would remove content that the first one needs.
 """
 
 from __future__ import annotations
@@ -36,16 +35,16 @@ SCHEMES: Final = frozenset(
 """Schemes of object stores: a vendor's own service, or another server with its protocol."""
 
 MARKER: Final = "vibe-owner"
-"""The name under which a place says whose it is."""
+"""Name of the marker, which says to which database a place belongs."""
 
 
 class PlacedBytes(NamedTuple):
-    """Bytes in a place.
+    """Content in a place.
 
     Attributes:
-        content_id: Their name.
-        size_bytes: How many.
-        age_seconds: How long ago they were put there.
+        content_id: Its SHA-256.
+        size_bytes: Its size.
+        age_seconds: Time since it was put there.
     """
 
     content_id: str
@@ -54,41 +53,41 @@ class PlacedBytes(NamedTuple):
 
 
 class ContentPlace(Protocol):
-    """Keeps bytes; each method may be called from any thread, and raises StoreError."""
+    """Storage of bytes. Its methods are safe to call from any thread, and raise StoreError."""
 
     @property
     def address(self) -> str:
-        """The URL of the place, by which the database remembers where content is."""
+        """URL of the place, which the database stores with each content."""
 
     def put(self, content_id: str, data: bytes, *, mime_type: str, name: str | None) -> None:
-        """Keeps data, which survive the end of any machine when this returns; may be repeated."""
+        """Store data durably; idempotent."""
 
     def has(self, content_id: str, size: int) -> bool:
-        """Tells whether data of this size are there, without proving them."""
+        """Tell whether data of this size exist, without checking their hash."""
 
     def read(self, content_id: str) -> bytes:
-        """Returns the data. Raises CorruptionError where they are not what their id says."""
+        """Return the data. Raise CorruptionError if their hash is wrong."""
 
     def remove(self, content_id: str) -> None:
-        """Removes the data, where they are there."""
+        """Remove the data, if they exist."""
 
     def sweep(self) -> None:
-        """Removes what crashes left half written; nobody adds meanwhile."""
+        """Remove half-written files of crashed programs; the caller has the lock."""
 
     def claim(self, mark: str) -> str:
-        """Marks the place, unless it is marked; returns its mark, which tells it from others."""
+        """Write the mark unless the place has one; return the mark that it has."""
 
     def read_mark(self) -> str:
-        """Returns its mark; empty where there is none."""
+        """Return the mark; empty for an unmarked place."""
 
     def survey(self) -> Iterator[PlacedBytes]:
-        """Yields what was put there since it was marked; what is older may be anybody's."""
+        """Yield content that is younger than the marker; older content may belong to others."""
 
 
 def split_content(url: str) -> tuple[str, str]:
-    """Takes ``content=`` out of the query of a database's URL; returns both, it empty if missing.
+    """Split a database's URL into the URL without ``content=`` and its value, or an empty one.
 
-    Its value has its ``&`` and ``%`` quoted, as in any query.
+    ``&`` and ``%`` are quoted in the value, as in any query.
     """
     whole, mark, query = url.partition("?")
     rest, address = list[str](), ""
@@ -104,26 +103,26 @@ def split_content(url: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=64)
 def produce_place(address: str) -> ContentPlace:
-    """Returns the place that a URL names; opens nothing yet.
+    """Return the place of a URL, without connecting to it.
 
     Raises:
-        ConfigurationError: It names none.
+        ConfigurationError: The URL is invalid.
     """
     try:
         parts = urlsplit(address)
         is_plain = address.isprintable() and parts.port != 0
-    except ValueError:  # of a host or a port that is none
+    except ValueError:  # invalid host or port
         raise _refuse(address) from None
     if parts.username is not None or parts.password is not None:
-        # Not a word of it is shown: it may be a key.
+        # The URL is not shown: it may have a key.
         message = "Keys do not belong into the URL of a place for content: set variables for them."
         raise ConfigurationError.at("store", message)
-    # What would be left out of it would make one place of two.
+    # Dropping these parts would make two URLs the same place.
     if not is_plain or "?" in address or "#" in address:
         raise _refuse(address)
     if parts.scheme == "file" and not parts.netloc and parts.path.strip("/"):
         return DirectoryPlace(address)
-    # A server on the way may resolve steps up, into another bucket.
+    # A proxy may resolve "..", into another bucket.
     steps = unquote(parts.path).split("/")
     if parts.scheme in SCHEMES and not {".", ".."} & {*steps}:
         from vibe_llms.conversations.stores.object_stores import locate
@@ -134,17 +133,17 @@ def produce_place(address: str) -> ContentPlace:
 
 
 def _refuse(address: str) -> ConfigurationError:
-    # Not what stands behind these, nor before @: it may be a key.
+    # Text behind "?" and "#" or before "@" may be a key.
     shown = re.split("[?#]", address)[0].rpartition("@")[2]
     return ConfigurationError.at(
         "store",
-        f"{shown!r} names no place for content: {FORMS}; with no '?' or '#', nor steps up.",
+        f"{shown!r} names no place for content. Use {FORMS}; without '?', '#' and '..'.",
     )
 
 
 @define(eq=False)
 class DirectoryPlace:
-    """A folder that all machines reach under the same path; see :class:`ContentPlace`."""
+    """Folder with the same path on all machines; see :class:`ContentPlace`."""
 
     address: str
     _directory: ContentDirectory = attrs.field(init=False)
@@ -154,31 +153,31 @@ class DirectoryPlace:
 
     @mapping_errors
     def put(self, content_id: str, data: bytes, *, mime_type: str, name: str | None) -> None:
-        """Keeps the data."""
+        """Store the data."""
         self._access_root()
         self._directory.place(data, mime_type=mime_type, name=name)
 
     @mapping_errors
     def has(self, content_id: str, size: int) -> bool:
-        """Tells whether the data are there."""
+        """Tell whether the data exist."""
         return self._directory.is_whole(content_id, size)
 
     def read(self, content_id: str) -> bytes:
-        """Returns the data, proven."""
+        """Return the data after checking their hash."""
         return self._directory.read(content_id)
 
     def remove(self, content_id: str) -> None:
-        """Removes the data."""
+        """Remove the data."""
         if self._directory.contains(content_id):
             self._directory.remove(content_id)
 
     def sweep(self) -> None:
-        """Removes what crashes left."""
+        """Remove half-written files."""
         self._directory.sweep()
 
     @mapping_errors
     def claim(self, mark: str) -> str:
-        """Writes the mark into a file of its own, where there is none."""
+        """Create the marker file, unless it exists."""
         path, disk = self._access_root(), self._directory.disk
         with suppress(FileExistsError):
             write_new_file(disk, f"{path}/{MARKER}", mark.encode())
@@ -187,7 +186,7 @@ class DirectoryPlace:
 
     @mapping_errors
     def read_mark(self) -> str:
-        """Reads the file that says whose the folder is."""
+        """Read the marker file."""
         try:
             return read_regular(f"{self._access_root()}/{MARKER}").decode("utf-8", "replace")
         except FileNotFoundError:
@@ -195,7 +194,7 @@ class DirectoryPlace:
 
     @mapping_errors
     def survey(self) -> Iterator[PlacedBytes]:
-        """Looks at the time of each file."""
+        """Yield content that is younger than the marker file."""
         marked = os.stat(f"{self._access_root()}/{MARKER}").st_mtime
         for content_id in self._directory.survey():
             age = self._directory.measure_age_seconds(content_id)
@@ -205,19 +204,19 @@ class DirectoryPlace:
 
     def _access_root(self) -> str:
         root = self._directory.root
-        if not os.path.isdir(root):  # made here, it would be this machine's alone
+        if not os.path.isdir(root):  # a new one would be on this machine alone
             raise StoreError(
                 path=root,
-                detail=f"{root}, where content goes, does not exist.",
-                remedy="See that what the machines share is mounted, and make the folder in it.",
+                detail=f"The folder for content, {root}, does not exist.",
+                remedy="Mount the file system that the machines share, and create the folder.",
             )
         return root
 
 
 def describe_missing(content_id: str, place: str) -> StoreError:
-    """Says that content is not where the database says that it is."""
+    """Make the error of content that is missing in its place."""
     return StoreError(
         path=place,
-        detail=f"There is no content {content_id} in {place}, where it was put.",
+        detail=f"Content {content_id} is missing in {place}.",
         remedy="Restore it from a backup, or copy it back from another store: `vibe store copy`.",
     )

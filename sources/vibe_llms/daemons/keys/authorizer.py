@@ -45,7 +45,7 @@ def produce_authorizer(context: AuthorizerContext) -> KeyAuthorizer:
     if unknown := sorted(context.settings):
         finding = Finding(
             place=f"plugins.{context.name}.{unknown[0]}",
-            message="There is no such setting: what a key may do, the key itself says.",
+            message="Unknown setting: what a key may do, the key itself says.",
         )
         raise ConfigurationError(findings=(finding,))
     return KeyAuthorizer(context.data_directory, read_clock=context.clock.read)

@@ -64,7 +64,7 @@ class AnswerReader:
         self.begin()
 
     def begin(self, *, is_bodiless: bool = False) -> None:
-        """Forgets the answer before, which was complete.
+        """Forget the answer before, which was complete.
 
         Args:
             is_bodiless: The answer has no body, whatever its headers say.
@@ -81,7 +81,7 @@ class AnswerReader:
         self._is_head_too_long = False
 
     def feed(self, data: bytes | memoryview) -> ConnectionError | None:
-        """Takes what has come; returns what is wrong with it, if something is.
+        """Take what has come; returns what is wrong with it, if something is.
 
         Whatever is kept of it is a copy, as what follows is read into the same place.
         """

@@ -35,7 +35,7 @@ class Unpacker:
         return self._is_full or bool(self._packed)
 
     def feed(self, data: bytes) -> None:
-        """Takes what has come."""
+        """Take what has come."""
         if data and not self._has_begun:
             self._has_begun = True
             if self._window == 15 and data[0] & 0x0F != 8:  # some send it without its frame
@@ -44,7 +44,7 @@ class Unpacker:
         self._packed = self._packed + data if self._packed else data
 
     def read(self) -> bytes:
-        """Returns some of what can be unpacked; nothing where more must come first.
+        """Return some of what can be unpacked; nothing where more must come first.
 
         Raises:
             BodyBroken: It is damaged.
@@ -65,12 +65,12 @@ class Unpacker:
         return data
 
     def find_fault(self) -> BodyBroken | None:
-        """Tells, when nothing more comes, whether something should have."""
+        """Tell, when nothing more comes, whether something should have."""
         return BodyBroken() if self._has_begun and not self._stream.eof else None
 
 
 def choose_unpacker(coding: str) -> Unpacker | None:
-    """Returns what unpacks a body, ``None`` where it comes as it is.
+    """Return what unpacks a body, ``None`` where it comes as it is.
 
     Raises:
         UnknownCoding: It is packed in a way that was not asked for.

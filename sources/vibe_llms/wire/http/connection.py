@@ -90,7 +90,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     def ask(
         self, head: bytes, body: bytes = b"", *, is_bodiless: bool = False, deadline: float = inf
     ) -> None:
-        """Begins to send a request.
+        """Begin to send a request.
 
         Args:
             is_bodiless: Its answer has no body, whatever the headers say.
@@ -109,7 +109,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._send_more()
 
     def _send_more(self) -> None:
-        """Sends a piece of the body, and lets others run before the next."""
+        """Send a piece of the body, and lets others run before the next."""
         unsent, transport = self._unsent, self._transport
         if unsent is None or transport is None or self._is_writing_paused:
             return
@@ -119,7 +119,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._loop.call_soon(self._send_more)
 
     async def wait(self, seconds: float | None, phase: str) -> None:
-        """Waits until something has come, or gone wrong.
+        """Wait until something has come, or gone wrong.
 
         Args:
             seconds: How long at most; then the fault is :class:`Overdue`.
@@ -133,7 +133,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._forget_waiter()
 
     async def wait_until_ready(self, seconds: float | None, phase: str) -> None:
-        """Waits until the head of the answer is there. Raises the fault where none will be."""
+        """Wait until the head of the answer is there. Raises the fault where none will be."""
         due = inf if seconds is None else self._loop.time() + seconds
         while not self.answer.is_ready:
             if self.fault is not None:
@@ -145,7 +145,7 @@ class HttpConnection(asyncio.BufferedProtocol):
                 self._forget_waiter()
 
     def _expect(self, due: float, phase: str) -> asyncio.Future[None]:
-        """Returns what is done when something has come; then it is to be forgotten."""
+        """Return what is done when something has come; then it is to be forgotten."""
         if self._waiter is not None:
             raise RuntimeError("two tasks wait for one answer")
         self._phase = phase
@@ -164,7 +164,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         return self.answer.is_complete or self.fault is not None
 
     def take(self) -> bytes:
-        """Returns what has come of the body and was not taken yet."""
+        """Return what has come of the body and was not taken yet."""
         pieces = self.answer.pieces
         if not pieces:
             return b""
@@ -198,13 +198,13 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._set_timer()
 
     def leave(self) -> None:
-        """Closes the connection at once, in the middle of whatever it does."""
+        """Close the connection at once, in the middle of whatever it does."""
         self._fail(Left())
 
     # How long it may take
 
     def _set_timer(self) -> None:
-        """Makes sure that somebody looks in time; a timer that is too early looks again."""
+        """Make sure that somebody looks in time; a timer that is too early looks again."""
         due = min(self._due, self._total_due)
         if due < self._timer_due:
             if self._timer is not None:
@@ -227,7 +227,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def begin_anew(self, transport: asyncio.BaseTransport) -> None:
-        """Goes on over TLS, after what was agreed on with a proxy."""
+        """Go on over TLS, after what was agreed on with a proxy."""
         self._transport = cast(asyncio.Transport, transport)
         self.answer = AnswerReader()  # nothing from before TLS may be read as an answer
 
@@ -238,7 +238,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         return self._transport
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Returns what is read into next."""
+        """Return what is read into next."""
         return reading.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -258,7 +258,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._wake()
 
     def eof_received(self) -> None:
-        """Lets the connection be closed, which says the rest."""
+        """Let the connection be closed, which says the rest."""
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Is told that the connection is gone."""

@@ -25,7 +25,7 @@ async def dial(
     proxy: RequestTarget | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> None:
-    """Connects a connection; where that fails or is cancelled, nothing is left of it.
+    """Connect a connection; where that fails or is cancelled, nothing is left of it.
 
     Args:
         proxy: That which leads there: by a tunnel for a target of TLS, else by itself.
@@ -55,7 +55,7 @@ async def _reach(
     tls: ssl.SSLContext | None,
     kind: type[ConnectionError],
 ) -> None:
-    """Connects to a host, by TLS where it wants that."""
+    """Connect to a host, by TLS where it wants that."""
     loop = asyncio.get_running_loop()
     try:
         made = await names.connect(await resolve(place.host, place.port))

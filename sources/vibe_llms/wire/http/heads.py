@@ -57,7 +57,7 @@ class RequestTarget:
 
 @lru_cache(maxsize=256)
 def parse_target(url: str) -> RequestTarget:
-    """Reads a URL that has a scheme and a host.
+    """Read a URL that has a scheme and a host.
 
     Raises:
         ValueError: It holds what no request may.
@@ -101,7 +101,7 @@ def compose_head(
     *,
     proxy: RequestTarget | None = None,
 ) -> bytes:
-    """Writes the head of a request.
+    """Write the head of a request.
 
     Args:
         size: Of the body.
@@ -135,7 +135,7 @@ def compose_head(
 
 
 def compose_tunnel(target: RequestTarget, proxy: RequestTarget) -> bytes:
-    """Writes the request that makes a tunnel through a proxy."""
+    """Write the request that makes a tunnel through a proxy."""
     host = f"[{target.host}]" if ":" in target.host else target.host
     place = f"{host}:{target.port}"  # here even the usual port has to be said
     known = f"Proxy-Authorization: {proxy.credentials}\r\n" if proxy.credentials else ""
@@ -144,13 +144,13 @@ def compose_tunnel(target: RequestTarget, proxy: RequestTarget) -> bytes:
 
 
 def is_token(text: str) -> bool:
-    """Tells whether a text may be the name of a header, or of a method."""
+    """Tell whether a text may be the name of a header, or of a method."""
     return bool(_TOKEN.fullmatch(text))
 
 
 @lru_cache(maxsize=256)
 def _lay_out(names: tuple[str, ...]) -> tuple[frozenset[str], str]:
-    """Returns names of headers in lower case, and the lines of a head where their values go.
+    """Return names of headers in lower case, and the lines of a head where their values go.
 
     What a head says by default and these do not is among the lines. Requests mostly have headers
     of the names that those before had.

@@ -29,7 +29,7 @@ class Names:
         self._looks: dict[tuple[str, int], tuple[asyncio.Task[Sequence[Place]], float]] = {}
 
     async def resolve(self, host: str, port: int) -> Sequence[Place]:
-        """Returns where a host is. Raises OSError."""
+        """Return where a host is. Raises OSError."""
         if place := read_address(host, port):
             return (place,)
         task, until = self._looks.get((host, port), (None, 0.0))
@@ -41,14 +41,14 @@ class Names:
         return await asyncio.shield(task)  # who gives up does not end it for the others
 
     def _forget_failure(self, done: asyncio.Task[Sequence[Place]]) -> None:
-        """Lets a name that is not known be asked for again: next time, it may be."""
+        """Let a name that is not known be asked for again: next time, it may be."""
         if done.cancelled() or done.exception() is not None:
             for key in [key for key, (task, _) in self._looks.items() if task is done]:
                 del self._looks[key]
 
 
 def read_address(host: str, port: int) -> Place | None:
-    """Returns the place of a host that is an address; a zone is the system's."""
+    """Return the place of a host that is an address; a zone is the system's."""
     with suppress(OSError):
         socket.inet_pton(socket.AF_INET, host)
         return socket.AF_INET, (host, port)
@@ -68,7 +68,7 @@ async def _ask_system(loop: asyncio.AbstractEventLoop, host: str, port: int) -> 
 
 
 async def connect(places: Sequence[Place]) -> socket.socket:
-    """Connects to the first place that answers; each has a head start before the next.
+    """Connect to the first place that answers; each has a head start before the next.
 
     Raises:
         OSError: None does; of the first that was tried.
@@ -98,7 +98,7 @@ async def _find_winner(
     awaited: list[asyncio.Task[socket.socket]],
     seconds: float | None,
 ) -> asyncio.Task[socket.socket] | None:
-    """Waits until one attempt succeeds, those awaited have failed, or the time is over."""
+    """Wait until one attempt succeeds, those awaited have failed, or the time is over."""
     loop = asyncio.get_running_loop()
     end = None if seconds is None else loop.time() + seconds
     while True:

@@ -24,20 +24,20 @@ class Pool:
         self._all: set[HttpConnection] = set()
 
     def produce(self, address: str) -> HttpConnection:
-        """Makes a connection that is not connected yet."""
+        """Make a connection that is not connected yet."""
         connection = HttpConnection(self.loop, address, self.drop)
         self._all.add(connection)
         return connection
 
     def drop(self, connection: HttpConnection) -> None:
-        """Forgets a connection that is gone, or did not come about."""
+        """Forget a connection that is gone, or did not come about."""
         self._all.discard(connection)
         idle = self._idle.get(connection.address, ())
         if idle and connection in idle:
             idle.remove(connection)
 
     def take(self, address: str) -> HttpConnection | None:
-        """Returns a connection that was kept, the latest first."""
+        """Return a connection that was kept, the latest first."""
         idle = self._idle.get(address)
         while idle:
             connection = idle.pop()  # the server has closed this one least likely
@@ -46,7 +46,7 @@ class Pool:
         return None
 
     def give_back(self, connection: HttpConnection) -> None:
-        """Keeps a connection whose answer has been received, where another may follow."""
+        """Keep a connection whose answer has been received, where another may follow."""
         if not connection.is_free:
             connection.leave()
             return
@@ -54,7 +54,7 @@ class Pool:
         self._idle.setdefault(connection.address, []).append(connection)
 
     async def close(self) -> None:
-        """Closes all connections, those too that are at work."""
+        """Close all connections, those too that are at work."""
         for connection in list(self._all):
             connection.leave()
         await asyncio.sleep(0)  # in which they are closed

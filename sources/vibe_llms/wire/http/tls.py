@@ -12,7 +12,7 @@ from vibe_llms.foundation.files import open_regular, warn_of_readers
 
 @lru_cache(maxsize=1)
 def access_usual_context() -> ssl.SSLContext:
-    """Returns the context of connections for which nothing is set."""
+    """Return the context of connections for which nothing is set."""
     return _produce_context()
 
 
@@ -25,7 +25,7 @@ def _produce_context() -> ssl.SSLContext:
 def produce_tls_context(
     authorities: Path | None, certificate: Path | None, key: Path | None
 ) -> ssl.SSLContext | None:
-    """Produces the context of all TLS connections; ``None`` where the usual one will do.
+    """Produce the context of all TLS connections; ``None`` where the usual one will do.
 
     Raises:
         ConfigurationError: A file is missing, is none of the kind, or does not fit another. The
@@ -64,12 +64,12 @@ def produce_tls_context(
 
 
 def ensure_file(path: Path) -> None:
-    """Raises OSError for a pipe or a device: OpenSSL would read it without end."""
+    """Raise OSError for a pipe or a device: OpenSSL would read it without end."""
     open_regular(str(path)).close()
 
 
 def refuse_file(place: str, path: Path, error: OSError) -> ConfigurationError:
-    """Returns the error of a file that cannot be loaded; the place is the name of the setting."""
+    """Return the error of a file that cannot be loaded; the place is the name of the setting."""
     reason = getattr(error, "reason", None) or error.strerror or type(error).__name__
     needed = "It must be a readable PEM file; a key unencrypted, and that of the certificate."
     return ConfigurationError.at(place, f"{path} cannot be loaded: {reason}. {needed}")

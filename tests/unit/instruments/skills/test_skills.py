@@ -108,7 +108,7 @@ def test_all_that_is_wrong_with_a_skill_is_told_at_once(tmp_path: Path) -> None:
         read_skill(path)
 
     assert [str(each).removeprefix(f"{path}:") for each in caught.value.findings] == [
-        "1: descripton: There is no such setting; did you mean 'description'?",
+        "1: descripton: Unknown setting; did you mean 'description'?",
         "2: model: A skill may choose a model by its name, not by a file.",
         "3: ensembles: It must be a list of names, not 'io'.",
         "6:9: There is no filter 'uper'; did you mean 'upper'?",

@@ -74,19 +74,19 @@ def test_one_value_changes_and_all_else_stays(
             ("set", "limits.attempts", "zero"),
             "error: limits.attempts: It must be a whole number",
         ),
-        (("set", "limit.attempts", "1"), "error: limit.attempts: There is no such setting; did"),
+        (("set", "limit.attempts", "1"), "error: limit.attempts: Unknown setting; did"),
         (
             ("set", "attempt", "1"),
-            "error: attempt: There is no such setting; did you mean 'lim",
+            "error: attempt: Unknown setting; did you mean 'lim",
         ),
-        (("set", "foo", "bar"), "error: foo: There is no such setting."),
+        (("set", "foo", "bar"), "error: foo: Unknown setting."),
         (
             ("set", "model", "antropic"),
             "error: model: There is no provider or model 'antropic'; did",
         ),
         (
             ("set", "providers.openai.base_urll", "x"),
-            "error: providers.openai.base_urll: There is no such setting; did",
+            "error: providers.openai.base_urll: Unknown setting; did",
         ),
         (("set", "providers.groq.base_url", "x"), "error: providers.groq.base_url: It must be an"),
         (("set", "aliases.x", "grok"), "did you mean 'groq'?"),

@@ -410,7 +410,7 @@ def test_a_newer_read_makes_older_ones_of_the_file_stale() -> None:
         ({"directories": ["a\0b"]}, "directories", "It must be a list of texts"),
         ({"file_bytes": 0}, "file_bytes", "It must be a whole number of at least 1, not 0."),
         ({"file_bytes": True}, "file_bytes", "It must be a whole number"),
-        ({"directorys": []}, "directorys", "There is no such setting; did you mean 'directories'?"),
+        ({"directorys": []}, "directorys", "Unknown setting; did you mean 'directories'?"),
         ({"directories": []}, "", "Nothing is granted"),
         ({"directories": ["/"]}, "directories", "'/' is the whole machine"),
         ({"read_only": ["/proc/self"]}, "read_only", "is never granted"),

@@ -171,7 +171,7 @@ class PostgresqlContents:
         if compute_content_id(data) != content_id:
             raise CorruptionError(
                 path=self._name(content_id),
-                detail="The data are not those which the id names.",
+                detail="The data do not match the id.",
                 remedy="Restore the row from a backup.",
             )
         return bytes(data)
