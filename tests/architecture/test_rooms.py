@@ -34,8 +34,8 @@ def test_every_top_package_says_what_it_refuses(package: Path) -> None:
     """What a package may import and what it does not know is part of its introduction."""
     docstring = ast.get_docstring(ast.parse((package / "__init__.py").read_text("utf-8"))) or ""
 
-    assert re.search(r"\b[Rr]efuses?\b", docstring), (
-        f"{package.name}: say what the package refuses to know, so that the next reader can tell"
+    assert re.search(r"\b([Rr]efuses?|[Mm]ust not)\b", docstring), (
+        f"{package.name}: say what the package must not know, so that the next reader can tell"
         " what does not belong in it."
     )
 

@@ -2,5 +2,5 @@
 
 ``kinds`` has the types of values, ``reading`` reads plain tables, ``annotations`` derives the kinds
 of a table from an attrs class, and ``documents`` reads files and knows the line of each key. May
-import the errors and suggestions, and nothing that a table is about.
+import the errors and suggestions. Must not know the subject of any table.
 """
