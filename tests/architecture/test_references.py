@@ -15,6 +15,7 @@ import attrs
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTATION = ROOT / "documentation"
 _DIRECTIVE = re.compile(r"^\.\. auto(\w+):: ([\w.]+)\n((?:   .*\n)*)", re.MULTILINE)
+_FIELDS = re.compile(r"^\.\. field-meanings:: ([\w.]+):(\w+)$", re.MULTILINE)
 _BLOCK = re.compile(r"^\.\. code-block:: python\n(?:   :.*\n)*\n((?:   .*\n|\n)+)", re.MULTILINE)
 
 
@@ -71,6 +72,22 @@ def test_what_examples_import_is_in_the_reference() -> None:
         for page, module, name in imported
         if name not in documented and not is_module(module, name)
     )
+
+
+def test_what_the_reference_documents_exists() -> None:
+    """The targets of autodoc, and the classes of which a page has a table of fields."""
+    targets = survey_directives()
+    for page in DOCUMENTATION.rglob("*.rst"):
+        targets |= set(_FIELDS.findall(page.read_text("utf-8")))
+    missing = []
+    for module, name in sorted(targets):
+        try:
+            getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError):
+            missing.append(f"{module}.{name}")
+
+    assert len(targets) > 100
+    assert not missing
 
 
 def test_every_field_of_what_the_reference_documents_is_explained() -> None:
