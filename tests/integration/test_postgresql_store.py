@@ -28,10 +28,10 @@ from vibe_llms.conversations import Conversation, verify
 from vibe_llms.conversations.index.reading import produce_index
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.run_logs import claims, database_inbox, database_log
-from vibe_llms.conversations.run_logs.announcing import find_place, hearing
 from vibe_llms.conversations.run_logs.database_log import DatabaseLog
 from vibe_llms.conversations.run_logs.lines import write_line, write_logged
 from vibe_llms.conversations.run_logs.log import LogLine, read_events
+from vibe_llms.conversations.run_logs.publishing import find_place, subscribe
 from vibe_llms.conversations.stores.postgresql import database
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.events.engine import InvocationFinishedEvent, RunEndedEvent, RunStartedEvent
@@ -839,7 +839,7 @@ def test_013b_lines_are_heard_at_once_as_they_can_be_read(store: PostgresqlStore
     place = find_place(log)
     assert place == f"{store.database.place} {conversation.id} events"
     log.claim()
-    with hearing(place, heard.append):
+    with subscribe(place, heard.append):
         log.append("run", STARTED, ENDED)
         with store.database.transact():
             log.append("run", ENDED)

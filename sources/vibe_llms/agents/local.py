@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from vibe_llms.agents.awaiting import await_state
@@ -13,12 +13,12 @@ from vibe_llms.agents.ordering import begin_run, request_run, summarize_begun
 from vibe_llms.agents.orders import Order, OrderRules, derive_identity
 from vibe_llms.agents.parking import VENDOR, ParkingDesk, refuse_strange, refuse_workers
 from vibe_llms.agents.runners import Runner
-from vibe_llms.agents.watching import ensure_reached, watch_log
 from vibe_llms.application import Application
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.run_logs.inbox import Letter
-from vibe_llms.conversations.run_logs.log import claim_soon
+from vibe_llms.conversations.run_logs.lines import open_envelope, read_envelope
+from vibe_llms.conversations.run_logs.log import LoggedEvent, claim_soon
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.replaying import judge_tail
 from vibe_llms.engine.tails import read_tail
@@ -55,9 +55,11 @@ from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.opening import BegunRun
 from vibe_llms.runs.owners import read_subject
 from vibe_llms.runs.patience import retry_for
+from vibe_llms.runs.subscriptions import Subscriptions, ensure_reached
 from vibe_llms.runs.summaries import RunState, RunSummary
 from vibe_llms.runs.surveying import RESTS, STATES
 from vibe_llms.runs.waiting import Waiting, answer, choose, survey_waiting
+from vibe_llms.foundation.json_errors import UNREADABLE
 
 CONFLICTS: Final = frozenset({"event", "key", "run"})
 """The paths of errors that say that something does not go with how things stand."""
@@ -175,9 +177,11 @@ class LocalRuns:
         """Tells what happens in a run."""
         last = await self.count_events(run_id, subject=subject)
         ensure_reached(after, last)
-        async with aclosing(watch_log(self.index, run_id, after, ends=not follow)) as told:
-            async for logged in told:
-                yield logged
+        subscriptions = Subscriptions(self.index)
+        with subscriptions.subscribe(run_id, after, last, ends=not follow) as subscription:
+            while lines := await subscription.receive():
+                for logged in _read_lines(run_id, lines):
+                    yield logged
 
     @in_thread
     def outline(self, run_id: str, *, subject: str = "") -> Outline:
@@ -421,6 +425,15 @@ def survey_parts(store: ConversationStore, run_id: str) -> Iterator[str]:
                 store.read_metadata(identity)
                 yield identity
                 yield from survey_parts(store, identity)
+
+
+def _read_lines(run_id: str, lines: bytes) -> Iterator[LoggedEvent]:
+    for line in lines.split(b"\n")[:-1]:
+        try:
+            yield open_envelope(read_envelope(line))
+        except UNREADABLE as error:
+            detail = f"A line does not read: {error}."
+            raise CorruptionError(path=run_id, detail=detail) from error
 
 
 def _refuse(path: str, detail: str) -> RequestError:

@@ -15,7 +15,7 @@ import attrs
 from vibe_llms.agents.outcomes import PASSING, write_outcome
 from vibe_llms.agents.performing import OrderPerformer
 from vibe_llms.conversations.conversation import Conversation
-from vibe_llms.conversations.run_logs.announcing import find_place, hearing
+from vibe_llms.conversations.run_logs.publishing import find_place, subscribe
 from vibe_llms.conversations.run_logs.inbox import LETTER_WORDS
 from vibe_llms.conversations.run_logs.log import LoggedEvent, LogLine, claim_at_once
 from vibe_llms.conversations.stores.interfaces import ConversationStore
@@ -398,7 +398,7 @@ class RunWorker:
             if line.word in LETTER_WORDS:
                 active.woken.set()
 
-        return hearing(place, hear)
+        return subscribe(place, hear)
 
     async def _settle(
         self, run_id: str, log: Sequence[LoggedEvent], error: BaseException | None

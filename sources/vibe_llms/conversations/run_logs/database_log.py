@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from vibe_llms.conversations.run_logs.announcing import announce
+from vibe_llms.foundation.portal import finish
 from vibe_llms.conversations.run_logs.claims import LEASE_SECONDS, access_keeper
 from vibe_llms.conversations.run_logs.file_log import detach_event
 from vibe_llms.conversations.run_logs.lines import (
@@ -21,6 +21,7 @@ from vibe_llms.conversations.run_logs.lines import (
     write_line,
 )
 from vibe_llms.conversations.run_logs.log import PIECE_BYTES, LoggedEvent, LogLine, describe_busy
+from vibe_llms.conversations.run_logs.publishing import publish
 from vibe_llms.conversations.stores.interfaces import ContentStore
 from vibe_llms.conversations.stores.postgresql.database import Fence
 from vibe_llms.events.flow import LogEvent
@@ -32,9 +33,8 @@ from vibe_llms.exceptions import (
     StoreUnavailableError,
     UnknownConversationError,
 )
-from vibe_llms.foundation.json_errors import UNREADABLE
-from vibe_llms.foundation.portal import finish
 from vibe_llms.messages.identities import Moments
+from vibe_llms.foundation.json_errors import UNREADABLE
 
 if TYPE_CHECKING:
     import psycopg
@@ -166,7 +166,7 @@ class DatabaseLog:
         if durable:
             self._certain = max(self._certain, last)
         for event, (number, line) in zip(events, lines, strict=True):
-            announce(self.place, number, event, line)
+            publish(self.place, number, event, line)
         return last
 
     def _number(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import attrs
 
-from vibe_llms.conversations.run_logs.announcing import announce
+from vibe_llms.foundation.portal import finish
 from vibe_llms.conversations.run_logs.lines import (
     Envelope,
     Flaw,
@@ -23,6 +23,7 @@ from vibe_llms.conversations.run_logs.lines import (
     write_line,
 )
 from vibe_llms.conversations.run_logs.log import LoggedEvent, describe_busy
+from vibe_llms.conversations.run_logs.publishing import publish
 from vibe_llms.conversations.run_logs.tailing import FileTail, find_behind
 from vibe_llms.conversations.stores.interfaces import ContentStore
 from vibe_llms.conversations.stores.mapping import mapping_errors
@@ -39,8 +40,6 @@ from vibe_llms.exceptions import (
     StoreError,
     UnknownConversationError,
 )
-from vibe_llms.foundation.json_errors import UNREADABLE
-from vibe_llms.foundation.portal import finish
 from vibe_llms.logs import locks
 from vibe_llms.logs.disk import Disk, replace_file
 from vibe_llms.logs.lines import join_lines, read_at
@@ -48,6 +47,7 @@ from vibe_llms.logs.log import Log
 from vibe_llms.logs.tallies import Tally, find_loss, renew_tally
 from vibe_llms.messages.identities import Moments
 from vibe_llms.messages.views import media_of
+from vibe_llms.foundation.json_errors import UNREADABLE
 
 RUNS = "runs.jsonl"
 TALLY = "runs.tally"
@@ -183,7 +183,7 @@ class FileLog:
         log.append(b"".join([line + b"\n" for line in lines]), len(lines))
         for event, line in zip(events, lines, strict=True):
             number += 1
-            announce(self.path, number, event, line)
+            publish(self.path, number, event, line)
         return number
 
     @mapping_errors

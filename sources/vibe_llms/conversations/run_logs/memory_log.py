@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -18,8 +18,9 @@ from vibe_llms.conversations.run_logs.lines import (
     write_logged,
 )
 from vibe_llms.conversations.run_logs.log import PIECE_BYTES, LoggedEvent, LogLine, describe_busy
+from vibe_llms.conversations.run_logs.publishing import is_subscribed, publish
 from vibe_llms.events.flow import LogEvent
-from vibe_llms.exceptions import Finding, StoreError
+from vibe_llms.exceptions import CodecError, Finding, StoreError
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.identities import Moments
 
@@ -69,6 +70,11 @@ class MemoryLog:
         """Return the same log for another user, who claims and closes it independently."""
         return MemoryLog(self._shared)
 
+    @property
+    def place(self) -> Hashable:
+        """Key under which lines are published."""
+        return self._shared
+
     def claim(self) -> None:
         """Claim the log until :meth:`close`; raise StoreError if another run has claimed it."""
         shared = self._shared
@@ -97,9 +103,20 @@ class MemoryLog:
         """Append events."""
         self._ensure_held()
         content = self._shared.content
+        last = content.base + len(content.entries)
         for event in events:
             content.entries.append((self._moments.access(), run_id, event))
-        return content.base + len(content.entries)
+        if is_subscribed(self.place):
+            self._publish(last)
+        return last + len(events)
+
+    def _publish(self, after: int) -> None:
+        for each in self.read(after=after):
+            try:
+                line = write_logged(each)
+            except CodecError:  # those who read the log are told
+                return
+            publish(self.place, each.sequence, each.event, line)
 
     def adopt(self, lines: Sequence[bytes]) -> None:
         """Append lines of another log."""

@@ -7,9 +7,9 @@ import logging
 from typing import Final
 
 from vibe_llms.agents.local import LocalRuns
-from vibe_llms.daemons.agents.feeds import Feeds
-from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.portal import finish
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.runs.subscriptions import Subscriptions
 from vibe_llms.runs.summaries import RunState, RunSummary
 
 _LOGGER = logging.getLogger(__name__)
@@ -27,9 +27,9 @@ class Attachments:
         seconds: How long a run goes on while nobody watches it.
     """
 
-    def __init__(self, runs: LocalRuns, feeds: Feeds, seconds: float) -> None:
+    def __init__(self, runs: LocalRuns, subscriptions: Subscriptions, seconds: float) -> None:
         self._runs = runs
-        self._feeds = feeds
+        self._subscriptions = subscriptions
         self._seconds = seconds
         self._seen: dict[str, float] = {}
         self._looking: asyncio.Task[None] | None = None
@@ -57,7 +57,7 @@ class Attachments:
         now = asyncio.get_running_loop().time()
         seen, self._seen = self._seen, {}
         for each in attached:
-            is_watched = self._feeds.is_watched(each.id)
+            is_watched = self._subscriptions.is_watched(each.id)
             since = now if is_watched else seen.get(each.id, now)
             if now - since > self._seconds:
                 await self._runs.stop(each.id, reason=_REASON, subject=each.subject)

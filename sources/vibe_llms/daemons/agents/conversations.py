@@ -10,7 +10,6 @@ import attrs
 from vibe_llms.agents.conversations import LocalConversations
 from vibe_llms.daemons.agents import answers
 from vibe_llms.daemons.agents.bodies import read_json
-from vibe_llms.daemons.agents.feeds import Feeds
 from vibe_llms.daemons.agents.guarding import LIMIT, Guard, RouteRow, read_limit, refuse
 from vibe_llms.daemons.agents.schemas import CONVERSATION_FORK, RENAMING, TEXT
 from vibe_llms.daemons.asgi import HttpCall
@@ -18,6 +17,7 @@ from vibe_llms.daemons.bodies import read_json_body
 from vibe_llms.daemons.routes import Route
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.codec.converter import produce_converter
+from vibe_llms.runs.subscriptions import Subscriptions
 from vibe_llms.tables.annotations import Amount, String
 from vibe_llms.tables.reading import read_table
 
@@ -58,13 +58,15 @@ class ConversationDesk:
 
     Args:
         conversations: Where they are.
-        feeds: Tell whoever watches the run of one that it is gone.
+        subscriptions: Tell whoever watches the run of one that it is gone.
         guard: Knows who asks.
     """
 
-    def __init__(self, conversations: LocalConversations, feeds: Feeds, guard: Guard) -> None:
+    def __init__(
+        self, conversations: LocalConversations, subscriptions: Subscriptions, guard: Guard
+    ) -> None:
         self.conversations = conversations
-        self._feeds = feeds
+        self._subscriptions = subscriptions
         self._guard = guard
 
     def produce_routes(self) -> list[Route]:
@@ -187,7 +189,7 @@ class ConversationDesk:
 
     async def _delete(self, call: HttpCall, subject: str) -> None:
         await self.conversations.delete(call.names["id"], subject=subject)
-        self._feeds.end(call.names["id"])
+        self._subscriptions.end(call.names["id"])
         await call.tell({})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, get_args
 
 import msgspec
 
@@ -12,7 +12,14 @@ from vibe_llms.agents.performing import HostedEvent
 from vibe_llms.conversations.run_logs.lines import read_head
 from vibe_llms.conversations.run_logs.log import LogLine
 from vibe_llms.events.codec import encode_event
-from vibe_llms.events.flow import VisitEvent
+from vibe_llms.events.flow import LogEvent, VisitEvent
+from vibe_llms.events.stream import (
+    ContentCitedEvent,
+    ContentDeltaEvent,
+    ContentFinishedEvent,
+    ContentStartedEvent,
+)
+from vibe_llms.runs.subscriptions import LineFormat
 
 WORDS: Final[Mapping[str, str]] = {
     "generation.started": "step.started",
@@ -28,7 +35,14 @@ WORDS: Final[Mapping[str, str]] = {
 VISIT_WORD: Final = "visit.event"
 """What is told of what happens within a visit of a flow, whose own log has it."""
 
-KEPT: Final = b": still here\n\n"
+_LOGGED: Final = get_args(LogEvent)
+_PARTS: Final = (
+    ContentCitedEvent,
+    ContentDeltaEvent,
+    ContentFinishedEvent,
+    ContentStartedEvent,
+)
+
 DELETED: Final = b"event: run.deleted\ndata: {}\n\n"
 
 
@@ -92,6 +106,19 @@ _HEAD: Final = (
 _match: Final = re.compile(_HEAD).match
 _split: Final = re.compile(rb"(\n)(?:(?:(?<=\}\n)|(?<=\}\t\n))(?=%b))?" % _HEAD).split
 """At each end of a line; without number and kind where the lines on both sides are not as ours."""
+
+
+EVENT_STREAM: Final = LineFormat(write_frame, write_frames, b": still here\n\n")
+"""Encoding of log lines for those who watch runs over HTTP."""
+
+
+def is_volatile(event: HostedEvent) -> bool:
+    """Tell whether an event is in no log of the run, and of use to those who watch it."""
+    if not isinstance(event, VisitEvent):
+        return isinstance(event, _PARTS)
+    while isinstance(event, VisitEvent):
+        event = event.event
+    return isinstance(event, (*_LOGGED, *_PARTS))
 
 
 def write_piece(run_id: str, event: HostedEvent) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from vibe_llms.agents.conversations import LocalConversations
 from vibe_llms.agents.local import LocalRuns
@@ -17,11 +18,12 @@ from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.daemons.agents.attaching import Attachments
 from vibe_llms.daemons.agents.availability import Availability
 from vibe_llms.daemons.agents.conversations import ConversationDesk
-from vibe_llms.daemons.agents.feeds import Feeds
+from vibe_llms.daemons.agents.frames import EVENT_STREAM
 from vibe_llms.daemons.agents.guarding import Guard
 from vibe_llms.daemons.agents.page import PLACE, produce_page_routes
 from vibe_llms.daemons.agents.routes import Desk
 from vibe_llms.daemons.agents.settings import AgentsSettings
+from vibe_llms.daemons.agents.streams import pass_on
 from vibe_llms.daemons.arrivals import find_hosts
 from vibe_llms.daemons.health import add_health
 from vibe_llms.daemons.records import Listener
@@ -30,6 +32,7 @@ from vibe_llms.instruments.engines import Tool
 from vibe_llms.invocables.pools import EnsemblePool
 from vibe_llms.plugins.specification.daemons import Authorizer
 from vibe_llms.runs.indexing import RunIndex
+from vibe_llms.runs.subscriptions import Subscriptions
 
 
 def produce_service(
@@ -66,13 +69,13 @@ def produce_service(
     hosts = find_hosts(settings.server.host, settings.hosts)
     rules = rules or OrderRules(limits=application.configuration.limits)
     index = RunIndex(store)
-    feeds, pool = Feeds(index), EnsemblePool()
+    subscriptions, pool = Subscriptions(index, EVENT_STREAM), EnsemblePool()
     performer = OrderPerformer(
         store=store,
         application=application,
         limits=rules.limits,
         produce_tools=produce_tools,
-        listener=feeds.hear,
+        listener=partial(pass_on, subscriptions),
         pool=pool,
     )
     host = produce_runner(
@@ -85,9 +88,11 @@ def produce_service(
     runs = LocalRuns(store, application, rules=rules, host=host)
     availability = Availability(store, lambda: begin())
     guard = Guard(authorizer=authorizer, hosts=hosts, ensure_begun=availability.ensure_begun)
-    desk = Desk(runs, feeds, guard, watchers=settings.watchers)
-    conversations = ConversationDesk(LocalConversations(runs, conversation_index), feeds, guard)
-    attachments = Attachments(runs, feeds, settings.attached_seconds)
+    desk = Desk(runs, subscriptions, guard, watchers=settings.watchers)
+    conversations = ConversationDesk(
+        LocalConversations(runs, conversation_index), subscriptions, guard
+    )
+    attachments = Attachments(runs, subscriptions, settings.attached_seconds)
 
     async def begin() -> None:
         await host.start()

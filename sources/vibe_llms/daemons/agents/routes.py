@@ -20,15 +20,15 @@ from vibe_llms.daemons.agents.bodies import (
     read_json,
     read_said,
 )
-from vibe_llms.daemons.agents.feeds import Feeds
 from vibe_llms.daemons.agents.guarding import LIMIT, Guard, RouteRow, read_limit, refuse
 from vibe_llms.daemons.agents.streams import follow, read_number
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.bodies import perform_sized, read_json_body
 from vibe_llms.daemons.routes import Route
 from vibe_llms.exceptions import LimitError, Stage
-from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.runs.subscriptions import Subscriptions
 from vibe_llms.runs.summaries import RunState
 from vibe_llms.runs.surveying import STATES
 from vibe_llms.tables.reading import read_table
@@ -42,14 +42,16 @@ class Desk:
 
     Args:
         runs: Where they are.
-        feeds: Read the logs of those that are watched.
+        subscriptions: Read the logs of those that are watched.
         guard: Knows who asks.
         watchers: How many event streams there may be at once.
     """
 
-    def __init__(self, runs: LocalRuns, feeds: Feeds, guard: Guard, *, watchers: int) -> None:
+    def __init__(
+        self, runs: LocalRuns, subscriptions: Subscriptions, guard: Guard, *, watchers: int
+    ) -> None:
         self.runs = runs
-        self._feeds = feeds
+        self._subscriptions = subscriptions
         self._guard = guard
         self._most_watchers = watchers
         self._standing: dict[asyncio.Task[object], HttpCall] = {}
@@ -205,7 +207,7 @@ class Desk:
 
     async def _delete(self, call: HttpCall, subject: str) -> None:
         await self.runs.delete(call.names["id"], subject=subject)
-        self._feeds.end(call.names["id"])
+        self._subscriptions.end(call.names["id"])
         await call.tell({})
 
     async def _outline(self, call: HttpCall, subject: str) -> None:
@@ -273,7 +275,7 @@ class Desk:
                 200, {"content-type": "text/event-stream", "cache-control": "no-cache"}
             )
             if call.method != "HEAD":
-                frames = follow(self._feeds, run_id, after, last, ends=ends)
+                frames = follow(self._subscriptions, run_id, after, last, ends=ends)
                 async with aclosing(frames):
                     async for data in frames:
                         await call.send(data)

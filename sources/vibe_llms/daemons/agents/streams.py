@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
 
-from vibe_llms.agents.watching import ensure_reached
-from vibe_llms.conversations.run_logs.log import LogTail
-from vibe_llms.daemons.agents.feed import Feed
-from vibe_llms.daemons.agents.feeds import Feeds
-from vibe_llms.daemons.agents.frames import DELETED, write_frames
-from vibe_llms.exceptions import CorruptionError, RequestError, Stage, UnknownConversationError
-from vibe_llms.foundation.json_errors import UNREADABLE
+from vibe_llms.agents.performing import HostedEvent
+from vibe_llms.daemons.agents.frames import DELETED, is_volatile, write_piece
+from vibe_llms.exceptions import RequestError, Stage, UnknownConversationError
+from vibe_llms.runs.subscriptions import Subscriptions, ensure_reached
 
 
 def read_number(given: str, last: int) -> int:
-    """Reads which event a client has seen last; nothing is none.
+    """Read the number of the last event that a client knows; 0 if none is given.
 
     Raises:
-        RequestError: It is no number, or none that the log has come to.
+        RequestError: It is not a number, or the log does not reach it yet.
     """
     if not given:
         return 0
@@ -29,77 +25,33 @@ def read_number(given: str, last: int) -> int:
     return int(given)
 
 
-async def follow(
-    feeds: Feeds, run_id: str, after: int, last: int, *, ends: bool
-) -> AsyncGenerator[bytes]:
-    """Yields frames of server-sent events, and comments while there is nothing to tell.
+def pass_on(subscriptions: Subscriptions, run_id: str, event: HostedEvent) -> None:
+    """Pass an event of a run that its log does not have to those who watch the run."""
+    if subscriptions.is_watched(run_id) and is_volatile(event):
+        subscriptions.tell(run_id, write_piece(run_id, event))
 
-    It begins with nothing: whoever is up to date learns that it is heard.
+
+async def follow(
+    subscriptions: Subscriptions, run_id: str, after: int, last: int, *, ends: bool
+) -> AsyncGenerator[bytes]:
+    """Yield frames of server-sent events, and comments while nothing happens.
+
+    The first is empty for a client that is up to date: it learns that the stream is open.
 
     Args:
-        after: The number of the event that was seen last.
-        last: The number of the last event so far.
-        ends: Whether it is over when the run has ended or was stopped, and all was told.
+        after: Number of the last event that the client knows.
+        last: Number of the last event so far.
+        ends: End when the run has ended or was stopped, after its last event.
 
     Raises:
         StoreError: The log cannot be read.
     """
-    with feeds.join(run_id, after, last) as feed:
-        known = feed.take_volatile(0)[0]
+    with subscriptions.subscribe(run_id, after, last, ends=ends) as subscription:
         if after >= last:
             yield b""
-        while True:
-            changed = feed.changed  # before it is looked at: what comes meanwhile is not missed
-            data = b""  # else each of many watchers keeps what it was sent last
-            if not feed.covers(after):
-                with feeds.reading(run_id, after) as tail:
-                    while not feed.covers(after):
-                        most = feeds.piece_bytes
-                        data, after = await asyncio.to_thread(_read_on, run_id, tail, after, most)
-                        if not data:
-                            break
-                        yield data
-            if feed.covers(after):
-                data, after = feed.take(after), max(after, feed.last)
-            if not data and after >= feed.last:
-                known, data = feed.take_volatile(known)
-            if data:
+        try:
+            while data := await subscription.receive():
                 yield data
-                continue
-            if feed.error is not None:
-                raise feed.error
-            if feed.is_deleted:
-                yield DELETED
-                return
-            if ends and await _is_told(feeds, feed, after):
-                return
-            await changed.wait()
-
-
-def _read_on(run_id: str, tail: LogTail, after: int, most: int) -> tuple[bytes, int]:
-    """Returns the next frames of a log, and the number of the last; none where there are none."""
-    lines, last = tail.read_raw(most)
-    try:
-        return write_frames(lines), last
-    except UNREADABLE as error:
-        detail = f"A line behind event {after} does not read: {error}."
-        raise CorruptionError(path=run_id, detail=detail) from error
-
-
-async def _is_told(feeds: Feeds, feed: Feed, after: int) -> bool:
-    """Tells whether a run has come to rest, and all was told of it."""
-    if after < feed.last or not feed.is_read or not feed.may_rest:
-        return False
-    if feed.rest is None or feed.rest[0] != after:
-        feed.rest = await asyncio.to_thread(_read_rest, feeds, feed.run_id)
-    sequence, is_over = feed.rest
-    if sequence > after:
-        feeds.wake(feed.run_id)
-    return is_over and sequence <= after
-
-
-def _read_rest(feeds: Feeds, run_id: str) -> tuple[int, bool]:
-    try:
-        return feeds.index.read_rest(run_id)
-    except UnknownConversationError:
-        return 0, False
+                del data  # else each of many watchers keeps what it was sent last
+        except UnknownConversationError:
+            yield DELETED

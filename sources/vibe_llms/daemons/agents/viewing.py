@@ -12,7 +12,7 @@ from vibe_llms.application import Application
 from vibe_llms.conversations.index.interfaces import Index
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.daemons.agents.conversations import ConversationDesk
-from vibe_llms.daemons.agents.feeds import Feeds
+from vibe_llms.daemons.agents.frames import EVENT_STREAM
 from vibe_llms.daemons.agents.guarding import Guard
 from vibe_llms.daemons.agents.page import PLACE, produce_page_routes
 from vibe_llms.daemons.agents.routes import Desk
@@ -20,6 +20,7 @@ from vibe_llms.daemons.health import add_health
 from vibe_llms.daemons.service import Service
 from vibe_llms.exceptions import AccessError, ProviderFault
 from vibe_llms.plugins.specification.daemons import Arrival, Demand, Reservation
+from vibe_llms.runs.subscriptions import Subscriptions
 
 WATCHERS: Final = 100
 
@@ -80,9 +81,11 @@ def produce_view(
     """
     runs = LocalRuns(store, application, is_owner=True)
     guard = Guard(authorizer=KeyHolder(key), hosts=hosts)
-    feeds = Feeds(runs.index)
-    desk = Desk(runs, feeds, guard, watchers=WATCHERS)
-    conversations = ConversationDesk(LocalConversations(runs, conversation_index), feeds, guard)
+    subscriptions = Subscriptions(runs.index, EVENT_STREAM)
+    desk = Desk(runs, subscriptions, guard, watchers=WATCHERS)
+    conversations = ConversationDesk(
+        LocalConversations(runs, conversation_index), subscriptions, guard
+    )
     service = Service(
         [
             *desk.produce_routes(has_host=False),

@@ -17,10 +17,11 @@ from support.runs.acting import say
 from support.runs.hosted import Premises
 from vibe_llms.agents.workers import HostSettings
 from vibe_llms.conversations import DirectoryStore
-from vibe_llms.daemons.agents import feeds as module
-from vibe_llms.daemons.agents.feeds import Feeds
-from vibe_llms.daemons.agents.streams import follow
+from vibe_llms.daemons.agents.frames import EVENT_STREAM
+from vibe_llms.daemons.agents.streams import follow, pass_on
 from vibe_llms.logs.disk import Disk
+from vibe_llms.runs import subscriptions as module
+from vibe_llms.runs.subscriptions import Subscriptions
 
 HOPS_LIMIT = 5
 """To order it, to read what it says, to wait for the disk, to store the answer; and for who
@@ -71,17 +72,17 @@ async def test_a_turn_costs_so_much(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         tmp_path,
         settings=QUIET,
         shared=DirectoryStore(tmp_path / "store", disk=disk),
-        listener=lambda *said: feeds.hear(*said),
+        listener=lambda *said: pass_on(subscriptions, *said),
     )
     runs = premises.runs
-    feeds = Feeds(runs.index)
+    subscriptions = Subscriptions(runs.index, EVENT_STREAM)
     async with premises:
 
         async def turn() -> bytes:
             order = premises.order([say("Done.")])
             run_id = await premises.start(order)
             last = await runs.count_events(run_id)
-            told = follow(feeds, run_id, 0, last, ends=True)
+            told = follow(subscriptions, run_id, 0, last, ends=True)
             async with asyncio.timeout(60):
                 return b"".join([each async for each in told])
 

@@ -1,4 +1,4 @@
-"""Feeds: what those who watch a run are told, however many and however slow they are."""
+"""Subscriptions to the logs of runs, however many and however slow the subscribers are."""
 
 from __future__ import annotations
 
@@ -25,14 +25,10 @@ from vibe_llms.conversations.run_logs.lines import (
     write_line,
 )
 from vibe_llms.conversations.run_logs.log import PIECE_BYTES
-from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 from vibe_llms.conversations.run_logs.tailing import FileTail
 from vibe_llms.conversations.stores.memory import MemoryStore
-from vibe_llms.daemons.agents import feeds as module
-from vibe_llms.daemons.agents.feed import KEPT_BYTES, Feed
-from vibe_llms.daemons.agents.feeds import Feeds
-from vibe_llms.daemons.agents.frames import DELETED
-from vibe_llms.daemons.agents.streams import follow
+from vibe_llms.daemons.agents.frames import DELETED, EVENT_STREAM
+from vibe_llms.daemons.agents.streams import follow, pass_on
 from vibe_llms.events.engine import (
     GenerationFinishedEvent,
     InvocationProgressEvent,
@@ -45,7 +41,13 @@ from vibe_llms.events.runs import RunRequestedEvent, RunResumedEvent, StopReques
 from vibe_llms.events.stream import ContentDeltaEvent
 from vibe_llms.exceptions import StoreError, StoreUnavailableError
 from vibe_llms.messages.canisters import StopReason
+from vibe_llms.runs import log_readers
+from vibe_llms.runs import subscriptions as module
 from vibe_llms.runs.indexing import RunIndex
+from vibe_llms.runs.log_readers import LogReader
+from vibe_llms.runs.recent import KEPT_BYTES
+from vibe_llms.runs.resting import MARKS, RestState
+from vibe_llms.runs.subscriptions import Subscriptions
 from vibe_llms.runs.summaries import RunFold
 from vibe_llms.runs.surveying import RESTS
 
@@ -62,6 +64,21 @@ def produce_store(folder: Path) -> DirectoryStore:
     store = DirectoryStore(folder)
     store.create(RUN, ConversationMetadata())
     return store
+
+
+FINISHED = GenerationFinishedEvent(
+    key="k",
+    turn=1,
+    model="m",
+    provider="p",
+    canisters=1,
+    stop_reason=StopReason.ANSWERED,
+    usage=None,
+)
+
+
+def produce_subscriptions(store: Any) -> Subscriptions:
+    return Subscriptions(RunIndex(store), EVENT_STREAM)
 
 
 def grow(store: Any, count: int, size: int = 1) -> int:
@@ -92,7 +109,7 @@ async def test_an_event_is_written_once_for_all(
 ) -> None:
     """It is read, once, only where another process has written it."""
     if is_elsewhere:
-        monkeypatch.setattr(file_log, "announce", lambda *_: None)
+        monkeypatch.setattr(file_log, "publish", lambda *_: None)
     else:
         monkeypatch.setattr(module, "LOOK_SECONDS", 3_600)
     store = produce_store(tmp_path)
@@ -105,10 +122,10 @@ async def test_an_event_is_written_once_for_all(
         return found
 
     monkeypatch.setattr(FileTail, "read", read)
-    feeds = Feeds(RunIndex(store))
-    watching = [follow(feeds, RUN, 0, 0, ends=False) for _ in range(20)]
+    subscriptions = produce_subscriptions(store)
+    watching = [follow(subscriptions, RUN, 0, 0, ends=False) for _ in range(20)]
     assert {await anext(each) for each in watching} == {b""}  # they are heard, at once
-    await become(lambda: feeds._feeds[RUN].is_read)
+    await become(lambda: not subscriptions._readers[RUN].is_behind)
     for _ in range(5):
         hearing = [asyncio.create_task(anext(each)) for each in watching]
         await asyncio.sleep(0)
@@ -119,24 +136,26 @@ async def test_an_event_is_written_once_for_all(
     assert count == (5 if is_elsewhere else 0)
     for each in watching:
         await each.aclose()
-    assert not feeds._feeds
-    assert feeds._reading is None
+    assert not subscriptions._readers
+    assert subscriptions._serving is None
 
 
 async def test_who_is_slow_reads_the_log_and_costs_no_memory(tmp_path: Path) -> None:
     store = produce_store(tmp_path)
-    feeds = Feeds(RunIndex(store))
-    slow, quick = (follow(feeds, RUN, 0, 0, ends=False) for _ in range(2))
+    subscriptions = produce_subscriptions(store)
+    slow, quick = (follow(subscriptions, RUN, 0, 0, ends=False) for _ in range(2))
     last = grow(store, 1)
     assert await hear(slow, last) == await hear(quick, last) == [1]
     for _ in range(20):
         last = grow(store, 40, size=1_000)
-        feeds.wake(RUN)
+        subscriptions.look(RUN)
         await hear(quick, last)
-        assert feeds._feeds[RUN]._size <= KEPT_BYTES
+        assert subscriptions._readers[RUN].recent._size <= KEPT_BYTES
     assert await hear(slow, last) == [*range(2, last + 1)]
     waiting = asyncio.create_task(anext(slow))
-    await become(lambda: feeds._feeds[RUN].last == last and slow.ag_await is not None)
+    await become(
+        lambda: subscriptions._readers[RUN].recent.last == last and slow.ag_await is not None
+    )
     kept = [each for each in slow.ag_frame.f_locals.values() if isinstance(each, bytes)]
     assert not any(kept)  # nothing of what it was sent
     waiting.cancel()
@@ -152,8 +171,8 @@ async def test_those_who_are_behind_hold_no_more_the_more_they_are(
     monkeypatch.setattr(module, "BEHIND_BYTES", 1 << 18)
     store = produce_store(tmp_path)
     last = grow(store, 100, size=5_000)
-    feeds = Feeds(RunIndex(store))
-    slow = [follow(feeds, RUN, 0, last, ends=False) for _ in range(16)]
+    subscriptions = produce_subscriptions(store)
+    slow = [follow(subscriptions, RUN, 0, last, ends=False) for _ in range(16)]
     held = [len(await anext(each)) for each in slow]
     assert max(held) <= PIECE_BYTES + 1_000
     assert held == sorted(held, reverse=True)
@@ -164,7 +183,7 @@ async def test_those_who_are_behind_hold_no_more_the_more_they_are(
     assert len(await anext(slow[0])) > 4 * held[-1]
     assert await hear(slow[0], last)
     waiting = asyncio.create_task(anext(slow[0]))
-    await become(lambda: not feeds._behind)  # who has caught up is none of them any more
+    await become(lambda: not subscriptions.behind)  # who has caught up is none of them any more
     waiting.cancel()
     await asyncio.wait([waiting])
     await slow[0].aclose()
@@ -173,8 +192,8 @@ async def test_those_who_are_behind_hold_no_more_the_more_they_are(
 class Watcher:
     """Watches from a number on; leaves, and comes back behind the last that was told."""
 
-    def __init__(self, feeds: Feeds, after: int, last: int) -> None:
-        self.feeds, self.after = feeds, after
+    def __init__(self, subscriptions: Subscriptions, after: int, last: int) -> None:
+        self.subscriptions, self.after = subscriptions, after
         self.found: list[int] = []
         self.join(last)
 
@@ -183,7 +202,7 @@ class Watcher:
         return self.found[-1] if self.found else self.after
 
     def join(self, last: int) -> None:
-        self.told = follow(self.feeds, RUN, self.known, last, ends=False)
+        self.told = follow(self.subscriptions, RUN, self.known, last, ends=False)
 
     async def take(self) -> None:
         self.found += read_numbers(await anext(self.told))
@@ -199,7 +218,7 @@ async def write(log: Any, size: int, how: str) -> int:
         return int(log.append("r", event))
     if how == "in a thread":
         return int(await asyncio.to_thread(log.append, "r", event))
-    with patch.object(file_log, "announce"):
+    with patch.object(file_log, "publish"):
         return int(log.append("r", event))
 
 
@@ -212,7 +231,7 @@ def test_every_event_is_told_once_and_in_order(kind: str, data: st.DataObject) -
         store.create(RUN, ConversationMetadata())
         log = store.open_log(RUN)
         log.claim()
-        feeds = Feeds(RunIndex(store))
+        subscriptions = produce_subscriptions(store)
         watchers: list[Watcher] = []
         last = 0
         for _ in range(data.draw(st.integers(1, 16))):
@@ -222,10 +241,8 @@ def test_every_event_is_told_once_and_in_order(kind: str, data: st.DataObject) -
                     for _ in range(data.draw(st.integers(1, 4))):
                         how = data.draw(st.sampled_from(HOWS))
                         last = await write(log, size, how)
-                    if kind == "memory":
-                        feeds.wake(RUN)
                 case "join":
-                    watchers.append(Watcher(feeds, data.draw(st.integers(0, last)), last))
+                    watchers.append(Watcher(subscriptions, data.draw(st.integers(0, last)), last))
                 case "take" if watchers:
                     if (watcher := data.draw(st.sampled_from(watchers))).known < last:
                         await watcher.take()
@@ -236,8 +253,6 @@ def test_every_event_is_told_once_and_in_order(kind: str, data: st.DataObject) -
                 case "rest":
                     await asyncio.sleep(0)
         last = await write(log, 1, data.draw(st.sampled_from(HOWS)))
-        if kind == "memory":  # which announces nothing
-            feeds.wake(RUN)
         for each in watchers:
             each.found += await hear(each.told, last)
             assert each.found == [*range(each.after + 1, last + 1)]
@@ -258,15 +273,15 @@ async def test_what_another_process_writes_is_told_however_busy_this_one_is(
     store = produce_store(tmp_path)
     log = store.open_log(RUN)
     log.claim()
-    feeds = Feeds(RunIndex(store))
-    watching = follow(feeds, RUN, 0, 0, ends=False)
+    subscriptions = produce_subscriptions(store)
+    watching = follow(subscriptions, RUN, 0, 0, ends=False)
     assert await hear(watching, await write(log, 1, "here")) == [1]
     assert await hear(watching, await write(log, 1, "here")) == [2]
     assert await hear(watching, await write(log, 1, "elsewhere")) == [3]
     await watching.aclose()
 
     monkeypatch.setattr(module, "LOOK_SECONDS", 3_600)
-    watching = follow(feeds, RUN, 3, 3, ends=False)
+    watching = follow(subscriptions, RUN, 3, 3, ends=False)
     assert await hear(watching, await write(log, 1, "here")) == [4]
     await write(log, 1, "elsewhere")
     assert await hear(watching, await write(log, 1, "here")) == [5, 6]
@@ -282,14 +297,14 @@ async def test_a_run_that_another_process_replaced_is_gone_for_those_who_watch(
     monkeypatch.setattr(module, "DELETED_SECONDS", 0.5 if is_early else 0.01)
     store = produce_store(tmp_path)
     last = grow(store, 3)
-    feeds = Feeds(RunIndex(store))
-    watching = follow(feeds, RUN, 0, last, ends=False)
+    subscriptions = produce_subscriptions(store)
+    watching = follow(subscriptions, RUN, 0, last, ends=False)
     assert await hear(watching, last) == [1, 2, 3]
     waiting = asyncio.create_task(anext(watching))
-    await become(lambda: feeds._feeds[RUN].created is not None or is_early)
+    await become(lambda: subscriptions._readers[RUN]._created is not None or is_early)
     store.delete(RUN)
     produce_store(tmp_path)
-    with patch.object(file_log, "announce"):
+    with patch.object(file_log, "publish"):
         grow(store, 2 if is_early else 9)
     async with asyncio.timeout(60):
         assert await waiting == DELETED
@@ -304,27 +319,27 @@ async def test_who_is_quiet_is_looked_for_however_much_happens_elsewhere(
     store = produce_store(tmp_path)
     quiet = "b" * 32
     store.create(quiet, ConversationMetadata())
-    feeds = Feeds(RunIndex(store))
-    searched, serve = list[int](), feeds._serve
+    subscriptions = produce_subscriptions(store)
+    searched, read_on = list[int](), subscriptions._read_on
 
-    async def note(named: list[Feed], now: float, *, is_search: bool) -> None:
+    async def note(readers: list[LogReader], *, is_search: bool) -> None:
         if is_search:
-            searched.append(len(named))
-        await serve(named, now, is_search=is_search)
+            searched.append(len(readers))
+        await read_on(readers, is_search=is_search)
 
-    monkeypatch.setattr(feeds, "_serve", note)
-    watching = [follow(feeds, each, 0, 0, ends=False) for each in (RUN, quiet)]
+    monkeypatch.setattr(subscriptions, "_read_on", note)
+    watching = [follow(subscriptions, each, 0, 0, ends=False) for each in (RUN, quiet)]
     assert [await anext(each) for each in watching] == [b"", b""]
     async with asyncio.timeout(60):
         while len(searched) < 8:
-            feeds.wake(RUN)
+            subscriptions.look(RUN)
             await asyncio.sleep(0)
     assert {*searched} == {2}
     for each in watching:
         await each.aclose()
 
 
-MARKS = st.sampled_from(
+EVENTS = st.sampled_from(
     [
         RunRequestedEvent(order={"model": "m"}),
         RunStartedEvent(run_id="r", conversation_id=RUN, length=1),
@@ -346,20 +361,22 @@ MARKS = st.sampled_from(
 
 
 @example([RunRequestedEvent(order={"model": "m"}), StopRequestedEvent()], 0)
-@given(events=st.lists(MARKS, min_size=5, max_size=40), start=st.integers(0, 4))
+@given(events=st.lists(EVENTS, min_size=5, max_size=40), start=st.integers(0, 4))
 def test_it_is_known_from_lines_alone_whether_a_run_may_be_at_rest(
     events: list[Any], start: int
 ) -> None:
     """Where it says so it is, wherever it began; where it may not be, it is not."""
-    feed, fold = Feed(RUN, MemoryLog(), min(start, len(events))), RunFold(RUN)
+    rest, fold = RestState(), RunFold(RUN)
     for number, event in enumerate(events, 1):
         line = write_line(number, datetime.now(UTC), "r", event)
         fold.feed(open_envelope(read_envelope(line)))
-        feed.add(read_head(line))
+        head = read_head(line)
+        if number > start and head.word in MARKS:
+            rest.feed(head)
         is_at_rest = fold.summarize().state in RESTS
-        if feed.rest is not None and feed.rest[0] == number:
-            assert feed.rest[1] == is_at_rest
-        if not feed.may_rest:
+        if rest.known is not None and rest.known[0] == number:
+            assert rest.known[1] == is_at_rest
+        if not rest.may_be_over:
             assert not is_at_rest
 
 
@@ -368,25 +385,25 @@ async def test_what_could_not_be_read_once_is_read_for_whoever_comes_next(
 ) -> None:
     """Also while somebody who has watched before does not take what they were told."""
     store = produce_store(tmp_path)
-    feeds = Feeds(RunIndex(store))
-    stuck, watching = (follow(feeds, RUN, 0, 0, ends=False) for _ in range(2))
+    subscriptions = produce_subscriptions(store)
+    stuck, watching = (follow(subscriptions, RUN, 0, 0, ends=False) for _ in range(2))
     assert [await anext(each) for each in (stuck, watching)] == [b"", b""]
 
-    def fail(feed: Feed, after: int) -> Any:
+    def fail(reader: LogReader, after: int) -> Any:
         raise StoreUnavailableError(path=RUN, detail="The server was begun anew.")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Feed, "read", fail)
-        feeds.wake(RUN)
+        patched.setattr(LogReader, "read", fail)
+        subscriptions.look(RUN)
         with pytest.raises(StoreUnavailableError):
             await anext(watching)
     last = grow(store, 3)
-    watching = follow(feeds, RUN, 0, last, ends=False)
+    watching = follow(subscriptions, RUN, 0, last, ends=False)
     assert await hear(watching, last) == [1, 2, 3]
     await watching.aclose()
     with pytest.raises(StoreUnavailableError):
         await anext(stuck)
-    assert not feeds._feeds
+    assert not subscriptions._readers
 
 
 async def test_where_nobody_reads_any_more_those_who_watch_are_told(
@@ -394,55 +411,81 @@ async def test_where_nobody_reads_any_more_those_who_watch_are_told(
 ) -> None:
     store = produce_store(tmp_path)
     last = grow(store, 3)
-    feeds = Feeds(RunIndex(store))
+    subscriptions = produce_subscriptions(store)
 
     async def fail(*_: Any, **__: Any) -> None:
         raise RuntimeError("can't start new thread")
 
     async with asyncio.timeout(60):
         with monkeypatch.context() as patched:
-            patched.setattr(Feeds, "_serve", fail)
+            patched.setattr(Subscriptions, "_read_on", fail)
             for _ in range(2):  # also whoever comes back too early
-                told = follow(feeds, RUN, last, last, ends=False)
+                told = follow(subscriptions, RUN, last, last, ends=False)
                 assert await anext(told) == b""
                 with pytest.raises(StoreError, match="could not be read on"):
                     await anext(told)
-        again = follow(feeds, RUN, last, last, ends=False)
+        again = follow(subscriptions, RUN, last, last, ends=False)
         assert await anext(again) == b""
         more = grow(store, 1)
         assert read_numbers(await anext(again)) == [more]
         await again.aclose()
 
 
-def test_pieces_go_to_whoever_is_up_to_date_and_are_gone_when_it_is_whole() -> None:
-    feed = Feed(RUN, MemoryLog(), 0)
-    delta = ContentDeltaEvent(index=0, text="Hel")
-    finished = GenerationFinishedEvent(
-        key="k",
-        turn=1,
-        model="m",
-        provider="p",
-        canisters=1,
-        stop_reason=StopReason.ANSWERED,
-        usage=None,
-    )
-    assert feed.hear(delta)
-    assert feed.publish()
-    number, told = feed.take_volatile(0)
-    assert b"event: content.delta\n" in told
-    assert b"id:" not in told
-    assert feed.take_volatile(number) == (number, b"")
-    feed.hear(delta)
-    assert feed.hear(finished)
-    feed.publish()
-    assert feed.take_volatile(number)[1] == b""
+async def test_parts_of_a_response_reach_those_who_are_up_to_date(tmp_path: Path) -> None:
+    """They have no number, are dropped once the response is complete, and are bounded."""
+    store = MemoryStore()
+    store.create(RUN, ConversationMetadata())
+    log = store.open_log(RUN)
+    log.claim()
+    subscriptions = produce_subscriptions(store)
+    told = follow(subscriptions, RUN, 0, 0, ends=False)
+    assert await anext(told) == b""
+    pass_on(subscriptions, "b" * 32, ContentDeltaEvent(index=0, text="To others"))
+    pass_on(subscriptions, RUN, ContentDeltaEvent(index=0, text="Hel"))
+    part = await anext(told)
+    assert b"event: content.delta\n" in part
+    assert b"id:" not in part
+    assert b"To others" not in part
+
+    pass_on(subscriptions, RUN, ContentDeltaEvent(index=0, text="lo"))
+    log.append("r", FINISHED)
+    assert (frames := await anext(told)).startswith(b"id: 1\nevent: step.completed\n")
+    assert b"content.delta" not in frames
     started = RunStartedEvent(run_id="r", conversation_id="v", length=1)
-    assert feed.hear(VisitEvent(node="P0", visit=2, branch=1, event=started))
-    feed.publish()
-    told = feed.take_volatile(0)[1]
-    assert told.startswith(b"event: visit.event\n")
-    assert b'"visits":[{"node":"P0","visit":2,"branch":1}]' in told
+    pass_on(subscriptions, RUN, started)  # the log has it
+    pass_on(subscriptions, RUN, VisitEvent(node="P0", visit=2, branch=1, event=started))
+    frames = await anext(told)
+    assert frames.startswith(b"event: visit.event\n")
+    assert frames.count(b"event: ") == 1
+    assert b'"visits":[{"node":"P0","visit":2,"branch":1}]' in frames
     for _ in range(10_000):
-        feed.hear(ContentDeltaEvent(index=0, text="x" * 100))
-    feed.publish()
-    assert len(feed.take_volatile(0)[1]) < 2 * KEPT_BYTES
+        pass_on(subscriptions, RUN, ContentDeltaEvent(index=0, text="x" * 100))
+    assert len(await anext(told)) < 2 * KEPT_BYTES
+    await told.aclose()
+    log.close()
+
+
+async def test_a_quiet_run_sends_comments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection on which nothing is sent would be cut."""
+    monkeypatch.setattr(log_readers, "KEEP_ALIVE_SECONDS", 0.05)
+    store = MemoryStore()
+    store.create(RUN, ConversationMetadata())
+    told = follow(produce_subscriptions(store), RUN, 0, 0, ends=False)
+    assert await anext(told) == b""
+    async with asyncio.timeout(60):
+        assert [await anext(told) for _ in range(2)] == [b": still here\n\n"] * 2
+    await told.aclose()
+
+
+async def test_without_a_format_lines_come_as_they_are_in_the_log(tmp_path: Path) -> None:
+    """Both from the buffer, and from the log."""
+    store = produce_store(tmp_path)
+    last = grow(store, 100, size=5_000)
+    subscriptions = Subscriptions(RunIndex(store))
+    with subscriptions.subscribe(RUN, 0, last) as subscription:
+        found = b""
+        while subscription.after < last:
+            found += await subscription.receive()
+        grow(store, 1)
+        found += await subscription.receive()
+    assert found == Path(store.locate(RUN), "runs.jsonl").read_bytes()

@@ -6,9 +6,9 @@ from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
-from vibe_llms.conversations.run_logs import announcing
-from vibe_llms.conversations.run_logs.announcing import announce, find_place, hearing
+from vibe_llms.conversations.run_logs import publishing
 from vibe_llms.conversations.run_logs.log import LogLine
+from vibe_llms.conversations.run_logs.publishing import find_place, publish, subscribe
 from vibe_llms.events.engine import RunEndedEvent
 
 ENDED = RunEndedEvent(run_id="r", reason="answered")
@@ -22,22 +22,22 @@ def test_the_place_of_a_log_is_what_it_says() -> None:
 
 def test_lines_are_heard_by_all_who_hear_at_that_place() -> None:
     heard: list[tuple[str, LogLine]] = []
-    announce("a", 1, ENDED, b"one")
-    with hearing("a", lambda line: heard.append(("first", line))):
-        announce("a", 2, ENDED, b"two")
+    publish("a", 1, ENDED, b"one")
+    with subscribe("a", lambda line: heard.append(("first", line))):
+        publish("a", 2, ENDED, b"two")
         with (
             suppress(InterruptedError),
-            hearing("a", lambda line: heard.append(("second", line))),
+            subscribe("a", lambda line: heard.append(("second", line))),
         ):
-            announce("a", 3, ENDED, b"three")
-            announce("b", 3, ENDED, b"elsewhere")
+            publish("a", 3, ENDED, b"three")
+            publish("b", 3, ENDED, b"elsewhere")
             raise InterruptedError
-        announce("a", 4, ENDED, b"four")
-    announce("a", 5, ENDED, b"five")
+        publish("a", 4, ENDED, b"four")
+    publish("a", 5, ENDED, b"five")
 
     two, three, four = (
         LogLine(number, "run.ended", data)
         for number, data in ((2, b"two"), (3, b"three"), (4, b"four"))
     )
     assert heard == [("first", two), ("first", three), ("second", three), ("first", four)]
-    assert "a" not in announcing._hearing
+    assert "a" not in publishing._subscribers

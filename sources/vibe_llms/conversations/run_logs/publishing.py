@@ -1,0 +1,58 @@
+"""Publish/subscribe for log lines within this process.
+
+A shortcut: a subscriber receives a line as it is written, instead of reading it back. Lines that
+other processes write are not published; a gap in the numbers shows that the log must be read.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from typing import Final, TypeAlias
+
+from vibe_llms.conversations.run_logs.log import LogLine, RunLog
+from vibe_llms.events.flow import LogEvent
+
+Receive: TypeAlias = Callable[[LogLine], object]
+"""Takes a line in the thread that wrote it; must be fast and must not raise."""
+
+_subscribers: Final[dict[Hashable, tuple[Receive, ...]]] = {}
+_lock: Final = threading.Lock()
+
+
+def find_place(log: RunLog) -> Hashable | None:
+    """Return the key under which a log publishes its lines; ``None`` if it does not."""
+    place: Hashable | None = getattr(log, "place", None)
+    return place
+
+
+@contextmanager
+def subscribe(place: Hashable, receive: Receive) -> Iterator[None]:
+    """Receive the lines that this process writes to a log, until the block ends."""
+    with _lock:
+        _subscribers[place] = (*_subscribers.get(place, ()), receive)
+    try:
+        yield
+    finally:
+        with _lock:
+            left = tuple(each for each in _subscribers[place] if each is not receive)
+            if left:
+                _subscribers[place] = left
+            else:
+                del _subscribers[place]
+
+
+def is_subscribed(place: Hashable) -> bool:
+    """Tell whether a log has subscribers in this process."""
+    return place in _subscribers
+
+
+def publish(place: Hashable, number: int, event: LogEvent, data: bytes) -> None:
+    """Publish a line that was written to a log and cannot be undone.
+
+    Args:
+        data: The line, without its end.
+    """
+    for receive in _subscribers.get(place, ()):
+        receive(LogLine(number, event.type, data))

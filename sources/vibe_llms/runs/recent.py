@@ -1,0 +1,82 @@
+"""Buffers shared by all subscribers of a run: its last lines, and data that is in no log."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+KEPT_BYTES: Final = 1 << 16
+"""Size of each buffer."""
+
+
+class RecentLines:
+    """Buffer of the last lines of a log, encoded once for all subscribers.
+
+    Attributes:
+        base: Number behind which all lines are here.
+        last: Number of the last line.
+    """
+
+    def __init__(self, last: int) -> None:
+        self.base = self.last = last
+        self._lines: deque[tuple[int, bytes]] = deque()
+        self._size = 0
+        self._batch = (last, b"")  # what was added last, and the number before it
+
+    def add(self, lines: Sequence[tuple[int, bytes]]) -> None:
+        """Add lines with their numbers, and drop the oldest beyond the size of the buffer."""
+        self._batch = (self.last, b"".join([data for _, data in lines]))
+        for number, data in lines:
+            self._lines.append((number, data))
+            self._size += len(data)
+            self.last = number
+        while self._size > KEPT_BYTES:
+            self.base, data = self._lines.popleft()
+            self._size -= len(data)
+
+    def take(self, after: int) -> bytes | None:
+        """Return the lines behind a number; ``None`` if some of them are not here any longer."""
+        if after == self._batch[0]:  # the common case: joined once for all subscribers
+            return self._batch[1]
+        if after < self.base:
+            return None
+        found = []
+        for number, data in reversed(self._lines):
+            if number <= after:
+                break
+            found.append(data)
+        return b"".join(reversed(found))
+
+
+class Volatile:
+    """Data in no log, such as parts of a response; only up-to-date subscribers receive it."""
+
+    def __init__(self) -> None:
+        self._pending: list[bytes] = []
+        self._size = 0
+        self._data, self._number = b"", 0
+
+    def add(self, data: bytes) -> bool:
+        """Add data for the next batch; return False where there is too much already."""
+        if self._size > KEPT_BYTES:
+            return False
+        self._pending.append(data)
+        self._size += len(data)
+        return True
+
+    def clear(self) -> None:
+        """Drop what was added: the log has it by now."""
+        self._pending, self._size = [], 0
+
+    def hand_out(self, more: bytes) -> bool:
+        """Make a batch of what was added; return whether there is any."""
+        self._data = more + b"".join(self._pending)
+        self._pending, self._size = [], 0
+        if self._data:
+            self._number += 1
+        return bool(self._data)
+
+    def take(self, known: int) -> tuple[int, bytes]:
+        """Return the number of the last batch, and the batch if it is newer than ``known``."""
+        return self._number, self._data if known < self._number else b""
