@@ -15,9 +15,9 @@ import attrs
 from vibe_llms.agents.outcomes import PASSING, write_outcome
 from vibe_llms.agents.performing import OrderPerformer
 from vibe_llms.conversations.conversation import Conversation
-from vibe_llms.conversations.run_logs.publishing import find_place, subscribe
 from vibe_llms.conversations.run_logs.inbox import LETTER_WORDS
 from vibe_llms.conversations.run_logs.log import LoggedEvent, LogLine, claim_at_once
+from vibe_llms.conversations.run_logs.publishing import find_place, subscribe
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.engine import RunEndedEvent
 from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, LogEvent
