@@ -44,6 +44,7 @@ from vibe_llms.flows.hearing import find_hearer
 from vibe_llms.flows.outlines import Outline, read_outline
 from vibe_llms.flows.reading import examine_task
 from vibe_llms.flows.visiting import begin_conversation
+from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.foundation.portal import finish, in_thread
 from vibe_llms.invocables.approvals import Approval
@@ -59,7 +60,6 @@ from vibe_llms.runs.subscriptions import Subscriptions, ensure_reached
 from vibe_llms.runs.summaries import RunState, RunSummary
 from vibe_llms.runs.surveying import RESTS, STATES
 from vibe_llms.runs.waiting import Waiting, answer, choose, survey_waiting
-from vibe_llms.foundation.json_errors import UNREADABLE
 
 CONFLICTS: Final = frozenset({"event", "key", "run"})
 """The paths of errors that say that something does not go with how things stand."""

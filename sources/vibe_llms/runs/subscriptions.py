@@ -23,10 +23,10 @@ from vibe_llms.exceptions import (
     StoreError,
     UnknownConversationError,
 )
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.log_readers import LogReader
-from vibe_llms.foundation.json_errors import UNREADABLE
-from vibe_llms.foundation.attrs_classes import frozen
 
 _LOGGER = logging.getLogger(__name__)
 

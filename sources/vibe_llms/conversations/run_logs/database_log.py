@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from vibe_llms.foundation.portal import finish
 from vibe_llms.conversations.run_logs.claims import LEASE_SECONDS, access_keeper
 from vibe_llms.conversations.run_logs.file_log import detach_event
 from vibe_llms.conversations.run_logs.lines import (
@@ -33,8 +32,9 @@ from vibe_llms.exceptions import (
     StoreUnavailableError,
     UnknownConversationError,
 )
-from vibe_llms.messages.identities import Moments
 from vibe_llms.foundation.json_errors import UNREADABLE
+from vibe_llms.foundation.portal import finish
+from vibe_llms.messages.identities import Moments
 
 if TYPE_CHECKING:
     import psycopg

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import attrs
 
-from vibe_llms.foundation.portal import finish
 from vibe_llms.conversations.run_logs.lines import (
     Envelope,
     Flaw,
@@ -40,6 +39,8 @@ from vibe_llms.exceptions import (
     StoreError,
     UnknownConversationError,
 )
+from vibe_llms.foundation.json_errors import UNREADABLE
+from vibe_llms.foundation.portal import finish
 from vibe_llms.logs import locks
 from vibe_llms.logs.disk import Disk, replace_file
 from vibe_llms.logs.lines import join_lines, read_at
@@ -47,7 +48,6 @@ from vibe_llms.logs.log import Log
 from vibe_llms.logs.tallies import Tally, find_loss, renew_tally
 from vibe_llms.messages.identities import Moments
 from vibe_llms.messages.views import media_of
-from vibe_llms.foundation.json_errors import UNREADABLE
 
 RUNS = "runs.jsonl"
 TALLY = "runs.tally"

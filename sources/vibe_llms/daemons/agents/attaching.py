@@ -7,8 +7,8 @@ import logging
 from typing import Final
 
 from vibe_llms.agents.local import LocalRuns
-from vibe_llms.foundation.portal import finish
 from vibe_llms.exceptions import ConverseError
+from vibe_llms.foundation.portal import finish
 from vibe_llms.runs.subscriptions import Subscriptions
 from vibe_llms.runs.summaries import RunState, RunSummary
 

@@ -26,8 +26,8 @@ from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.bodies import perform_sized, read_json_body
 from vibe_llms.daemons.routes import Route
 from vibe_llms.exceptions import LimitError, Stage
-from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.runs.subscriptions import Subscriptions
 from vibe_llms.runs.summaries import RunState
 from vibe_llms.runs.surveying import STATES
