@@ -56,7 +56,7 @@ from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.opening import BegunRun
 from vibe_llms.runs.owners import read_subject
 from vibe_llms.runs.patience import retry_for
-from vibe_llms.runs.subscriptions import Subscriptions, ensure_reached
+from vibe_llms.runs.subscriptions import LogSubscriptions, ensure_reached
 from vibe_llms.runs.summaries import RunState, RunSummary
 from vibe_llms.runs.surveying import RESTS, STATES
 from vibe_llms.runs.waiting import Waiting, answer, choose, survey_waiting
@@ -177,7 +177,7 @@ class LocalRuns:
         """Tells what happens in a run."""
         last = await self.count_events(run_id, subject=subject)
         ensure_reached(after, last)
-        subscriptions = Subscriptions(self.index)
+        subscriptions = LogSubscriptions(self.index)
         with subscriptions.subscribe(run_id, after, last, ends=not follow) as subscription:
             while lines := await subscription.receive():
                 for logged in _read_lines(run_id, lines):

@@ -76,7 +76,7 @@ def ensure_reached(number: int, last: int) -> None:
         raise RequestError(path="event", detail=detail, stage=Stage.FRAME)
 
 
-class Subscriptions:
+class LogSubscriptions:
     """Subscriptions to the runs of a store, for one event loop.
 
     Args:
@@ -257,14 +257,14 @@ class Subscriptions:
 
 
 class Subscription:
-    """Subscription to the log of a run; see :meth:`Subscriptions.subscribe`.
+    """Subscription to the log of a run; see :meth:`LogSubscriptions.subscribe`.
 
     Attributes:
         after: Number of the last line that was received.
     """
 
     def __init__(
-        self, owner: Subscriptions, reader: LogReader, after: int, last: int, *, ends: bool
+        self, owner: LogSubscriptions, reader: LogReader, after: int, last: int, *, ends: bool
     ) -> None:
         self.after = after
         self._owner = owner

@@ -47,7 +47,7 @@ from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.log_readers import LogReader
 from vibe_llms.runs.recent import KEPT_BYTES
 from vibe_llms.runs.resting import MARKS, RestState
-from vibe_llms.runs.subscriptions import Subscriptions
+from vibe_llms.runs.subscriptions import LogSubscriptions
 from vibe_llms.runs.summaries import RunFold
 from vibe_llms.runs.surveying import RESTS
 
@@ -77,8 +77,8 @@ FINISHED = GenerationFinishedEvent(
 )
 
 
-def produce_subscriptions(store: Any) -> Subscriptions:
-    return Subscriptions(RunIndex(store), EVENT_STREAM)
+def produce_subscriptions(store: Any) -> LogSubscriptions:
+    return LogSubscriptions(RunIndex(store), EVENT_STREAM)
 
 
 def grow(store: Any, count: int, size: int = 1) -> int:
@@ -192,7 +192,7 @@ async def test_those_who_are_behind_hold_no_more_the_more_they_are(
 class Watcher:
     """Watches from a number on; leaves, and comes back behind the last that was told."""
 
-    def __init__(self, subscriptions: Subscriptions, after: int, last: int) -> None:
+    def __init__(self, subscriptions: LogSubscriptions, after: int, last: int) -> None:
         self.subscriptions, self.after = subscriptions, after
         self.found: list[int] = []
         self.join(last)
@@ -418,7 +418,7 @@ async def test_where_nobody_reads_any_more_those_who_watch_are_told(
 
     async with asyncio.timeout(60):
         with monkeypatch.context() as patched:
-            patched.setattr(Subscriptions, "_read_on", fail)
+            patched.setattr(LogSubscriptions, "_read_on", fail)
             for _ in range(2):  # also whoever comes back too early
                 told = follow(subscriptions, RUN, last, last, ends=False)
                 assert await anext(told) == b""
@@ -481,7 +481,7 @@ async def test_without_a_format_lines_come_as_they_are_in_the_log(tmp_path: Path
     """Both from the buffer, and from the log."""
     store = produce_store(tmp_path)
     last = grow(store, 100, size=5_000)
-    subscriptions = Subscriptions(RunIndex(store))
+    subscriptions = LogSubscriptions(RunIndex(store))
     with subscriptions.subscribe(RUN, 0, last) as subscription:
         found = b""
         while subscription.after < last:

@@ -9,7 +9,7 @@ from typing import Final
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.portal import finish
-from vibe_llms.runs.subscriptions import Subscriptions
+from vibe_llms.runs.subscriptions import LogSubscriptions
 from vibe_llms.runs.summaries import RunState, RunSummary
 
 _LOGGER = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ class Attachments:
         seconds: How long a run goes on while nobody watches it.
     """
 
-    def __init__(self, runs: LocalRuns, subscriptions: Subscriptions, seconds: float) -> None:
+    def __init__(self, runs: LocalRuns, subscriptions: LogSubscriptions, seconds: float) -> None:
         self._runs = runs
         self._subscriptions = subscriptions
         self._seconds = seconds

@@ -17,7 +17,7 @@ from vibe_llms.daemons.bodies import read_json_body
 from vibe_llms.daemons.routes import Route
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.codec.converter import produce_converter
-from vibe_llms.runs.subscriptions import Subscriptions
+from vibe_llms.runs.subscriptions import LogSubscriptions
 from vibe_llms.tables.annotations import Amount, String
 from vibe_llms.tables.reading import read_table
 
@@ -63,7 +63,7 @@ class ConversationDesk:
     """
 
     def __init__(
-        self, conversations: LocalConversations, subscriptions: Subscriptions, guard: Guard
+        self, conversations: LocalConversations, subscriptions: LogSubscriptions, guard: Guard
     ) -> None:
         self.conversations = conversations
         self._subscriptions = subscriptions

@@ -32,7 +32,7 @@ from vibe_llms.instruments.engines import Tool
 from vibe_llms.invocables.pools import EnsemblePool
 from vibe_llms.plugins.specification.daemons import Authorizer
 from vibe_llms.runs.indexing import RunIndex
-from vibe_llms.runs.subscriptions import Subscriptions
+from vibe_llms.runs.subscriptions import LogSubscriptions
 
 
 def produce_service(
@@ -69,7 +69,7 @@ def produce_service(
     hosts = find_hosts(settings.server.host, settings.hosts)
     rules = rules or OrderRules(limits=application.configuration.limits)
     index = RunIndex(store)
-    subscriptions, pool = Subscriptions(index, EVENT_STREAM), EnsemblePool()
+    subscriptions, pool = LogSubscriptions(index, EVENT_STREAM), EnsemblePool()
     performer = OrderPerformer(
         store=store,
         application=application,

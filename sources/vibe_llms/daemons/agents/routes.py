@@ -28,7 +28,7 @@ from vibe_llms.daemons.routes import Route
 from vibe_llms.exceptions import LimitError, Stage
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.runs.subscriptions import Subscriptions
+from vibe_llms.runs.subscriptions import LogSubscriptions
 from vibe_llms.runs.summaries import RunState
 from vibe_llms.runs.surveying import STATES
 from vibe_llms.tables.reading import read_table
@@ -48,7 +48,7 @@ class Desk:
     """
 
     def __init__(
-        self, runs: LocalRuns, subscriptions: Subscriptions, guard: Guard, *, watchers: int
+        self, runs: LocalRuns, subscriptions: LogSubscriptions, guard: Guard, *, watchers: int
     ) -> None:
         self.runs = runs
         self._subscriptions = subscriptions

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from vibe_llms.agents.performing import HostedEvent
 from vibe_llms.daemons.agents.frames import DELETED, is_volatile, write_piece
 from vibe_llms.exceptions import RequestError, Stage, UnknownConversationError
-from vibe_llms.runs.subscriptions import Subscriptions, ensure_reached
+from vibe_llms.runs.subscriptions import LogSubscriptions, ensure_reached
 
 
 def read_number(given: str, last: int) -> int:
@@ -25,14 +25,14 @@ def read_number(given: str, last: int) -> int:
     return int(given)
 
 
-def pass_on(subscriptions: Subscriptions, run_id: str, event: HostedEvent) -> None:
+def pass_on(subscriptions: LogSubscriptions, run_id: str, event: HostedEvent) -> None:
     """Pass an event of a run that its log does not have to those who watch the run."""
     if subscriptions.is_watched(run_id) and is_volatile(event):
         subscriptions.tell(run_id, write_piece(run_id, event))
 
 
 async def follow(
-    subscriptions: Subscriptions, run_id: str, after: int, last: int, *, ends: bool
+    subscriptions: LogSubscriptions, run_id: str, after: int, last: int, *, ends: bool
 ) -> AsyncGenerator[bytes]:
     """Yield frames of server-sent events, and comments while nothing happens.
 

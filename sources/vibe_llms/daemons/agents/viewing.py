@@ -20,7 +20,7 @@ from vibe_llms.daemons.health import add_health
 from vibe_llms.daemons.service import Service
 from vibe_llms.exceptions import AccessError, ProviderFault
 from vibe_llms.plugins.specification.daemons import Arrival, Demand, Reservation
-from vibe_llms.runs.subscriptions import Subscriptions
+from vibe_llms.runs.subscriptions import LogSubscriptions
 
 WATCHERS: Final = 100
 
@@ -81,7 +81,7 @@ def produce_view(
     """
     runs = LocalRuns(store, application, is_owner=True)
     guard = Guard(authorizer=KeyHolder(key), hosts=hosts)
-    subscriptions = Subscriptions(runs.index, EVENT_STREAM)
+    subscriptions = LogSubscriptions(runs.index, EVENT_STREAM)
     desk = Desk(runs, subscriptions, guard, watchers=WATCHERS)
     conversations = ConversationDesk(
         LocalConversations(runs, conversation_index), subscriptions, guard

@@ -21,7 +21,7 @@ from vibe_llms.daemons.agents.frames import EVENT_STREAM
 from vibe_llms.daemons.agents.streams import follow, pass_on
 from vibe_llms.logs.disk import Disk
 from vibe_llms.runs import subscriptions as module
-from vibe_llms.runs.subscriptions import Subscriptions
+from vibe_llms.runs.subscriptions import LogSubscriptions
 
 HOPS_LIMIT = 5
 """To order it, to read what it says, to wait for the disk, to store the answer; and for who
@@ -75,7 +75,7 @@ async def test_a_turn_costs_so_much(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         listener=lambda *said: pass_on(subscriptions, *said),
     )
     runs = premises.runs
-    subscriptions = Subscriptions(runs.index, EVENT_STREAM)
+    subscriptions = LogSubscriptions(runs.index, EVENT_STREAM)
     async with premises:
 
         async def turn() -> bytes:
