@@ -109,7 +109,7 @@ async def test_nobody_is_answered_without_a_key(door: Door) -> None:
                 model=CLAUDE, max_tokens=9, messages=[{"role": "user", "content": "Name a sea."}]
             )
 
-    assert "cut or joined" in str(caught.value)
+    assert "Incomplete key" in str(caught.value)
     assert door.simulator.requests == []
 
 

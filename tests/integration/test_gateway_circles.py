@@ -89,7 +89,7 @@ async def test_a_circle_is_refused(tmp_path: Path, count: int, path: str, model:
         async with session.post(ring.url + path, json=body) as told:
             said = await told.text()
     assert told.status == 508, said
-    assert "come back to this gateway" in said
+    assert "returned to this gateway" in said
     assert told.headers.get("x-should-retry") == "false"
     assert len(ring.records) <= 4 * count
 

@@ -15,8 +15,8 @@ import openapi_spec_validator
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from tests.gateways import produce_application, serve
 
+from support.gateways.gateways import produce_application, serve
 from vibe_llms.daemons.gateway.making import produce_service
 from vibe_llms.daemons.openapi import describe
 from vibe_llms.daemons.records import CallRecord

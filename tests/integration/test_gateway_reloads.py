@@ -46,7 +46,7 @@ async def test_a_broken_file_leaves_the_one_before_in_force(
             routed.service.reload()
         assert (await routed.ask()).status == 200
     [told] = [record.getMessage() for record in caplog.records]
-    assert "the one before holds" in told
+    assert "the previous settings stay" in told
     assert "weigth" in told
 
 

@@ -161,7 +161,7 @@ async def test_what_was_not_asked_for_as_a_stream_is_none(
     begun = await client.responses.create(model=CARRIED, input="Talk.", background=True)
     await become(lambda: simulator.requests)
     for _ in range(2):
-        with pytest.raises(openai.BadRequestError, match="not asked for with background and"):
+        with pytest.raises(openai.BadRequestError, match="not requested with background and"):
             await client.responses.retrieve(begun.id, stream=True)
         await client.responses.cancel(begun.id)
 

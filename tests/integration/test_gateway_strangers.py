@@ -84,7 +84,7 @@ async def test_who_comes_by_another_is_refused_before_anything_is_asked(
     for path in ("/v1/chat/completions", "/v1/messages", "/api/chat"):
         async with session.post(path, json=TALK, headers=headers) as told:
             assert told.status == 403
-            assert "Come by a name of this machine" in await told.text()
+            assert "Use a name of this machine" in await told.text()
     async with session.get("/v1/models", headers=headers) as told:
         assert told.status == 403
     with pytest.raises(aiohttp.WSServerHandshakeError):

@@ -1,4 +1,4 @@
-"""Who is answered now, who waits for a turn, and who is told to come again."""
+"""Admission control: limits on concurrent and queued requests."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from vibe_llms.tables.annotations import Amount, Count, Seconds
 
 @frozen(kw_only=True)
 class ServiceLimits:
-    """What a daemon takes on at once.
+    """Limits on concurrent requests and their size.
 
     Attributes:
-        request_bytes: The body of one request.
-        request_values: How many values the JSON of one may have.
-        requests: How many are answered at once, in one process.
-        waiting_requests: How many wait for their turn behind these.
-        waiting_seconds: How long one waits for its turn.
-        total_seconds: How long one request may take, from its arrival to the end of its answer.
+        request_bytes: Size of one request body.
+        request_values: JSON values in one body.
+        requests: Requests answered at once, in one process.
+        waiting_requests: Requests queued behind these.
+        waiting_seconds: Longest time in the queue.
+        total_seconds: Longest time from the arrival of a request to the end of its response.
     """
 
     request_bytes: Count = 67_108_864
@@ -32,19 +32,19 @@ class ServiceLimits:
 
 
 class Admission(Slots):
-    """Lets those be answered for whom there is room, and the others wait in their order."""
+    """Semaphore with a bounded first-in, first-out queue."""
 
     def __init__(self, limits: ServiceLimits) -> None:
         super().__init__(limits.requests)
         self._limits = limits
 
     def adopt(self, limits: ServiceLimits) -> None:
-        """Lets other limits hold from now on; who has a place keeps it."""
+        """Change the limits; requests under way are not affected."""
         self._limits = limits
         self.resize(limits.requests)
 
     async def take(self) -> None:
-        """Takes a place, when there is one. Raises LimitError where too many or too long wait."""
+        """Take a slot, waiting if none is free. Raises LimitError if the queue is full or slow."""
         if self.enter():
             return
         if self.waiting >= self._limits.waiting_requests:
@@ -58,8 +58,8 @@ class Admission(Slots):
 
 def _refuse_admission(limit: str, value: int) -> LimitError:
     return LimitError(
-        detail=f"More is asked here than {limit} = {value:,} allows.",
-        remedy="Ask again later.",
+        detail=f"Too many requests: {limit} = {value:,} is reached.",
+        remedy="Try again later.",
         limit=limit,
         value=value,
         stage=Stage.EXECUTE,

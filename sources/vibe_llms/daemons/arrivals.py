@@ -51,7 +51,7 @@ async def admit(
 def find_hosts(host: str, named: Collection[str]) -> frozenset[str] | None:
     """Return the names by which a daemon is reached; ``None`` for any.
 
-    Entries with a port, and whole origins, are places whose pages may send requests.
+    Entries with a port, and whole origins, are sites whose pages may send requests.
 
     Args:
         host: The address that the daemon listens on.
@@ -134,7 +134,7 @@ def admits_page(call: HttpCall, hosts: Collection[str] | None) -> bool:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """Return the host name and the port of an address; empty where it has none."""
+    """Return the host name and the port of an address; empty if missing."""
     try:
         parts = urlsplit(text)
         return (parts.hostname or "").removesuffix("."), str(parts.port or "")
@@ -144,8 +144,8 @@ def _split(text: str) -> tuple[str, str]:
 
 def _refuse(header: str, given: str) -> AccessError:
     return AccessError(
-        detail=f"Nothing is answered here for the {header} {given[:200]!r}.",
-        remedy="Come by a name of this machine, or add the name to hosts in the server's file; add"
+        detail=f"Requests with the {header} {given[:200]!r} are refused.",
+        remedy="Use a name of this machine, or add the name to hosts in the server's file; add"
         " a page as HOST:PORT or as its whole origin.",
         fault=ProviderFault.PERMISSION,
     )

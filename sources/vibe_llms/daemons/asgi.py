@@ -1,4 +1,4 @@
-"""One request being answered, over ASGI (https://asgi.readthedocs.io, version 3)."""
+"""One HTTP request and its response, over ASGI (https://asgi.readthedocs.io, version 3)."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ _LOGGER: Final = logging.getLogger("vibe_llms.daemons")
 
 JSON: Final = "application/json"
 STAGE_HEADER: Final = "x-vibe-stage"
-"""Where an error arose: before anything was sent, on the way, or at the vendor."""
+"""The stage of an error: before sending, on the way, or at the vendor."""
 
 _TRAILER: Final = "trailer"
 NOTHING: Final[Mapping[str, str]] = {}
 
 
 class HttpCall:
-    """One HTTP request, and the answer that is given to it.
+    """One HTTP request, and its response.
 
     Attributes:
-        method, path: As they came, the path decoded and without the query.
-        headers: With names in lower case; of several of one name the last.
-        request_id: What we call the request, in logs and to the client.
-        status: Of the answer, once it has begun; 0 before.
-        received_bytes: Of the body, once it has been read.
-        names: What the path names, by the pattern of its route.
-        began: When the answer began, by the event loop's clock.
-        is_gone: Whether the client has left before its answer was whole.
-        added: Headers that go with whatever is answered, be it an error.
-        body_types: The media types that its body may have.
-        most_values: How many values the JSON of its body may have.
-        id_header: Where the client's library looks for the id of the request; it goes there unless
-            somebody else has named it already.
+        method, path: The path is decoded and has no query.
+        headers: Names in lower case; the last value of a repeated name.
+        request_id: The gateway's id for the request, in logs and for the client.
+        status: Status of the response once it has started; 0 before.
+        received_bytes: Size of the body once it has been read.
+        names: Parts of the path, by the names in its route's pattern.
+        began: Start of the response, by the event loop's clock.
+        is_gone: Whether the client disconnected before the response was complete.
+        added: Headers to add to any response, including errors.
+        body_types: Accepted media types of the body.
+        most_values: Most JSON values in the body.
+        id_header: Header in which the client's library looks for the request id; set unless the
+            upstream has set it.
     """
 
     __slots__ = (
@@ -107,23 +107,23 @@ class HttpCall:
 
     @property
     def query(self) -> dict[str, str]:
-        """The parameters behind the path; of several of one name the last."""
+        """Query parameters; the last value of a repeated name."""
         return dict(parse_qsl(self.scope["query_string"].decode("latin-1"), keep_blank_values=True))
 
     @property
     def client(self) -> str:
-        """The address that the request came from; empty where it is not known."""
+        """The client's address; empty if unknown."""
         client = self.scope.get("client")
         return str(client[0]) if client else ""
 
     @property
     def certificate(self) -> str:
-        """The subject of the client's certificate, as RFC 4514 writes it; empty without one."""
+        """Subject of the client's certificate (RFC 4514); empty without one."""
         secured = self.scope.get("extensions", {}).get("tls") or {}
         return secured.get("client_cert_name") or ""
 
     def divert(self, send: Send) -> HttpCall:
-        """Returns the same request, whose body has been read, answered to somebody else."""
+        """Return the same request, with its body read, whose response goes to ``send``."""
         call = HttpCall(
             self.scope,
             self._receive,
@@ -136,12 +136,12 @@ class HttpCall:
         return call
 
     async def read_body(self) -> bytes:
-        """Returns the body of the request.
+        """Return the body of the request.
 
         Raises:
-            RequestError: It is compressed, or of a media type that is not taken here.
-            LimitError: It is longer than ``request_bytes``; no more of it was read.
-            ClientGone: The client has left.
+            RequestError: The body is compressed, or has another media type.
+            LimitError: The body exceeds ``request_bytes``; the rest is not read.
+            ClientGone: The client disconnected.
         """
         if self.headers.get("content-encoding", "identity").strip().lower() != "identity":
             raise refuse_compressed()
@@ -174,40 +174,40 @@ class HttpCall:
         raise ClientGone
 
     def _ensure_type(self) -> None:
-        """Refuse a body of another type, such as pages of any site may send without asking."""
+        """Refuse other media types, which pages of any site may send without a preflight."""
         told = self.headers.get("content-type", "")
         media_type = told.partition(";")[0].strip().lower()
         if media_type in self.body_types or media_type.endswith("+json"):
             return
         raise RequestError(
             path="content-type",
-            detail=f"The body is of the type {told[:200]!r}."
+            detail=f"Unsupported content-type {told[:200]!r}."
             if told
-            else "It has no content-type.",
+            else "The content-type is missing.",
             remedy=f"Send it as {' or '.join(self.body_types)}.",
             stage=Stage.FRAME,
         )
 
     def _refuse_size(self) -> LimitError:
         return LimitError(
-            detail=f"The request is longer than request_bytes = {self._limit:,} allows.",
-            remedy="Send less, or have request_bytes raised in [limits] where this is served.",
+            detail=f"The request exceeds request_bytes = {self._limit:,}.",
+            remedy="Send less, or raise request_bytes in [limits] of the server's file.",
             limit="request_bytes",
             value=self._limit,
             stage=Stage.FRAME,
         )
 
     async def pass_to(self, application: Application, body: bytes, **added: object) -> int:
-        """Lets another ASGI application answer the request, whose body has been read.
+        """Let another ASGI application respond to the request, whose body has been read.
 
         Args:
-            added: Goes into the scope.
+            added: Additional entries of the scope.
 
         Returns:
-            How many bytes its answer has.
+            The size of the response body.
 
         Raises:
-            ClientGone: The client has left; the application ended as if it had not.
+            ClientGone: The client disconnected; the application was not interrupted.
         """
         waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
         size, is_whole = 0, False
@@ -227,7 +227,7 @@ class HttpCall:
                 return
             try:
                 await self._send(message)
-            except ClientGone:  # which other applications do not know
+            except ClientGone:  # unknown to other applications
                 self.is_gone = True
 
         try:
@@ -235,31 +235,27 @@ class HttpCall:
         except Exception as error:
             if not is_whole:
                 raise
-            # As where a session ended while the last word to it was taken: nobody misses anything.
+            # The response is complete, for example if a session ended while it was sent.
             _LOGGER.warning("request %s was answered, and failed then: %r", self.request_id, error)
         if self.is_gone:
             raise ClientGone
         return size
 
     def watch_client(self) -> None:
-        """From now on, cancels the task that answers when the client leaves.
-
-        To be called when the body has been read.
-        """
+        """Cancel the current task if the client disconnects. Call this after reading the body."""
         task = asyncio.current_task()
         assert task is not None
         on_gone = self.scope.get("extensions", {}).get(DISCONNECT_EXTENSION)
-        if on_gone is not None:  # of our own server, which needs no task to tell it
+        if on_gone is not None:  # the own server calls back, which needs no task
             on_gone(lambda: self.leave(task))
         else:
             self._watcher = asyncio.create_task(self._watch(task))
 
     @contextmanager
     def heeding(self) -> Iterator[None]:
-        """Cancels the task that answers when the client leaves meanwhile, before the body is read.
+        """Cancel the current task if the client disconnects, before the body is read.
 
-        Only our own server tells of that without reading on; below another it shows when the body
-        is read.
+        Only the own server can detect that; with others it is detected when the body is read.
         """
         on_gone = self.scope.get("extensions", {}).get(DISCONNECT_EXTENSION)
         if on_gone is None:
@@ -279,13 +275,13 @@ class HttpCall:
         self.leave(task)
 
     def leave(self, task: asyncio.Task[object]) -> None:
-        """Ends the task that answers, as when the client leaves."""
+        """Cancel a task because the client has disconnected."""
         if not task.done():
             self.is_gone = True
             task.cancel()
 
     def end_watch(self) -> None:
-        """Ends what :meth:`watch_client` has begun. May be called again."""
+        """Stop what :meth:`watch_client` started. May be called twice."""
         if self._watcher is not None:
             self._watcher.cancel()
             self._watcher = None
@@ -293,7 +289,7 @@ class HttpCall:
     async def answer(
         self, status: int, body: bytes, headers: Mapping[str, str], *, content_type: str = JSON
     ) -> None:
-        """Answers with a whole body."""
+        """Send a complete response."""
         told = {"content-type": content_type, "content-length": str(len(body)), **headers}
         await self.begin(status, told)
         await self._send({"type": "http.response.body", "body": body})
@@ -301,15 +297,15 @@ class HttpCall:
     async def tell(
         self, body: object, status: int = 200, headers: Mapping[str, str] = NOTHING
     ) -> None:
-        """Answers with plain data, as JSON."""
+        """Send a complete response of plain data, as JSON."""
         await self.answer(status, msgspec.json.encode(body), headers)
 
     async def begin(self, status: int, headers: Mapping[str, str]) -> None:
-        """Begins an answer; :meth:`send` goes on, :meth:`finish` ends it.
+        """Start a response; continue with :meth:`send`, end with :meth:`finish`.
 
         Args:
-            headers: With ``trailer`` among them where some may follow the body. Servers that
-                cannot send any, and clients of HTTP/1.0, get none.
+            headers: Include ``trailer`` if trailers may follow. They are omitted where the server
+                or the client (HTTP/1.0) does not support them.
         """
         self._has_trailers = _TRAILER in headers and self._takes_trailers
         if _TRAILER in headers and not self._has_trailers:
@@ -318,7 +314,7 @@ class HttpCall:
             headers = {**headers, **self.added}
         if self.id_header and self.id_header not in headers:
             headers = {**headers, self.id_header: self.request_id}
-        # As the wire reads those of an upstream, so that any of them goes on.
+        # Inverse of how the wire decodes an upstream's headers.
         encoded = [
             (name.encode("latin-1"), value.encode("utf-8", "surrogateescape"))
             for name, value in headers.items()
@@ -334,14 +330,14 @@ class HttpCall:
         return has_them and self.scope.get("http_version") != "1.0"
 
     async def send(self, data: bytes) -> None:
-        """Sends a piece of the body; waits while the client does not take what was sent."""
+        """Send a piece of the body; wait while the client does not read."""
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def finish(self, data: bytes = b"", trailers: Mapping[str, str] = NOTHING) -> None:
-        """Ends the body, with a last piece or none.
+        """End the body, with an optional last piece.
 
         Args:
-            trailers: In ASCII; they are left out where none were announced.
+            trailers: ASCII values; omitted if none were announced.
         """
         await self._send({"type": "http.response.body", "body": data})
         if self._has_trailers:
@@ -350,11 +346,11 @@ class HttpCall:
 
 
 def read_credential(headers: Mapping[str, str], query: Mapping[str, str]) -> str:
-    """Returns the key that a client shows, wherever its protocol has it; empty without one."""
+    """Return the client's key, from the place of any protocol; empty without one."""
     scheme, _, bearer = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and bearer:
         return bearer.strip()
-    # Anthropic's, Azure's and Gemini's places.
+    # Anthropic's, Azure's and Gemini's headers.
     for name in ("x-api-key", "api-key", "x-goog-api-key"):
         if headers.get(name):
             return headers[name]
@@ -364,8 +360,8 @@ def read_credential(headers: Mapping[str, str], query: Mapping[str, str]) -> str
 def drop_frames(error: BaseException) -> None:
     """Drop the tracebacks of an error and its causes.
 
-    Their frames hold the request, and mostly the error itself: such a circle would stay, with all
-    that a client has sent, until the garbage collector looks for it.
+    Their frames reference the request and the error itself: such a cycle would keep the whole
+    request in memory until the garbage collector runs.
     """
     errors, seen = [error], set[int]()
     while errors:
@@ -377,17 +373,17 @@ def drop_frames(error: BaseException) -> None:
 
 
 def refuse_compressed() -> RequestError:
-    """Produce the error of a compressed body."""
+    """Return the error for a compressed body."""
     return RequestError(
         path="content-encoding",
         detail="The body is compressed.",
-        remedy="Send it as it is, without a content-encoding.",
+        remedy="Send it without a content-encoding.",
         stage=Stage.FRAME,
     )
 
 
 def refuse_body(detail: str, path: str = "") -> RequestError:
-    """Produces the error of a body that makes no sense."""
+    """Return the error for an invalid body."""
     return RequestError(
         path=path,
         detail=detail,

@@ -1,4 +1,4 @@
-"""Reads what a client has sent as JSON; what is wrong with it is told in words about it alone."""
+"""Read JSON bodies of clients, with errors that describe the body alone."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ _T = TypeVar("_T")
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Any])
 
 LARGE_BYTES: Final = 65_536
-"""From here a body is read, and what it asks translated, beside the event loop."""
+"""From this size on, bodies are read and translated in a worker thread."""
 
 _PIECE_BYTES: Final = 262_144
 
 _PACKED: Final = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
-"""How what gzip and zstd have packed begins."""
+"""Magic numbers of gzip and zstd."""
 
 
 def read_head(decoder: msgspec.json.Decoder[_T], body: bytes) -> _T:
-    """Reads what a decoder finds in a request. Raises RequestError."""
+    """Decode selected fields of a request. Raises RequestError."""
     try:
         if not body.isascii():
-            body.decode()  # as what is skipped in the next line is not looked at
+            body.decode()  # msgspec does not check the values that it skips
         return decode_mended(decoder.decode, body)
     except UNREADABLE as error:
-        raise _refuse("The body is no request", error, body) from None
+        raise _refuse("Invalid request", error, body) from None
 
 
 def decode_body(body: bytes) -> dict[str, Any]:
-    """Reads a body as a JSON object. Raises RequestError."""
+    """Decode a body as a JSON object. Raises RequestError."""
     try:
         return decode_mended(_OBJECT.decode, body)
     except UNREADABLE as error:
-        raise _refuse("The body is no JSON object", error, body) from None
+        raise _refuse("The body is not a JSON object", error, body) from None
 
 
 def decode_mended(decode: Callable[[bytes], _T], body: bytes) -> _T:
-    """Decode JSON; half a character, which no text can hold, is read as U+FFFD."""
+    """Decode JSON; replace lone surrogates, which no text can hold, with U+FFFD."""
     try:
         return decode(body)
     except msgspec.DecodeError:
@@ -56,10 +56,10 @@ def decode_mended(decode: Callable[[bytes], _T], body: bytes) -> _T:
 
 
 def replace_field(body: bytes, name: str, value: str) -> bytes:
-    """Return a JSON object with another value of a field, and each other as it was written."""
+    """Return a JSON object with a new value for one field; the others keep their bytes."""
     try:
         fields: dict[str, Any] = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-    except msgspec.DecodeError:  # half a character, which Python's own can read and write
+    except msgspec.DecodeError:  # a lone surrogate, which only the standard library accepts
         import json
 
         return json.dumps({**json.loads(body), name: value}).encode()
@@ -68,39 +68,39 @@ def replace_field(body: bytes, name: str, value: str) -> bytes:
 
 
 def _refuse(what: str, error: Exception, body: bytes) -> RequestError:
-    """Produce the error of a body that cannot be read."""
+    """Return the error for an unreadable body."""
     if body.startswith(_PACKED):
         return refuse_compressed()
     return refuse_body(f"{what}: {_explain(error, body)}.")
 
 
 async def perform_sized(body: bytes, work: Callable[[], _T]) -> _T:
-    """Perform what is to be done with a body, of a large one beside the event loop."""
+    """Do work on a body; use a worker thread for a large one."""
     return work() if len(body) < LARGE_BYTES else await perform_apart(work)
 
 
 async def read_json_body(call: HttpCall) -> bytes:
-    """Return the body of a request, which is JSON.
+    """Return a JSON body.
 
     Raises:
-        LimitError: It is longer, or has more values, than may be.
-        ClientGone: The client has left.
+        LimitError: The body is too long, or has too many values.
+        ClientGone: The client disconnected.
     """
     body = await call.read_body()
-    if len(body) > 2 * call.most_values:  # each takes two bytes, with what stands beside it
+    if len(body) > 2 * call.most_values:  # a value and its separator take at least two bytes
         with call.heeding():
             await _bound_values(body, call.most_values)
     return body
 
 
 async def _bound_values(body: bytes, most: int) -> None:
-    """Refuse a body with too many values; others are served between its pieces."""
+    """Refuse a body with too many values; yield to other requests between its pieces."""
     count, start, is_within = 1, 0, 0
     while start < len(body):
         piece = body[start : start + _PIECE_BYTES]
         start += len(piece)
         if (len(piece) - len(piece.rstrip(b"\\"))) % 2 and start < len(body):
-            piece, start = piece[:-1], start - 1  # what it escapes comes with the next
+            piece, start = piece[:-1], start - 1  # keep an escape with the character after it
         texts = piece.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
         besides = b"".join(texts[is_within::2])
         is_within ^= not len(texts) % 2
@@ -111,14 +111,14 @@ async def _bound_values(body: bytes, most: int) -> None:
 
 
 def refuse_count(limit: str, most: int, found: str) -> LimitError:
-    """Produce the error of a request that has too many of something.
+    """Return the error for a request with too many of something.
 
     Args:
-        found: How many it has, and of what.
+        found: The number, and of what.
     """
     return LimitError(
-        detail=f"The request has {found}; {limit} = {most:,} allows no more.",
-        remedy=f"Send fewer, or have {limit} raised in [limits] where this is served.",
+        detail=f"The request has {found}; the limit is {limit} = {most:,}.",
+        remedy=f"Send fewer, or raise {limit} in [limits] of the server's file.",
         limit=limit,
         value=most,
         stage=Stage.FRAME,
@@ -126,10 +126,10 @@ def refuse_count(limit: str, most: int, found: str) -> LimitError:
 
 
 def _explain(error: Exception, body: bytes) -> str:
-    """Says what is wrong with a body that cannot be read, in words that are about it."""
+    """Describe why a body cannot be decoded."""
     match error:
         case UnicodeDecodeError():
-            return f"it is not in UTF-8 (byte {_find_break(body)})"
+            return f"it is not UTF-8 (byte {_find_break(body)})"
         case RecursionError():
             return "it is nested too deeply"
         case _:
@@ -137,7 +137,7 @@ def _explain(error: Exception, body: bytes) -> str:
 
 
 def _find_break(body: bytes) -> int:
-    """Returns where a body ceases to be UTF-8; msgspec counts from where a text in it begins."""
+    """Return the offset of the first invalid byte; msgspec counts from the start of a string."""
     try:
         body.decode()
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""What was asked and answered, for a log that shall have it: kept up to a bound, keys hidden."""
+"""Request and response bodies for the log: truncated, with keys redacted."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from vibe_llms.daemons.server.words import Message, Receive, Send
 from vibe_llms.foundation.secrets import HIDDEN, KEY_SHAPES
 
 MOST_BYTES: Final = 65_536
-"""Of each body; of what is longer the beginning is kept."""
+"""Logged bytes of each body."""
 
 _MARGIN_BYTES: Final = 4_096
-"""Beyond that, so that a key on the edge is seen whole, and not half of it shown."""
+"""Further bytes to read, so that a key at the limit is recognized as a whole."""
 
 
 class BodyBeginning:
-    """The beginning of a body, whose pieces are heard as they pass."""
+    """The beginning of a body, copied as its pieces pass."""
 
     __slots__ = ("_data", "_size")
 
@@ -24,16 +24,16 @@ class BodyBeginning:
         self._size = 0
 
     def feed(self, data: bytes) -> None:
-        """Hears a piece."""
+        """Take a piece."""
         self._size += len(data)
         if room := MOST_BYTES + _MARGIN_BYTES - len(self._data):
             self._data += data[:room]
 
     def show(self, credential: str = "") -> str:
-        """Returns it as text, without keys.
+        """Return the text, with keys redacted.
 
         Args:
-            credential: That which the client has shown, whatever it looks like.
+            credential: The client's own key, in any form.
         """
         hidden, data = HIDDEN.encode(), bytes(self._data)
         if credential:
@@ -41,7 +41,7 @@ class BodyBeginning:
         shown = KEY_SHAPES.sub(hidden, data)
         if self._size <= MOST_BYTES:
             return shown.decode("utf-8", "replace")
-        # From its end, where half a key may be: what was hidden has made the rest shorter.
+        # Cut at the end, which may contain half a key; redaction has shortened the text.
         shown = shown[: max(0, len(shown) - (len(self._data) - MOST_BYTES))]
         return f"{shown.decode('utf-8', 'replace')}… ({self._size - MOST_BYTES:,} bytes more)"
 
@@ -50,8 +50,8 @@ class Contents:
     """Both bodies of a request.
 
     Attributes:
-        asked, answered: As they passed.
-        credential: That which the client has shown.
+        asked, answered: The request and the response.
+        credential: The client's key.
     """
 
     __slots__ = ("answered", "asked", "credential")
@@ -61,7 +61,7 @@ class Contents:
         self.credential = ""
 
     def hear_receive(self, receive: Receive) -> Receive:
-        """Returns what receives likewise, and is heard."""
+        """Return a ``receive`` that also copies the request."""
 
         async def heard() -> Message:
             message = await receive()
@@ -72,7 +72,7 @@ class Contents:
         return heard
 
     def hear_send(self, send: Send) -> Send:
-        """Returns what sends likewise, and is heard."""
+        """Return a ``send`` that also copies the response."""
 
         async def heard(message: Message) -> None:
             if message["type"] == "http.response.body":

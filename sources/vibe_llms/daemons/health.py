@@ -1,4 +1,4 @@
-"""What every daemon tells of itself: whether it lives, whether it is ready, what it has done."""
+"""Routes about the daemon itself: liveness, readiness, metrics and its description."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def add_health(
     page: str = "",
     check: Callable[[], Awaitable[bool]] | None = None,
 ) -> None:
-    """Add routes that tell what a service is, and how it is doing.
+    """Add the routes about a service.
 
     Args:
-        guard: Refuse clients that may not read metrics and the description; health is for all.
-        needs_key: Whether the guard wants a key.
-        check: Tell whether what the service needs can be reached; asked for ``/readyz``.
-        page: Where ``/`` redirects a browser, relative to it; empty where there is no page.
+        guard: Authenticate clients of the metrics and the description; health needs no key.
+        needs_key: Whether the guard requires a key.
+        check: Test for ``/readyz`` whether the dependencies of the service are reachable.
+        page: Relative URL to which ``/`` redirects browsers; empty without a page.
     """
     produce = partial(Route, method="GET", write_error=write_plain_error, is_admitted=False)
     metrics = _produce_metrics(service)
@@ -54,7 +54,7 @@ def add_health(
 
     async def tell_name(call: HttpCall, record: CallRecord) -> None:
         if page and "text/html" in call.headers.get("accept", ""):
-            # Not a permanent redirect: the same address has JSON for programs.
+            # Temporary: the same URL returns JSON to programs.
             headers = {"location": page, "vary": "accept", "cache-control": "no-store"}
             await call.answer(303, b"", headers, content_type="text/html")
         else:
@@ -104,7 +104,7 @@ def _produce_metrics(service: Service) -> Metrics | DependencyError:
 
     try:
         return Metrics(service)
-    except DependencyError as error:  # it is of use without
+    except DependencyError as error:  # optional
         return error
 
 

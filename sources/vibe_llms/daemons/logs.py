@@ -1,6 +1,6 @@
-"""A line of JSON for each request: who asked whom, and how it ended.
+"""Access log: one line of JSON for each request.
 
-What was said stands there only where the daemon was told to keep it for that.
+Bodies are logged only if the daemon is configured to keep them.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import msgspec
 from vibe_llms.daemons.records import CallRecord
 
 _TOGETHER_SECONDS: Final = 0.1
-"""Lines wait so long for others, and are written at once."""
+"""Delay in which lines are gathered and written together."""
 
 _TOGETHER_BYTES: Final = 65_536
 
 
 class AccessLog:
-    """Hears of requests, and writes a line for each.
+    """Listener that writes a line for each request.
 
     Args:
-        write: Takes lines; by default standard error does.
+        write: Takes lines; by default, standard error.
     """
 
     def __init__(self, write: Callable[[bytes], object] | None = None) -> None:
@@ -35,7 +35,7 @@ class AccessLog:
         self._timer: asyncio.TimerHandle | None = None
 
     def __call__(self, record: CallRecord) -> None:
-        """Hears of a request that is over; see :data:`.records.Listener`."""
+        """Log a completed request; see :data:`.records.Listener`."""
         line = msgspec.json.encode(describe(record)) + b"\n"
         self._lines.append(line)
         self._size += len(line)
@@ -45,7 +45,7 @@ class AccessLog:
             self._timer = asyncio.get_running_loop().call_later(_TOGETHER_SECONDS, self.flush)
 
     def flush(self) -> None:
-        """Writes the lines that wait."""
+        """Write pending lines."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -55,7 +55,7 @@ class AccessLog:
 
 
 def describe(record: CallRecord) -> dict[str, Any]:
-    """Returns what stands in the line of a request; what is not known is left out."""
+    """Return the fields of a log line, without unknown ones."""
     usage = record.usage
     told = {
         "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -90,7 +90,7 @@ def describe(record: CallRecord) -> dict[str, Any]:
 
 def _describe_contents(record: CallRecord) -> dict[str, str]:
     contents = record.contents
-    if contents is None or not record.face:  # what tells of the daemon itself is no conversation
+    if contents is None or not record.face:  # health and metrics are not conversations
         return {}
     shown = contents.credential
     return {"asked": contents.asked.show(shown), "answered": contents.answered.show(shown)}

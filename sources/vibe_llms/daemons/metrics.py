@@ -1,8 +1,7 @@
-"""What a daemon has done, as Prometheus reads it (https://prometheus.io/docs/instrumenting/).
+"""Prometheus metrics of a daemon (https://prometheus.io/docs/instrumenting/).
 
-Counted are requests, times, tokens, money, losses and errors; never what was said. With several
-worker processes the counts of all are added up, by files in the folder that
-``PROMETHEUS_MULTIPROC_DIR`` names.
+Requests, times, tokens, money, losses and errors; never contents. Several worker processes share
+their counts through files in the folder named by ``PROMETHEUS_MULTIPROC_DIR``.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS: Final = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 _LATE_SECONDS: Final = (0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _MOST_MODELS: Final = 500
-"""A vendor takes any name; so many are told apart, and what comes after them is ``other``."""
+"""Distinct values of the label ``model``; further models are counted as ``other``."""
 
 _UNKNOWN: Final = "unknown"
-"""Of a model that has not answered yet: any client can make up names that none ever will."""
+"""Label of models that have not answered yet, whose names clients could invent."""
 
 _TOKENS: Final = ("total_input_tokens", "total_output_tokens", "cache_read_tokens")
 
 
 class Metrics:
-    """Hears of requests, and adds them up.
+    """Listener that counts requests.
 
     Args:
-        service: How many requests it is answering is told, too.
+        service: Its concurrent requests are reported as well.
 
     Raises:
         DependencyError: prometheus-client is not installed.
@@ -86,7 +85,7 @@ class Metrics:
         self._waiting = gauge("vibe_requests_waiting", "Wait for a turn.")
 
     def __call__(self, record: CallRecord) -> None:
-        """Hears of a request that is over; see :data:`.records.Listener`."""
+        """Count a completed request; see :data:`.records.Listener`."""
         if not record.face:
             return
         model = self._name_model(record)
@@ -109,7 +108,7 @@ class Metrics:
             self._child(self._losses, record.face, str(kind)).inc(count)
 
     def _child(self, metric: Any, *labels: str) -> Any:
-        """Returns what counts for these labels; the library takes long to find it."""
+        """Return the cached child for some labels; the library is slow to find it."""
         key = (metric, *labels)
         child = self._children.get(key)
         if child is None:
@@ -117,7 +116,7 @@ class Metrics:
         return child
 
     def _name_model(self, record: CallRecord) -> str:
-        """Returns what a request's model is called here: its address, if it has ever answered."""
+        """Return the label of a request's model: its address, if it has ever answered."""
         address = record.address
         if not address or address in self._models:
             return address
@@ -129,7 +128,7 @@ class Metrics:
         return address
 
     def write(self) -> bytes:
-        """Returns all counts, in Prometheus' text."""
+        """Return all metrics in Prometheus' text format."""
         self._busy.set(self._service.busy_count)
         self._waiting.set(self._service.waiting_count)
         registry = self._registry

@@ -1,8 +1,7 @@
-"""What a daemon answers, as OpenAPI 3.1 describes it (https://spec.openapis.org/oas/v3.1.1.html).
+"""OpenAPI 3.1 description of a daemon (https://spec.openapis.org/oas/v3.1.1.html).
 
-The paths are those of its routes; what a route is for, and what is said there, it has as an
-:class:`ApiOperation`. Schemas say what a request is refused without, and no more: clients of a
-protocol have its own reference.
+Its paths are the routes; an :class:`ApiOperation` describes each of them. Schemas list only what a
+request requires: clients of a vendor's protocol have its own reference.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ SCHEMES: Final[Mapping[str, JsonObject]] = {
     "x-api-key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
     "x-goog-api-key": {"type": "apiKey", "in": "header", "name": "x-goog-api-key"},
 }
-"""Where a client may show its key; see :func:`.asgi.read_credential`."""
+"""Places of a client's key; see :func:`.asgi.read_credential`."""
 
 PLAIN_ERROR: Final[JsonObject] = {
     "title": "Error",
@@ -46,27 +45,27 @@ PLAIN_ERROR: Final[JsonObject] = {
         }
     },
 }
-"""Where no protocol has words of its own."""
+"""Errors of routes that belong to no protocol."""
 
 
 @frozen(kw_only=True)
 class ApiOperation:
-    """What is said at a route. A schema that has a title is written once, under its title.
+    """Description of a route. A schema with a title is written once, under its title.
 
     Attributes:
-        summary: What it is for, in a line.
-        tag: What it belongs to.
-        body: The schema of what a request says; ``None`` where it says nothing.
-        needs_body: Whether nothing else will do.
-        body_type: The media type of it.
-        queries: The parameters behind the path, and their schemas.
-        answers: The schemas of what is answered, by media type.
-        status: Of such an answer.
-        headers: The headers that each such answer has, and their schemas.
-        heeds: The headers of a request that are heeded, and their schemas.
-        is_hidden: It is left out of the description, as what a browser loads.
-        error: The schema of an error.
-        needs_key: Whether a client has to show a key.
+        summary: Purpose, in one line.
+        tag: Group.
+        body: Schema of the request body; ``None`` without one.
+        needs_body: Whether the body is required.
+        body_type: Media type of the body.
+        queries: Schemas of the query parameters.
+        answers: Schemas of the responses, by media type.
+        status: Status of these responses.
+        headers: Schemas of their headers.
+        heeds: Schemas of the request headers that have an effect.
+        is_hidden: Omit the route, such as files for a browser.
+        error: Schema of an error.
+        needs_key: Whether clients must send a key.
     """
 
     summary: str = ""
@@ -85,7 +84,7 @@ class ApiOperation:
 
 
 def describe(routes: Sequence[Route], title: str) -> JsonObject:
-    """Returns the whole description of what answers at some routes."""
+    """Return the complete description of some routes."""
     from vibe_llms.foundation.version import __version__
 
     schemas: dict[str, JsonObject] = {}
@@ -171,7 +170,7 @@ def _list_parameters(schemas: Mapping[str, JsonObject], place: str) -> list[Json
 def _write(
     contents: Mapping[str, JsonObject], schemas: dict[str, JsonObject]
 ) -> Mapping[str, JsonObject]:
-    """Returns what is said, by media type; schemas with a title are put among the others."""
+    """Return responses by media type; collect schemas that have a title."""
     written: dict[str, JsonObject] = {}
     for kind, schema in contents.items():
         title = schema.get("title")

@@ -1,4 +1,4 @@
-"""What browsers are told of pages that may read our answers: https://fetch.spec.whatwg.org."""
+"""CORS headers for pages that may read responses: https://fetch.spec.whatwg.org."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from typing import Final
 from vibe_llms.daemons.asgi import HttpCall
 
 ASKED_METHOD: Final = "access-control-request-method"
-"""Of the question that a browser sends before a page's request."""
+"""Header of a preflight request."""
 
 _REMEMBERED_SECONDS: Final = 600
 
 
 def compose_page_headers(call: HttpCall) -> dict[str, str]:
-    """Returns what lets the page that asks read the answer, and ask anything that clients may.
+    """Return the headers that allow the requesting page to read the response.
 
-    No cookie and no certificate of the browser's goes with such a request: a page shows its own
-    key, or none.
+    Cookies and certificates are not allowed: a page sends its own key, or none.
     """
     told = {
         "access-control-allow-origin": call.headers["origin"],

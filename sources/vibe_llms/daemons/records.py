@@ -1,4 +1,4 @@
-"""What is known of a request when it is over: for logs, metrics and spans."""
+"""Records of requests, for logs, metrics and spans."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from vibe_llms.messages.losses import Loss
 
 @frozen(kw_only=True)
 class UpstreamAttempt:
-    """One time that an upstream was asked, or passed over, where a table has several.
+    """One attempt at a target, or a target that was skipped.
 
     Attributes:
-        address: Of the model, as ``provider:name``.
-        error: The stable word of what went wrong; empty if nothing did.
-        detail: The same in one line.
-        seconds: Until that was known.
-        may_be_billed: It failed after the request was sent, so the vendor may charge for it.
+        address: The model, as ``provider:name``.
+        error: Stable identifier of the error; empty on success.
+        detail: The error in one line.
+        seconds: Time until the outcome was known.
+        may_be_billed: The request was sent before it failed, so the vendor may charge for it.
     """
 
     address: str
@@ -39,35 +39,34 @@ class UpstreamAttempt:
 
 @define(kw_only=True)
 class CallRecord:
-    """One request, from its arrival to its end. Filled in on the way.
+    """One request, filled in while it is processed.
 
     Attributes:
-        request_id: What we call it.
-        method, path: Of the request.
-        route: The pattern of the path, such as ``/v1/responses/{id}``: few, unlike paths.
-        started: When it came, in seconds of the event loop's clock.
-        client: The address that it came from.
-        trace: The ``traceparent`` that came with it; empty without one.
-        subject: Who asks, as the authorizer calls them; empty without one.
-        face: The protocol that was spoken; empty where none was.
-        way: ``passthrough`` or ``translate``; empty where nothing was sent.
-        model: By the name that the client used.
-        address: Who was asked, as ``provider:name``.
-        streamed: Whether the answer came piece by piece.
-        status: Of the answer; 499 where the client left before one.
-        error: The stable word of what went wrong, such as ``client-gone``; empty if nothing did.
-        detail: What went wrong, in one line.
-        first_seconds: Until the first byte of the answer; ``None`` where there was none.
-        seconds: Until its end.
-        sent_bytes: Of the answer's body, as far as it went.
-        usage: What it has used, as far as that is known.
-        is_estimated: The answer broke off before it told all that it has used: what was said until
-            then is in the usage by an estimate.
-        cents: What that cost, in US cents, as far as that is known.
-        losses: Of the translation.
-        attempts: Who was asked, one after the other, where a table says who else may be.
-        cache: ``hit`` or ``miss``, where a table has one; else empty.
-        contents: What was asked and answered, where the log shall have it.
+        request_id: The gateway's id for it.
+        method, path: Of the HTTP request.
+        route: Pattern of the path, such as ``/v1/responses/{id}``: a small number of values.
+        started: Arrival, in seconds of the event loop's clock.
+        client: The client's address.
+        trace: Its ``traceparent`` header; empty without one.
+        subject: The client's name, as its authorizer calls it; empty without an authorizer.
+        face: The client's protocol; empty if it has none.
+        way: ``passthrough`` or ``translate``; empty if nothing was sent to an upstream.
+        model: The model, as the client names it.
+        address: The model that was asked, as ``provider:name``.
+        streamed: Whether the client wants a stream.
+        status: Status of the response; 499 if the client disconnected before it.
+        error: Stable identifier of the error, such as ``client-gone``; empty on success.
+        detail: The error in one line.
+        first_seconds: Time to the first byte of the response; ``None`` without one.
+        seconds: Time to its end.
+        sent_bytes: Bytes of the response body that were sent.
+        usage: Tokens used, as far as known.
+        is_estimated: The answer broke off before its usage was known; the output is estimated.
+        cents: Cost in US cents, as far as known.
+        losses: Losses of the translation.
+        attempts: Targets that were tried or skipped, in order.
+        cache: ``hit`` or ``miss``, if the model's table has a cache; else empty.
+        contents: Bodies for the log, if configured.
     """
 
     request_id: str
@@ -99,4 +98,4 @@ class CallRecord:
 
 
 Listener: TypeAlias = Callable[[CallRecord], None]
-"""Hears of each request when it is over. It must not wait, and what it raises is logged."""
+"""Called with the record of each completed request. It must not block; errors are logged."""

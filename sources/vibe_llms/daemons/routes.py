@@ -1,4 +1,4 @@
-"""What a daemon answers: its routes, and which of them a request is for."""
+"""Routes of a daemon, and the table that finds the route of a request."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from vibe_llms.exceptions import ConverseError, ProviderFault
 from vibe_llms.foundation.attrs_classes import frozen
 
 Handler: TypeAlias = Callable[[HttpCall, CallRecord], Awaitable[None]]
-"""Answers one request; what it raises before it has begun to answer becomes an error's answer."""
+"""Answers one request; an error that it raises before its response becomes an error response."""
 
 ErrorWriter: TypeAlias = Callable[[ConverseError], ErrorAnswer]
 
 
 @frozen(kw_only=True)
 class Route:
-    """One kind of request that a daemon answers.
+    """One kind of request.
 
     Attributes:
-        method: Of HTTP.
+        method: HTTP method.
         pattern: The path, with ``{name}`` for a part without slashes and ``{name:path}`` for one
-            that may have some.
-        handler: Answers.
-        write_error: Writes errors as the clients of this path expect them.
-        choose_writer: Says who does instead, where clients of several protocols ask this path.
-        is_admitted: Whether it counts among the requests that are answered at once; what tells of
-            the daemon itself does not.
-        operation: What is said there.
-        body_types: The media types that a body may have.
+            that may contain them.
+        handler: Answers the request.
+        write_error: Writes errors in the protocol of the path's clients.
+        choose_writer: Returns the error writer where clients of several protocols use the path.
+        is_admitted: Whether the request counts towards the limit on concurrent ones; requests about
+            the daemon itself do not.
+        operation: Description for OpenAPI.
+        body_types: Accepted media types of the body.
     """
 
     method: str
@@ -47,7 +47,7 @@ class Route:
     body_types: tuple[str, ...] = (JSON,)
 
     def compile(self) -> re.Pattern[str]:
-        """Returns what matches its paths; the parts are groups."""
+        """Return the regular expression of the path; its named parts are groups."""
         parts = re.split(r"\{(\w+)(:path)?\}", self.pattern)
         found = [re.escape(parts[0])]
         for name, deep, rest in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
@@ -56,7 +56,7 @@ class Route:
 
 
 class RouteTable:
-    """Finds the route of a request: of several that fit, the one that is its path, or the first."""
+    """Finds the route of a request: an exact match, else the first that matches."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
         self._routes = routes
@@ -67,11 +67,11 @@ class RouteTable:
         self._patterns = [(route, route.compile()) for route in routes if "{" in route.pattern]
 
     def find(self, method: str, path: str) -> tuple[Route | None, Mapping[str, str]]:
-        """Returns the route of a request, and what its path names by that."""
+        """Return the route of a request, and the named parts of its path."""
         method = "GET" if method == "HEAD" else method
         if (route := self._exact.get((method, path))) is not None:
             return route, {}
-        if path in self._exact_paths:  # which is its own, whatever pattern fits as well
+        if path in self._exact_paths:  # an exact match has precedence over patterns
             return None, {}
         for route, pattern in self._patterns:
             if route.method == method and (found := pattern.fullmatch(path)):
@@ -79,7 +79,7 @@ class RouteTable:
         return None, {}
 
     def list_methods(self, method: str, path: str) -> list[str]:
-        """Returns the methods that a path is asked by, where the one that was used is none."""
+        """Return the allowed methods of a path that does not allow the given one."""
         if exact := sorted(each for each, own in self._exact if own == path):
             return exact
         if self._has_other_verbs(method, path):
@@ -87,7 +87,7 @@ class RouteTable:
         return sorted({route.method for route, found in self._patterns if found.fullmatch(path)})
 
     def _has_other_verbs(self, method: str, path: str) -> bool:
-        """Tells whether a path would be one of ours with another verb behind its last colon."""
+        """Return whether the path would be known with another verb after its last colon."""
         stem, colon, _ = path.rpartition(":")
         verbs = (
             (found, route.pattern.rpartition("}:")[2])
@@ -97,7 +97,7 @@ class RouteTable:
         return bool(colon) and any(found.fullmatch(f"{stem}:{verb}") for found, verb in verbs)
 
     def find_writer(self, path: str) -> ErrorWriter:
-        """Returns what writes the errors of the paths that are next to one that is none of ours."""
+        """Return the error writer of the known paths that are most similar to an unknown one."""
         shared, nearest = 0, None
         for route in self._routes:
             if route.pattern == path:
@@ -108,13 +108,13 @@ class RouteTable:
 
 
 def _count_shared(pattern: str, path: str) -> int:
-    """Returns how many parts two paths begin with that are the same."""
+    """Return the number of equal parts at the beginning of two paths."""
     pairs = zip(pattern.split("/")[1:], path.split("/")[1:], strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def write_plain_error(error: ConverseError) -> ErrorAnswer:
-    """Writes an error where no protocol has words of its own for it."""
+    """Write an error of a route that belongs to no protocol."""
     fault, status = classify(error)
     kind = "server_error" if status >= 500 or fault is ProviderFault.UNKNOWN else str(fault)
     body = {"error": {"message": str(error), "type": kind, "code": error.WORD}}

@@ -1,6 +1,7 @@
-"""Spans of requests, by OpenTelemetry's conventions for HTTP and for generative AI.
+"""OpenTelemetry spans of requests, by the conventions for HTTP and for generative AI.
 
-Never what was said. Words of HTTP as in https://opentelemetry.io/docs/specs/semconv/http/http-spans/.
+They never contain texts of requests. Names of attributes:
+https://opentelemetry.io/docs/specs/semconv/http/http-spans/.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class Tracing:
-    """Makes a span of each request, below the one that its client tells of.
+    """Creates a span for each request, as a child of the client's span.
 
     Args:
-        tracer_provider: Where spans go; by default to that which the program has set up for all.
-        captures_texts: Whether spans of models' answers shall have what was asked and answered.
+        tracer_provider: Receives the spans; by default the global one.
+        captures_texts: Whether spans of models' answers contain requests and answers.
 
     Attributes:
-        reactors: Make a span of each answer of a model, below that of its request.
+        reactors: Create a span for each answer of a model, as a child of its request's.
 
     Raises:
         DependencyError: ``opentelemetry-api`` is not installed.
@@ -59,13 +60,13 @@ class Tracing:
         self.reactors: ConversationReactors = observer.reactors
 
     def _go_below(self, span: Span) -> None:
-        """Lets what is sent to a vendor stand below the span of its answer."""
+        """Make requests to a vendor children of the answer's span."""
         told: dict[str, str] = {}
         self._propagator.inject(told, self._place(span))
         TRACE.set(told)
 
     def begin(self, call: HttpCall) -> Operation:
-        """Begins a request's span; what is sent from here on stands below it."""
+        """Start a request's span, the parent of everything that is sent from now on."""
         attributes: Attributes = {
             "http.request.method": call.method,
             "url.path": call.path,
@@ -73,7 +74,7 @@ class Tracing:
         }
         if call.client:
             attributes["client.address"] = call.client
-        # What the gateway asks of itself stands below what it was asked.
+        # Inner calls of the gateway are children of the outer request.
         parent = self._access_context()
         if not self._find_span(parent).get_span_context().is_valid:
             parent = self._propagator.extract(call.headers, parent)
@@ -87,7 +88,7 @@ class Tracing:
         return operation
 
     def end(self, operation: Operation, record: CallRecord) -> None:
-        """Ends it, with all that is known of the request."""
+        """End the span, with the attributes of the request."""
         if record.route:
             operation.span.update_name(f"{record.method} {record.route}")
         operation.describe(_describe(record))
@@ -95,7 +96,7 @@ class Tracing:
             kind = record.error or str(record.status)
             if record.status >= 500 or not record.status >= 400:
                 operation.fail(kind)
-            else:  # as HTTP has it, what a client gets wrong is no failure of the server
+            else:  # by convention, client errors are not errors of the server
                 operation.describe({words.ERROR: kind})
         operation.leave()
 

@@ -14,7 +14,7 @@ from vibe_llms.exceptions import RequestError
     ("body", "words"),
     [
         (gzip.compress(b"{}"), "The body is compressed"),
-        (b'{"a": "\xff"}', "it is not in UTF-8 (byte 7)"),
+        (b'{"a": "\xff"}', "it is not UTF-8 (byte 7)"),
         (b'{"a": ' + b"[" * 99_999, "it is nested too deeply"),
         (b"[]", "Expected `object`, got `array`"),
     ],

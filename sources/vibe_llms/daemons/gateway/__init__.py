@@ -1,7 +1,7 @@
-"""The gateway: the one process that talks to models, and answers any client in its own protocol.
+"""The gateway: the one process that calls models, and answers clients in their own protocols.
 
-``faces`` has a module for each protocol; ``upstreams`` says who is asked; an answer is carried
-(``carrying``, the same protocol on both sides) or translated (``translating``). Designs, in the
-documentation, has the walk. May import the application and the dialects; refuses to know a vendor,
-and to retry, route or cache what no table has switched on.
+``stages`` lists the steps of a request in order: start reading there. ``faces`` has a module for
+each protocol; an answer is passed through (``passthrough``, the same protocol on both sides) or
+translated (``translating``). Designs, in the documentation, describes the walk. May import the
+application and the dialects; must not know a vendor. Retries, routing and caching need a table.
 """

@@ -1,4 +1,4 @@
-"""What is said at the gateway's routes, for its description (:mod:`vibe_llms.daemons.openapi`)."""
+"""OpenAPI descriptions of the gateway's routes (:mod:`vibe_llms.daemons.openapi`)."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _SWITCH: Final[JsonObject] = {"type": ["boolean", "null"]}
 def _object(
     title: str, *required: str, example: JsonObject | None = None, **fields: JsonValue
 ) -> JsonObject:
-    """Returns the schema of an object.
+    """Return the schema of an object.
 
     Args:
-        title: Of it; empty where it is part of another.
-        required: The fields that it has to have.
-        example: One that is answered as it stands here, by any model.
-        fields: Their schemas.
+        title: Empty for a part of another schema.
+        required: Names of required fields.
+        example: A request that any model answers.
+        fields: Schemas of the fields.
     """
     schema: dict[str, JsonValue] = {"type": "object", "properties": fields}
     if required:
@@ -44,8 +44,8 @@ _SAID: Final = {"messages": _SOME, **_ASKED}
 _CHATTING: Final[JsonObject] = {"messages": [{"role": "user", "content": _WORDS}]}
 _MESSAGING: Final[JsonObject] = {**_CHATTING, "max_tokens": 256}
 _INPUT: Final[JsonObject] = {
-    "description": "A text that is not blank, or a list of items. It may be left out where a "
-    "response or a conversation is gone on from.",
+    "description": "A non-blank text, or a list of items. Optional if the request "
+    "continues a response or a conversation.",
     "anyOf": [{"type": "string", "minLength": 1}, _MAYBE],
 }
 _CHAT: Final = _object("ChatCompletionRequest", "messages", example=_CHATTING, **_SAID)
@@ -138,12 +138,12 @@ _TAGS: Final[Mapping[str, tuple[str, JsonObject]]] = {
     "/v1/models": ("models", _OPENAI_ERROR),
     "/v1beta/models": ("models", _GEMINI_ERROR),
 }
-"""By how a path begins: whose protocol it is, and how that tells of errors. The first holds."""
+"""By prefix of the path: its protocol, and the schema of its errors. The first match counts."""
 
 _TOLD: Final[Mapping[str, JsonObject]] = {
     "x-vibe-request-id": {"type": "string", "pattern": "^req_[0-9a-f]{24}$"}
 }
-"""The header that each answer of a model has: what the log calls the request."""
+"""Header of every model's response: the request id of the log."""
 
 _WHOLE: Final[Mapping[str, JsonObject]] = {"application/json": {"type": "object"}}
 _EVENTS: Final[Mapping[str, JsonObject]] = {
@@ -198,7 +198,7 @@ _OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
     ("DELETE", "/v1/responses/{id}"): ApiOperation(summary="Removes a response."),
     ("POST", "/v1/responses/{id}/cancel"): ApiOperation(summary="Ends one in the background."),
     ("GET", "/v1/responses/{id}/input_items"): ApiOperation(
-        summary="Lists what was asked.", queries=_PAGE
+        summary="List the input items.", queries=_PAGE
     ),
     ("POST", "/v1/conversations"): ApiOperation(
         summary="Begins a conversation.",
@@ -224,7 +224,7 @@ _OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
     **_describe_generation("v1"),
     ("POST", "/api/chat"): _answer(_OLLAMA, _LINES),
     ("POST", "/api/generate"): _answer(_GENERATE, _LINES),
-    ("GET", "/api/ps"): ApiOperation(summary="Lists what is loaded here: nothing."),
+    ("GET", "/api/ps"): ApiOperation(summary="List loaded models (always empty)."),
     ("GET", "/api/tags"): ApiOperation(summary="Lists models."),
     ("POST", "/api/show"): ApiOperation(summary="Tells of a model.", body=_SHOWN),
     ("GET", "/api/version"): ApiOperation(summary="Tells whose protocol it is."),
@@ -240,16 +240,16 @@ _OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
 }
 
 _CARRIED: Final = ApiOperation(
-    summary="Is carried to an upstream as it is.", body={}, body_type="*/*", answers={"*/*": {}}
+    summary="Passed through to an upstream.", body={}, body_type="*/*", answers={"*/*": {}}
 )
 _OPEN: Final = frozenset({"/api/version"})
 
 
 def describe_routes(routes: Iterable[Route], *, needs_key: bool) -> list[Route]:
-    """Returns the gateway's routes with what is said there; those of tables are carried ones.
+    """Return the gateway's routes with their descriptions; routes of tables pass requests through.
 
     Args:
-        needs_key: Whether somebody asks clients who they are.
+        needs_key: Whether clients must send a key.
     """
     return [
         attrs.evolve(route, operation=_describe(route, needs_key and route.pattern not in _OPEN))

@@ -1,4 +1,4 @@
-"""What a request comes to at most, before anything is sent: in tokens, and in money."""
+"""Estimate the most that a request may use, before it is sent: tokens and money."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from vibe_llms.models.descriptors import ModelDescriptor
 
 _BYTES_A_TOKEN: Final = 2
-"""An estimate from above: no language that is written has fewer bytes a token for long."""
+"""A safe bound: no written language has fewer bytes per token for long."""
 
 _PICTURE_TOKENS: Final = 6_000
-"""More than a picture comes to at any vendor, but for OpenAI's smallest models, which count a cheap
-token many times: https://platform.openai.com/docs/guides/images-vision, read 2026-11-26."""
+"""A bound for all vendors, except OpenAI's smallest models, which count cheap tokens many times:
+https://platform.openai.com/docs/guides/images-vision, read 2026-11-26."""
 
 SAID_BYTES_A_TOKEN: Final = 3
-"""An estimate of what was said: English has about four, most other languages fewer."""
+"""Estimate for answers: English has about four, most other languages fewer."""
 
 
 class _Generation(msgspec.Struct):
@@ -48,7 +48,7 @@ class _Request(msgspec.Struct):
 
 
 class _Body(msgspec.Struct):
-    """What requests of the protocols say about the length of their answer, wherever it stands."""
+    """Fields of all protocols that limit the length of an answer."""
 
     max_tokens: Any = None
     max_completion_tokens: Any = None
@@ -63,7 +63,7 @@ _BODY: Final = msgspec.json.Decoder(_Body)
 
 
 def estimate(asked: ClientRequest, upstream: Upstream) -> Demand:
-    """Says what a request would use at most, as far as that is known."""
+    """Return the most that a request may use, as far as known."""
     descriptor = upstream.model.descriptor
     input_tokens = _count_at_most(asked.body)
     output_tokens, answers = _read_bound(asked.body)
@@ -83,17 +83,17 @@ def estimate(asked: ClientRequest, upstream: Upstream) -> Demand:
 
 
 def _count_at_most(body: bytes) -> int:
-    """Returns the tokens that a body comes to at most; of a picture its bytes say little."""
+    """Return a bound on the tokens of a body; images are counted separately."""
     size, most = len(body), _PICTURE_TOKENS * _BYTES_A_TOKEN
     pictures = measure_pictures(body, most) if size > most else []
     return (size - sum(pictures)) // _BYTES_A_TOKEN + 1 + len(pictures) * _PICTURE_TOKENS
 
 
 def raise_output(usage: Usage, tokens: int) -> Usage:
-    """Returns the account of an answer that broke off, with what was said of it until then.
+    """Return the usage of an answer that broke off, including its estimated output.
 
     Args:
-        tokens: An estimate of that; what the vendor has told counts where it is more.
+        tokens: Estimated output; a larger number from the vendor counts instead.
     """
     missing = tokens - (usage.total_output_tokens or 0)
     if missing <= 0:
@@ -102,7 +102,7 @@ def raise_output(usage: Usage, tokens: int) -> Usage:
 
 
 def price_in_cents(usage: Usage | None, descriptor: ModelDescriptor) -> Decimal | None:
-    """Says what a request has cost; ``None`` where nobody knows. Our own machines send no bill."""
+    """Return the cost of a request; ``None`` if unknown. Own machines are free."""
     provider, name = descriptor.priced
     if provider in OWN_MACHINES:
         return Decimal(0)
@@ -111,11 +111,11 @@ def price_in_cents(usage: Usage | None, descriptor: ModelDescriptor) -> Decimal 
 
 
 def _read_bound(body: bytes) -> tuple[int | None, int]:
-    """Returns how many tokens an answer may have, ``None`` for any number, and how many answers."""
+    """Return the output limit (``None`` for no limit) and the number of answers of a request."""
     try:
         read = _BODY.decode(body)
     except UNREADABLE:
-        return None, 1  # nobody answers that
+        return None, 1  # the request will be refused
     generation = read.generation or _Generation()
     bounds = (
         read.max_tokens,

@@ -1,4 +1,4 @@
-"""What all requests to the gateway share: upstreams, tables, authorizer and limits."""
+"""Shared state of the gateway: upstreams, tables, authorizer and limits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Gateway:
-    """Shared state of the gateway; :mod:`.stages` has the walk of a request.
+    """Parts that all requests share; :mod:`.stages` has the walk of a request.
 
     Args:
         upstreams: Finds models by the names that clients use.
@@ -61,7 +61,7 @@ class Gateway:
 
     @property
     def needs_key(self) -> bool:
-        """Whether clients must authenticate."""
+        """True if clients must authenticate."""
         return self._authorizer is not None
 
     async def authorize(self, http: HttpCall, record: CallRecord) -> Grant | None:

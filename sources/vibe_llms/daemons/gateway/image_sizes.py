@@ -1,7 +1,6 @@
-"""Which parts of a request are pictures, by where they stand in it, whatever its protocol.
+"""Find the images in a request by their place, in any protocol.
 
-How something begins does not make it a picture: words may begin like one and are words for
-whoever reads them.
+Magic numbers alone are not enough: a text may begin like an image.
 """
 
 from __future__ import annotations
@@ -12,14 +11,14 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 _BEGINNINGS: Final = (b"iVBORw0KGgo", b"/9j", b"R0lGOD", b"UklGR")
-"""How a PNG, a JPEG, a GIF and a WebP begin in base 64."""
+"""Beginnings of PNG, JPEG, GIF and WebP in base64."""
 _PICTURE: Final = re.compile(
     r"(?P<address>data:image/[\w.+-]{1,40};base64,)?"
-    r"(?P<data>(?:iVBORw0KGgo|/9j|R0lGOD|UklGR(?!.{7}QVZF))"  # sound begins as a WebP does
+    r"(?P<data>(?:iVBORw0KGgo|/9j|R0lGOD|UklGR(?!.{7}QVZF))"  # WAV files begin like WebP
     r"[A-Za-z0-9+/=_-]*+)",
 )
 _COMMAS: Final = 200_000
-"""A body with more of them is not read here, lest that takes long: all of it counts as words."""
+"""Bodies with more commas are not searched, to save time; they count as text."""
 
 _Place = tuple[str, ...]
 
@@ -37,7 +36,7 @@ _ADDRESSES: Final = _list_places(
     "images.image_url",
     "request.canisters.content.url",
 )
-"""Where a picture is a data URL."""
+"""Fields with an image as a data URL."""
 _DATA: Final = _list_places(
     "messages.content.source.data",
     "messages.content.content.source.data",
@@ -48,15 +47,15 @@ _DATA: Final = _list_places(
     "input.result",
     "request.canisters.content.data",
 )
-"""Where it is bare, beside a field that says that it is a picture: else it may be a text."""
+"""Fields with bare base64, if a neighbouring field says that it is an image."""
 _PICTURES_ALONE: Final = _list_places("images", "messages.images")
-"""Where it is bare, and nothing else may stand there."""
+"""Fields that contain only images, as bare base64."""
 _WAYS: Final = frozenset(
     place[:length]
     for place in _ADDRESSES | _DATA | _PICTURES_ALONE
     for length in range(len(place) + 1)
 )
-"""What leads to a picture, and where one is."""
+"""Fields on the path to an image."""
 
 _ALIKE: Final = {
     "inline_data": "inlineData",
@@ -69,31 +68,31 @@ _TYPES: Final = (*_PICTURE_TYPES, "base64", "input_image", "computer_screenshot"
 
 
 def measure_pictures(body: bytes, least: int) -> list[int]:
-    """Returns how many bytes each picture has in a body, of those that have more than ``least``.
+    """Return the sizes of the images in a body that are larger than ``least`` bytes.
 
-    What is not certainly a picture is none.
+    Uncertain cases are not images.
     """
     if not any(beginning in body for beginning in _BEGINNINGS) or body.count(b",") > _COMMAS:
         return []
     try:
         found = list(_walk(json.loads(body, object_pairs_hook=_read_object), ()))
     except (ValueError, RecursionError):
-        return []  # nobody answers that
+        return []  # the request will be refused
     return [size for size in found if size > least]
 
 
 def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any] | None:
-    """Makes an object of its fields; of two with one name either may count, so it is left out."""
+    """Build an object; drop repeated names, because either value may count."""
     fields = {_ALIKE.get(name, name): value for name, value in pairs}
     return fields if len(fields) == len(pairs) else None
 
 
 def _walk(value: Any, place: _Place, *, is_shown: bool = False) -> Iterator[int]:
-    """Yields the sizes of pictures.
+    """Yield the sizes of images.
 
     Args:
-        place: The keys that lead to the value.
-        is_shown: Whether something beside it says that it is a picture.
+        place: Keys on the path to the value.
+        is_shown: Whether a neighbouring field says that it is an image.
     """
     if place not in _WAYS:
         return

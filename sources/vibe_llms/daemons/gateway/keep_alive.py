@@ -1,4 +1,4 @@
-"""Signs of life in a stream that is silent for long, so that nobody between takes it for dead."""
+"""Keep-alive of streams: send a comment while the model is silent."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from contextlib import suppress
 from vibe_llms.daemons.asgi import HttpCall
 
 SECONDS = 15.0
-"""Vendors that send such signs do so about as often; whoever waits for bytes waits longer."""
+"""Interval, as vendors use it; proxies wait longer."""
 
 
 class KeepAliveStream:
-    """Sends the pieces of a stream, and a sign of life wherever none came for long.
+    """Sends the pieces of a stream, and a keep-alive after each interval without any.
 
-    Never before the first piece: until then an answer may still become another, or an error.
+    None is sent before the first piece, as the response may still become an error.
 
     Args:
-        call: Whom the answer is for.
-        sign: What clients of the protocol pass by; empty for none.
+        call: The response.
+        sign: Bytes that clients of the protocol ignore; empty for none.
     """
 
     def __init__(self, call: HttpCall, sign: bytes) -> None:
@@ -31,7 +31,7 @@ class KeepAliveStream:
         self._task: asyncio.Task[None] | None = None
 
     async def send(self, data: bytes) -> None:
-        """Sends a piece; waits while the client does not take what was sent."""
+        """Send a piece; wait while the client does not read."""
         if self._task is not None:
             await self._task
             self._task = None
@@ -57,11 +57,11 @@ class KeepAliveStream:
         self._wait(SECONDS)
 
     async def _tell(self) -> None:
-        with suppress(Exception):  # whoever sends the next piece will hear of it
+        with suppress(Exception):  # sending the next piece raises the same error
             await self._call.send(self._sign)
 
     async def close(self) -> None:
-        """Sends no more signs. May be called again."""
+        """Stop sending keep-alives. May be called twice."""
         if self._timer is not None:
             self._timer.cancel()
         if self._task is not None:

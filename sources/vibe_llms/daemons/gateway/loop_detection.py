@@ -1,4 +1,4 @@
-"""Requests that come back: a gateway that is its own upstream, by whatever way, refuses them."""
+"""Loop detection: refuse requests that have already passed this gateway."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from vibe_llms.exceptions import ProviderError, ProviderFault, Stage
 from vibe_llms.wire.tracing import VIA, VIA_HEADER
 
 _MOST: Final = 8
-"""Through so many gateways a request may come: each worker process is one of its own."""
+"""Most gateways on the way of a request; each worker process is one."""
 
 _LOOP_STATUS: Final = 508
 """Loop Detected (https://www.rfc-editor.org/rfc/rfc5842#section-7.2)."""
 
 
 def name_gateway() -> str:
-    """Makes up what a gateway calls itself before others."""
+    """Generate the name of a gateway for the ``via`` header."""
     return secrets.token_hex(6)
 
 
 def enter(name: str, headers: Mapping[str, str]) -> None:
-    """Notes that a request comes through a gateway, in whatever its task sends from here on.
+    """Add the gateway to the ``via`` header of everything that this task sends.
 
     Args:
-        name: Of the gateway.
-        headers: Of the request.
+        name: The gateway's name.
+        headers: Headers of the request.
 
     Raises:
-        ProviderError: It has come through this one already, or through too many.
+        ProviderError: The request has passed this gateway before, or too many others.
     """
     before = [each.strip() for each in headers.get(VIA_HEADER, "").split(",") if each.strip()]
     if name in before or len(before) >= _MOST:
-        how = "come back to" if name in before else f"come through {len(before)} gateways before"
+        how = "returned to" if name in before else f"passed {len(before)} gateways before"
         raise ProviderError(
             provider="gateway",
             fault=ProviderFault.INVALID_REQUEST,
             status=_LOOP_STATUS,
             detail=f"The request has {how} this gateway: some provider's base_url leads to itself.",
-            remedy="Let the base_url of each provider lead to another server than the gateway.",
+            remedy="Point the base_url of each provider at a server other than this gateway.",
             should_retry=False,
             stage=Stage.FRAME,
         )

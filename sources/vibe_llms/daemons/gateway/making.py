@@ -1,4 +1,4 @@
-"""Makes the gateway's ASGI application of a configuration."""
+"""Build the gateway's ASGI application from a configuration."""
 
 from __future__ import annotations
 
@@ -54,28 +54,26 @@ def produce_service(
     keeps_contents: bool = False,
     hosts: Collection[str] | None = None,
 ) -> Service:
-    """Makes the gateway as an ASGI application: for ``vibe serve``, or for any other host.
+    """Build the gateway as an ASGI application, for ``vibe serve`` or another host.
 
     Args:
         application: Has the providers; it is restricted (:meth:`.Application.restrict`). Its limits
-            hold for what they answer; its attempts should be 1, so that nothing is retried that no
-            table says.
-        limits: What is taken on at once.
-        authorizer: Says who may ask; by default everybody may.
-        listeners: Hear of each request when it is over.
-        keeping: How much is kept of responses and conversations.
-        tracing: Makes spans; by default where the configuration says so.
-        keeps_contents: Whether listeners hear what was asked and answered, too; or the file says
-            so by ``log_contents``.
-        hosts: By which names clients come, where there is no authorizer; ``None`` for any. Pages
-            of these places may read what they are answered, with an authorizer as without.
-        file: Has the tables of models; :meth:`.Service.reload` reads them again. Its ``[limits]``
-            hold where no others are given.
-        needs_models: Whether a file without models is refused, as when it is read again after one
-            with models.
+            apply to their answers. Its attempts should be 1, so that only tables cause retries.
+        limits: Limits on requests.
+        authorizer: Authenticates clients; by default all are accepted.
+        listeners: Called with the record of each completed request.
+        keeping: Limits on stored responses and conversations.
+        tracing: Creates spans; by default, as configured.
+        keeps_contents: Add request and response bodies to records; ``log_contents`` in the file
+            does the same.
+        hosts: Accepted host names where there is no authorizer; ``None`` for any. Pages of these
+            hosts may read responses, with or without an authorizer.
+        file: Tables of models; :meth:`.Service.reload` reads them again. Its ``[limits]`` apply
+            where no others are given.
+        needs_models: Refuse a file without models, as after a reload.
 
     Raises:
-        ConfigurationError: With all that is wrong with the file.
+        ConfigurationError: The file has mistakes; the error lists all of them.
     """
     application.restrict()
     tracing = tracing or _produce_tracing(application)
@@ -130,7 +128,7 @@ def _produce_tracing(application: Application) -> Tracing | None:
 
     try:
         return Tracing(captures_texts=settings.get("texts") or None)
-    except DependencyError as error:  # nobody shall go without an answer for want of a span
+    except DependencyError as error:  # spans are optional; requests are answered without them
         logging.getLogger("vibe_llms.daemons").warning("%s", error)
         return None
 

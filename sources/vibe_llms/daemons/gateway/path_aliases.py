@@ -1,4 +1,4 @@
-"""Where clients look for us whose base URL was written for somebody else."""
+"""Alternative paths of clients whose base URL was written for a vendor."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Iterator
 from typing import Final
 
 _ELSEWHERE: Final = ("/openai/v1", "/v1beta/openai", "/openai", "/v1beta/v1beta", "/v1/v1", "")
-"""What stands in the place of ``/v1``: Azure's paths and Gemini's for OpenAI's clients, a version
-that both the base URL and the library have written, and none at all."""
+"""Prefixes in place of ``/v1``: Azure's and Gemini's for OpenAI's clients, a version that both the
+base URL and the library contain, and none."""
 
 _VERTEX: Final = re.compile(
     r"/v1(?:beta1)?/(?:projects/[^/]+/locations/[^/]+/)?publishers/google/(models/.+)"
 )
-"""Where Gemini's clients find a model in Google's cloud."""
+"""Paths of Gemini's clients in Google Cloud."""
 
 _SLASHES: Final = re.compile("/{2,}")
 
 
 def survey_spellings(path: str) -> Iterator[str]:
-    """Yields the paths of ours that a path may stand for, which is none of them itself."""
+    """Yield the known paths that an unknown path may stand for."""
     plain = _SLASHES.sub("/", path).rstrip("/")
     if plain != path:
         yield plain

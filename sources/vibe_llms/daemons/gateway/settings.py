@@ -1,4 +1,4 @@
-"""What the gateway's one TOML file says, checked as a whole: all mistakes at once."""
+"""The gateway's TOML file, checked as a whole: all mistakes are reported at once."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ class GatewaySettings:
     """The whole file.
 
     Attributes:
-        server: Where it listens, and what each connection may take.
-        limits: What is taken on at once.
-        responses: How much is kept of responses and conversations.
-        authorizer: Who says who may ask; by default everybody may.
-        hosts: Further names by which clients reach it; without an authorizer, requests by any other
-            name are refused if it listens on loopback alone. Pages of these places may read its
-            answers: ``localhost:5173`` admits those of one port, and a whole origin such as
-            ``tauri://localhost`` an application that has no port.
-        log_contents: Write a line for each request, and what was asked and answered into it.
-        models: The names that clients may use, and who answers to each; where there are none, any
-            name that the configuration understands.
+        server: Address, TLS and limits of connections.
+        limits: Limits on requests.
+        responses: Limits on stored responses and conversations.
+        authorizer: Authenticates clients; by default all are accepted.
+        hosts: Further host names of the gateway. Without an authorizer, a gateway on loopback
+            refuses other names. Pages of these hosts may read its answers: ``localhost:5173``
+                admits one port,
+            and an origin such as ``tauri://localhost`` an application without a port.
+        log_contents: Log one line for each request, including request and response bodies.
+        models: Names that clients may use, and their targets; without any, all names of the
+            configuration are allowed.
     """
 
     server: ServerSettings = attrs.field(factory=ServerSettings)
@@ -53,7 +53,7 @@ class GatewaySettings:
         require(self, "gateway")
 
     def find_mistakes(self) -> Iterator[tuple[str, str]]:
-        """Yields what does not hold between the fields: the name of one, and a sentence."""
+        """Yield contradictions between fields: a field, and a sentence."""
         answering, serving = self.limits.total_seconds, self.server.total_seconds
         if answering >= serving:
             yield (
@@ -69,19 +69,19 @@ class _Models:
 
 
 def read_settings(path: Path, resolve: Callable[[str], object] | None = None) -> GatewaySettings:
-    """Reads the file of a gateway.
+    """Read the gateway's file.
 
     Args:
-        resolve: Raises ConverseError for an address that leads nowhere, such as
+        resolve: Raises ConverseError for an unknown address, such as
             :meth:`.Application.resolve_address`.
 
     Raises:
-        ConfigurationError: With all mistakes in it.
+        ConfigurationError: The file has mistakes; the error lists all of them.
     """
     document = read_document(path)
     reader = document.produce_reader(path.parent)
     settings = reader.read(GatewaySettings, document.tree)
-    # What is wrong elsewhere does not hide what is wrong with the models.
+    # Report mistakes of models even if other parts are invalid.
     models = document.produce_reader(path.parent).read(
         _Models, {"models": document.tree.get("models", {})}
     )
@@ -96,7 +96,7 @@ def read_settings(path: Path, resolve: Callable[[str], object] | None = None) ->
 def _find_mistakes(
     models: Mapping[str, ModelSettings], resolve: Callable[[str], object] | None
 ) -> Iterator[_Mistake]:
-    """Yields what does not hold between the tables, or between them and the configuration."""
+    """Yield contradictions between the tables, and with the configuration."""
     for name, model in models.items():
         for field in ("targets", "fallback"):
             for index, target in enumerate(getattr(model, field)):
@@ -114,7 +114,7 @@ def _find_mistakes(
 
 
 def find_circle(models: Mapping[str, ModelSettings], name: str) -> tuple[str, ...] | None:
-    """Returns the way on which a model falls back to itself, if there is one."""
+    """Return the cycle in which a model falls back to itself, if there is one."""
     ways: list[tuple[str, ...]] = [(name,)]
     seen = {name}
     while ways:

@@ -112,7 +112,7 @@ async def require_same_protocol(call: GatewayCall) -> None:
         raise RequestError(
             path="model",
             detail=f"{upstream.address} cannot do this: its vendor speaks another protocol.",
-            remedy="Ask a model whose vendor supports it, or send the conversation as it is.",
+            remedy="Use a model whose vendor supports it, or send the uncompacted conversation.",
             stage=ErrorStage.FRAME,
         )
     await call.proceed()

@@ -1,4 +1,4 @@
-"""How a carried stream ended, judged by its last events: whole, broken off, or with an error."""
+"""The end of a passthrough stream, judged by its last events: complete, truncated or failed."""
 
 from __future__ import annotations
 

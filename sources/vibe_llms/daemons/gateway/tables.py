@@ -1,4 +1,4 @@
-"""The file of a gateway, in force: read when it starts, and again when it is told to."""
+"""The gateway's file in use, and its reload."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LOGGER: Final = logging.getLogger("vibe_llms.daemons.gateway")
 
 
 def find_provider(application: Application, address: str) -> str:
-    """Returns the provider of a model. Raises UnknownNameError."""
+    """Return the provider of a model. Raises UnknownNameError."""
     provider = application.resolve_address(address).provider
     known = tuple(application.configuration.providers)
     if provider not in known:
@@ -31,19 +31,19 @@ def find_provider(application: Application, address: str) -> str:
 
 
 class Tables:
-    """What the file says, and the router that goes by it.
+    """The settings in use, and the router for their tables.
 
     Args:
-        path: Of the file.
+        path: The file.
         application: Has the providers.
-        gateway: Is given the router.
-        needs_models: Refuse a file without models: it would let clients ask for any.
+        gateway: Receives the router.
+        needs_models: Refuse a file without models, which would allow all models.
 
     Attributes:
-        settings: As the file that is in force says.
+        settings: The settings in use.
 
     Raises:
-        ConfigurationError: With all that is wrong with the file.
+        ConfigurationError: The file has mistakes; the error lists all of them.
     """
 
     def __init__(
@@ -65,24 +65,24 @@ class Tables:
         self._apply()
 
     def reload(self) -> None:
-        """Reads the file again; while it is wrong, what was read before stays in force.
+        """Read the file again; keep the previous settings if it has mistakes.
 
-        What was asked before goes on as it began.
+        Requests under way are not affected.
         """
         try:
             settings = self._read()
         except ConfigurationError as error:
-            _LOGGER.error("The file of the gateway is wrong, the one before holds: %s", error)
+            _LOGGER.error("Invalid gateway file, the previous settings stay in use: %s", error)
             return
         before, self.settings = self.settings, settings
         for name in ("server", "limits", "responses", "authorizer", "hosts", "log_contents"):
             if getattr(before, name) != getattr(settings, name):
-                _LOGGER.warning("What is new in %s of the gateway's file needs a new start", name)
+                _LOGGER.warning("Restart the gateway to apply the changes to %s in its file", name)
         self._apply()
-        _LOGGER.info("The file of the gateway was read again")
+        _LOGGER.info("Reloaded the gateway's file")
 
     def serve(self, service: Service) -> None:
-        """Lets a service answer the paths, too, that the file lets be carried."""
+        """Add the further paths of the tables to a service."""
         self._service, self._routes = service, service.routes
         self._apply()
 
@@ -91,7 +91,7 @@ class Tables:
         if self._needs_models and not settings.models:
             finding = Finding(
                 place=str(self._path),
-                message="It names no model any more, which would let clients ask for any.",
+                message="It has no models left, which would allow clients to use all models.",
             )
             remedy = "Write [models] tables; to allow all models, start the gateway again."
             raise ConfigurationError(findings=(finding,), remedy=remedy)
@@ -120,18 +120,18 @@ class Tables:
         gateway.router, gateway.upstreams.models = self._router, self._router.survey_addresses()
 
     def _survey_passages(self) -> list[Route]:
-        carried = {
+        allowed = {
             path: None
             for model in self.settings.models.values()
             for own in (model.passthrough, *(target.passthrough or () for target in model.targets))
             for path in own
         }
-        if not carried:
+        if not allowed:
             return []
         from vibe_llms.daemons.gateway.routing.extra_paths import produce_routes
 
         known = {(route.method, route.pattern) for route in self._routes}
-        routes = produce_routes(self._gateway, self._access_router, carried)
+        routes = produce_routes(self._gateway, self._access_router, allowed)
         passing = [route for route in routes if (route.method, route.pattern) not in known]
         return describe_routes(passing, needs_key=self._gateway.needs_key)
 

@@ -1,4 +1,4 @@
-"""From the name that a client uses to who is asked."""
+"""Find the model behind the name that a client uses."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 _LOGGER: Final = logging.getLogger("vibe_llms.daemons.gateway")
 _SURVEY_SECONDS: Final = 10
-"""So long a vendor has to list its models."""
+"""Timeout for listing the models of a vendor."""
 
 
 @frozen
 class Upstream:
-    """Who is asked.
+    """A model to ask.
 
     Attributes:
-        model: Answers.
-        strict: A loss in the translation is an error.
+        model: The model.
+        strict: Refuse requests whose translation would lose anything.
     """
 
     model: ConverserModel
@@ -50,22 +50,22 @@ class Upstream:
 
     @property
     def name(self) -> str:
-        """What the vendor calls the model."""
+        """The vendor's name for the model."""
         return self.model.descriptor.name
 
 
 def can_pass_through(model: object, protocol: str) -> TypeGuard[RemoteModel]:
-    """Tells whether what clients of a protocol ask can go to a model's vendor as it is."""
+    """Return whether a model's vendor speaks the protocol."""
     return isinstance(model, RemoteModel) and model.protocol == protocol
 
 
 class Upstreams:
-    """Finds upstreams by the addresses and aliases of the configuration.
+    """Finds models by the addresses and aliases of the configuration.
 
     Args:
         application: Has the providers.
-        models: The names that clients may use, and what they stand for; where there are none, any
-            name that the configuration understands.
+        models: Names that clients may use, and their addresses; without any, all names of the
+            configuration are allowed.
 
     Attributes:
         models: The same; may be replaced at any time.
@@ -76,14 +76,14 @@ class Upstreams:
         self.models = dict(models or {})
 
     async def access(self, name: str) -> Upstream:
-        """Returns who is asked.
+        """Return the model of a name.
 
         Args:
             name: Empty for the configured model.
 
         Raises:
-            RequestError: It is empty, and no model is configured that could answer then.
-            UnknownNameError: Nothing of that name is here.
+            RequestError: The name is empty, and no default model is configured.
+            UnknownNameError: The name is unknown.
             ConverseError: The provider cannot be loaded.
         """
         if not name:
@@ -98,12 +98,12 @@ class Upstreams:
         try:
             return Upstream(await self._application.access_model(address))
         except UnknownNameError as error:
-            if not error.kind.startswith("provider"):  # a provider says best what it has
+            if not error.kind.startswith("provider"):  # the provider's error lists its models
                 raise
-            # Of providers a client knows nothing: to it, it is a model that is not there.
+            # Clients do not know providers, so report an unknown model.
             raise UnknownNameError(kind="model", name=name, remedy="GET /v1/models.") from None
-        except TrustError as error:  # it would have to be fetched, which is the operator's to do
-            _LOGGER.warning("%r cannot be asked: %s", name, error)
+        except TrustError as error:  # only the operator may install it
+            _LOGGER.warning("Cannot ask %r: %s", name, error)
             raise UnknownNameError(kind="model", name=name, remedy="GET /v1/models.") from error
         except ConfigurationError:
             if not self.models and not _is_address(name):
@@ -121,17 +121,17 @@ class Upstreams:
                 cause = error
         raise RequestError(
             path="model",
-            detail="The request names no model, and there is none here that answers then.",
+            detail="The request names no model, and no default model is configured.",
             remedy="Name one of those that GET /v1/models lists.",
             stage=Stage.FRAME,
         ) from cause
 
     async def reach(self, address: str, *, strict: bool = False) -> Upstream:
-        """Returns a model as an upstream, whether or not clients may name it. Raises likewise."""
+        """Return the model of any address, also if clients may not use it. Raises like `access`."""
         return Upstream(await self._application.access_model(address), strict)
 
     async def list_names(self) -> list[str]:
-        """Returns the names that clients may use, as far as they are known."""
+        """Return the names that clients may use, as far as known."""
         if self.models:
             return sorted(self.models)
         configuration = self._application.configuration
@@ -139,13 +139,13 @@ class Upstreams:
         return list(names | dict.fromkeys(map(str, await self._survey_all())))
 
     async def list_models(self) -> dict[str, ModelDescriptor]:
-        """Returns what is known of the models, by the names that clients may use."""
+        """Return the descriptors of models by the names that clients may use."""
         if self.models:
             return {
                 name: (await self.access(name)).model.descriptor for name in sorted(self.models)
             }
         models = {str(model): model for model in await self._survey_all()}
-        with contextlib.suppress(ConverseError):  # as where its weights are not here
+        with contextlib.suppress(ConverseError):  # for example, if its weights are missing
             default = (await self.access("")).model.descriptor
             models = {str(default): default} | models
         return models
@@ -155,7 +155,7 @@ class Upstreams:
         return [model for survey in surveys for model in survey]
 
     async def _select_ready(self) -> list[str]:
-        """Returns the providers that lack nothing."""
+        """Return the providers that are completely configured."""
         from vibe_llms.plugins.wants import survey_wants
 
         plugins = self._application.plugins
@@ -171,18 +171,18 @@ class Upstreams:
         try:
             async with asyncio.timeout(_SURVEY_SECONDS):
                 return await self._application.survey_models(provider)
-        except (ConverseError, TimeoutError):  # the others can be listed nevertheless
+        except (ConverseError, TimeoutError):  # list the others
             return ()
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         await self._application.close()
 
 
 def _is_address(name: str) -> bool:
-    """Tells whether a name of a client's could be a model's at all."""
+    """Return whether a name is a valid model name or alias."""
     try:
         ModelAddress.parse(name)
     except ConfigurationError:
-        return ":" not in name and bool(name.strip())  # a model's alone, or an alias
+        return ":" not in name and bool(name.strip())  # a model without a provider, or an alias
     return True

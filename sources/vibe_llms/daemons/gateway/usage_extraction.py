@@ -1,4 +1,4 @@
-"""Reads of an answer that is carried what it has used, and changes nothing of it."""
+"""Extract the usage from a passthrough answer, without changing it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _find_messages(fields: _Fields, known: _Fields | None) -> _Fields | None:
     message = fields.get("message")
     whole = message if isinstance(message, Mapping) else fields
     told = whole.get("usage")
-    # The end of a stream tells anew what has changed since its beginning.
+    # The end of a stream repeats the fields that have changed.
     return {**(known or {}), **told} if isinstance(told, Mapping) else known
 
 
@@ -58,7 +58,7 @@ def _ends_messages(fields: _Fields) -> bool:
 
 
 def _ends_by_reason(fields: _Fields) -> bool:
-    # Some tell with each chunk what was used so far.
+    # Some vendors report the usage so far in each chunk.
     choices = fields.get("candidates") or fields.get("choices") or ()
     return not choices or any(
         isinstance(each, Mapping) and (each.get("finishReason") or each.get("finish_reason"))
@@ -90,14 +90,14 @@ def _measure_messages(data: bytes) -> int:
 
 @frozen(kw_only=True)
 class _Reading:
-    """How usage is found in a protocol.
+    """Description of usage in a protocol.
 
     Attributes:
-        mark: What no frame lacks that tells of it.
-        find: Returns it, in the vendor's words.
-        ends: Tells whether it is the whole, and nothing more is used behind it.
-        mark_said, measure: What no frame lacks that has some of the answer, and how many bytes that
-            are; for protocols in which something is told of usage before the end.
+        mark: Bytes of every frame that contains usage.
+        find: Returns the usage in the vendor's words.
+        ends: Returns whether the usage is final.
+        mark_said, measure: Bytes of every frame with output, and a function that returns the size
+            of the output; for protocols that report usage before the end.
     """
 
     mark: bytes
@@ -124,10 +124,10 @@ _READINGS: Final[Mapping[str, _Reading]] = {
 
 
 def _find_words(protocol: str, found: _Fields) -> tuple[str, _Fields]:
-    """Returns the protocol in whose words an account is, and the account.
+    """Return the protocol of a usage object, and the object.
 
-    Beside the paths of Chat Completions, speech and pictures are accounted for as in Responses,
-    and what only reads (rerankers) tells a total.
+    On further paths of Chat Completions, speech and images are reported as in Responses, and
+    rerankers report a total.
     """
     if protocol != "chat_completions" or "prompt_tokens" in found:
         return protocol, found
@@ -141,16 +141,16 @@ def _is_silent(usage: Usage) -> bool:
 
 
 class UsageExtractor:
-    """Hears the pieces of one answer.
+    """Reads one answer for its usage.
 
     Args:
-        protocol: That the answer is in.
-        limits: ``event_bytes`` holds here.
-        framing: How it is cut: ``sse`` or ``ndjson``; empty for a whole answer.
-        watch: Hears the events of a stream, too.
+        protocol: Protocol of the answer.
+        limits: ``event_bytes`` is checked.
+        framing: ``sse`` or ``ndjson``; empty for a complete answer.
+        watch: Receives the events of a stream as well.
 
     Attributes:
-        is_whole: Whether what the answer told of usage is all of it.
+        is_whole: Whether the usage is final.
     """
 
     def __init__(
@@ -172,8 +172,8 @@ class UsageExtractor:
             self._framer = NdjsonFramer(limits) if framing == "ndjson" else SseFramer(limits)
 
     def feed(self, data: bytes) -> None:
-        """Hears a piece of a streamed answer. Raises LimitError for an event that is too long."""
-        if self._framer is None:  # one JSON text, which is passed on as it comes
+        """Take a piece of a stream. Raises LimitError for an event that is too long."""
+        if self._framer is None:  # one JSON value, sent in pieces
             self._pieces.append(data)
             return
         self._hear(self._framer.feed(data))
@@ -189,7 +189,7 @@ class UsageExtractor:
                 self.read(frame.data)
 
     def read(self, data: bytes) -> None:
-        """Hears a whole answer, or one event of it; what makes no sense tells nothing."""
+        """Read a complete answer or one event; ignore invalid JSON."""
         if self._reading.mark not in data:
             return
         try:
@@ -203,9 +203,10 @@ class UsageExtractor:
                     self._found, self.is_whole = found, self._reading.ends(each)
 
     def find_usage(self) -> Usage | None:
-        """Returns what the answer has used, as far as it has told.
+        """Return the usage of the answer.
 
-        Where it broke off, what was said until then is estimated, and is at least what was told.
+        If it broke off, the output so far is estimated, and is at least what the vendor has
+        reported.
         """
         if self._framer is not None:
             self._hear(self._framer.finish())
@@ -213,7 +214,7 @@ class UsageExtractor:
             self.read(whole := b"".join(self._pieces))
             if self._watch is not None:
                 self._watch.hear_whole(whole)
-            if self._found is None:  # it may be a stream that goes by another name
+            if self._found is None:  # it may be a stream with another content-type
                 framer = SseFramer(self._limits)
                 with contextlib.suppress(LimitError):
                     self._hear([*framer.feed(whole), *framer.finish()])
@@ -223,7 +224,7 @@ class UsageExtractor:
         module = importlib.import_module(f"vibe_llms.dialects.{protocol}.calling.usage")
         try:
             usage: Usage | None = module.normalize_usage(found)
-        except (AttributeError, LookupError, TypeError, ValueError):  # a vendor's nonsense
+        except (AttributeError, LookupError, TypeError, ValueError):  # invalid usage
             return None
         if usage is None or self.is_whole:
             return None if usage is None or _is_silent(usage) else usage

@@ -1,7 +1,6 @@
-"""Asks a vendor of Chat Completions for the account of a stream, and keeps that from who asked not.
+"""Request the usage of a Chat Completions stream, and remove it for clients that did not.
 
-Without an account a stream that is carried would count as unknown. The client gets what it asked
-for, byte for byte, but for that one chunk.
+Without it, the usage of a passthrough stream would be unknown. All other bytes are unchanged.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _OPTIONS: Final = "stream_options"
 _BOUNDARY: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _BOUNDARY_BYTES: Final = 4
 _ACCOUNT_BYTES: Final = 16_384
-"""More than any chunk that has no choices; what is longer is none."""
+"""Longest usage chunk; longer ones contain something else."""
 _NO_CHOICES: Final = re.compile(rb'"choices"\s*:\s*\[\s*\]')
 
 
@@ -30,7 +29,7 @@ _ACCOUNT: Final = msgspec.json.Decoder(_Account)
 
 
 def ask_for_usage(body: bytes) -> bytes | None:
-    """Returns a request that asks for the account, too; ``None`` where that needs no change."""
+    """Return a request that also asks for usage; ``None`` if it needs no change."""
     fields: dict[str, Any] = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
     options = msgspec.json.decode(fields.get(_OPTIONS, b"null"))
     if options is None:
@@ -42,18 +41,18 @@ def ask_for_usage(body: bytes) -> bytes | None:
 
 
 class UsageFilter:
-    """Lets a stream through but for the chunk that has the account and nothing else.
+    """Removes the chunk of a stream that contains only usage.
 
-    What is still to become an event is held back, up to the size that an account may have.
+    Incomplete events are held back, up to the size of a usage chunk.
     """
 
     def __init__(self) -> None:
         self._rest = b""
-        self._is_long = False  # the beginning of this event has gone on already
+        self._is_long = False  # the beginning of this event was passed on
 
     def feed(self, data: bytes) -> bytes:
-        """Returns what may go on."""
-        # A boundary may have begun in what came before; all else of that was looked at.
+        """Return the bytes to pass on."""
+        # A boundary may begin in the previous bytes; the rest of them was searched.
         searched = max(0, len(self._rest) - _BOUNDARY_BYTES)
         data = self._rest + data
         kept, start = [], 0
@@ -66,13 +65,13 @@ class UsageFilter:
         self._rest = data[start:]
         if self._is_long or len(self._rest) > _ACCOUNT_BYTES:
             self._is_long = True
-            # The end stays here: it may be the half of a boundary.
+            # Keep the end, which may be half a boundary.
             kept.append(self._rest[:-_BOUNDARY_BYTES])
             self._rest = self._rest[-_BOUNDARY_BYTES:]
         return b"".join(kept)
 
     def finish(self) -> bytes:
-        """Returns what the stream did not end."""
+        """Return the rest after the last complete event."""
         rest, self._rest = self._rest, b""
         return rest if self._is_long or not _is_account(rest) else b""
 
@@ -80,7 +79,7 @@ class UsageFilter:
 def _is_account(event: bytes) -> bool:
     if _NO_CHOICES.search(event) is None:
         return False
-    # Beside its data an event may have a name, an id and comments.
+    # An event may also have a name, an id and comments.
     data = b"\n".join(line[5:] for line in event.splitlines() if line.startswith(b"data:"))
     try:
         told = _ACCOUNT.decode(data)

@@ -1,9 +1,9 @@
-"""``keys``: an authorizer that knows clients by bearer keys, and counts what they spend.
+"""Authorizer with bearer keys and budgets.
 
-Behind the same hook as a stranger's. ``texts`` has the text of a key, ``register`` the file of
-those that were given out, ``bounds`` what one may do, ``charges`` and ``journal`` what a request
-takes, durably and at once, ``ledger`` the sums over all processes, and ``authorizer`` what a daemon
-is given. May import what daemons may; refuses to know a protocol's faces, and the command line.
+It uses the same hook as authorizers of plugins. ``texts`` has the text of a key, ``register`` the
+file of keys, ``bounds`` their limits, ``charges`` and ``journal`` the durable record of what each
+request uses, ``ledger`` the sums over all processes, and ``authorizer`` the daemon's interface.
+Must not know the protocols of clients, nor the command line.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @hook
 def survey_authorizers() -> list[AuthorizerSpecification]:
-    """Names the one that ships."""
+    """Return the shipped authorizer."""
     return [AuthorizerSpecification("keys", "bearer keys that `vibe keys` gives out", _produce)]
 
 
 def _produce(context: AuthorizerContext) -> Authorizer:
-    # Every start asks plugins what they have, and few are those of a daemon.
+    # Imported late: every start calls the hooks, and few are those of a daemon.
     from vibe_llms.daemons.keys.authorizer import produce_authorizer
 
     return produce_authorizer(context)

@@ -1,4 +1,4 @@
-"""The gate for requests of keys with bounds: as many as wait are let in by one transaction."""
+"""Admission of requests with bounded keys: all waiting requests share one transaction."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _Outcomes: TypeAlias = "asyncio.Future[Sequence[AccessError | None]]"
 
 
 class AdmissionGate:
-    """Asks the ledger, in a thread, one transaction after the other. For one event loop."""
+    """Runs transactions of the ledger in a thread, one at a time. For one event loop."""
 
     def __init__(self, ledger: KeyLedger) -> None:
         self._gatherer: Gatherer[Stake, AccessError | None] = Gatherer(ledger.admit)
 
     async def admit(self, stake: Stake, journal: KeyJournal) -> None:
-        """Lets a request in, durably.
+        """Admit a request durably.
 
         Args:
-            stake: The request, under a number that was taken from the journal.
-            journal: Which takes note should the request be cancelled meanwhile, or be refused.
+            stake: The request, with a number from the journal.
+            journal: Informed if the request is cancelled or refused.
 
         Raises:
-            AccessError: A bound is reached.
-            StoreError: The ledger cannot be asked, and so nothing may be sent.
+            AccessError: A limit is reached.
+            StoreError: The ledger is unusable, so nothing may be sent.
         """
         place = self._gatherer.backlog
         outcomes = self._gatherer.put(stake)
@@ -49,14 +49,14 @@ class AdmissionGate:
             raise refusal
 
     async def close(self) -> None:
-        """Waits for what is under way."""
+        """Wait for running transactions."""
         await self._gatherer.close()
 
 
 def _give_back(outcomes: _Outcomes, place: int, journal: KeyJournal, number: int) -> None:
-    """Gives back what was set aside for a request that nobody waits for any more."""
+    """Release the reservation of a cancelled request."""
     if outcomes.cancelled() or outcomes.exception() or outcomes.result()[place] is not None:
         journal.drop_number()
     else:
-        with suppress(StoreError):  # then it stays set aside
+        with suppress(StoreError):  # it stays reserved
             journal.end(number, None)

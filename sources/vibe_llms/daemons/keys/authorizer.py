@@ -1,4 +1,4 @@
-"""The authorizer that a daemon is given: who asks, what they may, what they take."""
+"""Authorizer of a daemon: identifies keys, and reserves and settles what they use."""
 
 from __future__ import annotations
 
@@ -32,37 +32,37 @@ if TYPE_CHECKING:
 _LOGGER: Final = logging.getLogger("vibe_llms.daemons.keys")
 
 _JOURNAL_BYTES: Final = 4_000_000
-"""Behind which a new journal is begun."""
+"""Size after which to start a new journal."""
 
 _FOLDING_SECONDS: Final = 1.0
-"""How long a line of a journal waits to be in the sums. Nothing depends on it but its length."""
+"""Interval for adding the journal to the sums; it only limits the journal's length."""
 
-_ASK = "Ask whoever runs this server for a key: vibe keys add NAME."
+_ASK = "Ask the operator of this server for a key: vibe keys add NAME."
 
 
 def produce_authorizer(context: AuthorizerContext) -> KeyAuthorizer:
-    """Makes the authorizer. Raises ConfigurationError, StoreError."""
+    """Return the authorizer. Raises ConfigurationError, StoreError."""
     if unknown := sorted(context.settings):
         finding = Finding(
             place=f"plugins.{context.name}.{unknown[0]}",
-            message="Unknown setting: what a key may do, the key itself says.",
+            message="Unknown setting. Limits belong to each key: vibe keys add --help.",
         )
         raise ConfigurationError(findings=(finding,))
     return KeyAuthorizer(context.data_directory, read_clock=context.clock.read)
 
 
 class KeyAuthorizer:
-    """Knows clients by bearer keys. Belongs to one event loop.
+    """Authenticates clients by bearer keys. Belongs to one event loop.
 
     Args:
-        directory: Where the keys are and what they spend, shared by all processes.
-        read_clock: Seconds that never go back, the same in all processes of a machine.
+        directory: Keys and sums, shared by all processes.
+        read_clock: Monotonic seconds, shared by all processes of a machine.
         tell_time: Seconds since 1970.
         disk: Performs every change of the journal.
         compare: Compares digests in constant time.
 
     Raises:
-        StoreError: What is in the directory cannot be used.
+        StoreError: The directory is unusable.
     """
 
     def __init__(
@@ -93,11 +93,11 @@ class KeyAuthorizer:
         return f"{type(self).__name__}({str(self._folder.parent)!r})"
 
     async def authorize(self, arrival: Arrival) -> KeyGrant:
-        """Says whose key it is.
+        """Return the grant of a key.
 
         Raises:
-            AccessError: It is nobody's, or no longer good.
-            ConfigurationError: The file of keys does not hold.
+            AccessError: The key is unknown, revoked or expired.
+            ConfigurationError: The file of keys is invalid.
         """
         text = arrival.credential
         keys = self._register.access_keys()
@@ -114,7 +114,7 @@ class KeyAuthorizer:
         return KeyGrant(self, identity, key)
 
     async def reserve(self, identity: str, key: Key, demand: Demand) -> KeyReservation:
-        """Sets something aside for a request, durably."""
+        """Reserve the charge of a request durably."""
         charge = Charge(
             identity,
             _write_day(int(self._tell_time() // DAY_SECONDS)),
@@ -133,7 +133,7 @@ class KeyAuthorizer:
         return KeyReservation(journal, number, self._is_dirty)
 
     async def close(self) -> None:
-        """Takes what there is into the sums. What is still under way counts as perhaps sent."""
+        """Add the journal to the sums. Requests under way count as perhaps sent."""
         if self._keeper is not None:
             self._keeper.cancel()
             with suppress(asyncio.CancelledError):
@@ -142,13 +142,13 @@ class KeyAuthorizer:
         self._journal.close()
         try:
             await asyncio.to_thread(self._ledger.fold)
-        except StoreError as error:  # it stays in the journal, for the next one
+        except StoreError as error:  # the next process reads the journal
             _LOGGER.warning("%s", error)
         finally:
             await asyncio.to_thread(self._ledger.close)
 
     async def _keep(self) -> None:
-        """Folds the journal now and then, and begins a new one where it has grown long."""
+        """Add the journal to the sums regularly; start a new one if it is long."""
         while True:
             await self._is_dirty.wait()
             await asyncio.sleep(_FOLDING_SECONDS)
@@ -159,12 +159,12 @@ class KeyAuthorizer:
                     fresh = await asyncio.to_thread(KeyJournal, self._folder, self._disk)
                     former, self._journal = self._journal, fresh
                     former.retire()
-            except (StoreError, OSError) as error:  # requests are refused where it matters
+            except (StoreError, OSError) as error:  # `reserve` reports the error
                 _LOGGER.warning("%s", error)
 
 
 class KeyGrant:
-    """What the client with a key may do."""
+    """Permissions of a client with a key."""
 
     __slots__ = ("_authorizer", "_identity", "_key")
 
@@ -180,30 +180,30 @@ class KeyGrant:
         return self._key.name
 
     def admits(self, model: str) -> bool:
-        """Tells whether one of the key's patterns fits the name."""
+        """Return whether one of the key's patterns matches a model."""
         models = self._key.models
         return not models or any(fnmatchcase(model, pattern) for pattern in models)
 
     async def reserve(self, demand: Demand) -> KeyReservation:
-        """Sets aside what a request would take at most.
+        """Reserve the most that a request may use.
 
         Raises:
-            AccessError: A bound of the key is reached, or the model is not for it.
-            StoreError: It cannot be written down, and so nothing may be sent.
+            AccessError: A limit of the key is reached, or the model is not allowed.
+            StoreError: The reservation cannot be written, so nothing may be sent.
         """
         if not self.admits(demand.model):
             models = ", ".join(self._key.models)
             raise AccessError(
                 fault=ProviderFault.PERMISSION,
                 subject=self.subject,
-                detail=f"The key {self.subject!r} is not for {demand.model!r}.",
-                remedy=f"Ask for one of: {models}.",
+                detail=f"The key {self.subject!r} may not use the model {demand.model!r}.",
+                remedy=f"Use one of: {models}.",
             )
         return await self._authorizer.reserve(self._identity, self._key, demand)
 
 
 class KeyReservation:
-    """What is set aside for one request, until it is over."""
+    """Reservation of one request."""
 
     __slots__ = ("_is_dirty", "_journal", "_number")
 
@@ -211,7 +211,7 @@ class KeyReservation:
         self._journal, self._number, self._is_dirty = journal, number, is_dirty
 
     async def settle(self, usage: Usage | None, cents: Decimal | None) -> None:
-        """Puts what was used in the place of what was set aside; what is not known stays so."""
+        """Replace the reservation with the real use; unknown parts stay reserved."""
         counts: tuple[int | None, int | None] = (None, None)
         if usage is not None:
             counts = (usage.total_input_tokens, usage.total_output_tokens)
@@ -219,16 +219,16 @@ class KeyReservation:
         self._end(Used(asked, answered, bound_cents(cents)))
 
     async def release(self) -> None:
-        """Gives back what was set aside: nothing was sent."""
+        """Cancel the reservation: nothing was sent."""
         self._end(None)
 
     def _end(self, used: Used | None) -> None:
         number, self._number = self._number, 0
         if not number:
-            return  # it is over already
+            return  # settled before
         try:
             self._journal.end(number, used)
-        except StoreError as error:  # the request is over in any case; what was set aside counts
+        except StoreError as error:  # the reservation stays, as the request is over
             _LOGGER.warning("%s", error)
         self._is_dirty.set()
 
@@ -242,7 +242,7 @@ def _describe_stranger(text: str) -> AccessError:
     detail = find_slip(text) if text else "The request shows no key."
     return AccessError(
         fault=ProviderFault.AUTHENTICATION,
-        detail=detail or "Nobody has this key.",
+        detail=detail or "Unknown key.",
         remedy=_ASK,
     )
 

@@ -1,4 +1,4 @@
-"""What a key may do: decided from what it is known to have used. Pure."""
+"""Limits of a key, as pure functions of what it has used."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ DAY_SECONDS: Final = 86_400
 
 
 class Slot(NamedTuple):
-    """What was begun within one second.
+    """Use within one second.
 
     Attributes:
-        second: Which one, by a clock that never goes back.
-        requests, tokens: How many.
+        second: By a monotonic clock.
+        requests, tokens: Sums.
     """
 
     second: int
@@ -28,11 +28,10 @@ class Slot(NamedTuple):
 
 
 def select_window(slots: Iterable[Slot], now: float) -> list[Slot]:
-    """Returns those that count at a moment, the oldest first.
+    """Return the slots of the last minute, oldest first.
 
-    A second counts until none of its moments is less than a minute ago, so that no minute ever
-    has more than it may. What seems to lie ahead is of before the machine was started anew: it
-    counts as of now, which neither opens the door nor keeps it closed.
+    A slot counts until all of its second is more than a minute ago, so no minute ever exceeds its
+    limit. Slots in the future are from before a restart of the machine, and count as of now.
     """
     second = int(now)
     kept = [
@@ -46,36 +45,35 @@ def select_window(slots: Iterable[Slot], now: float) -> list[Slot]:
 def find_refusal(
     key: Key, charge: Charge, window: list[Slot], now: float, spent: Decimal, day_left: float
 ) -> AccessError | None:
-    """Says why a request cannot be let in; ``None`` where it can.
+    """Return why a request is refused; ``None`` if it is admitted.
 
     Args:
-        key: Whose it is.
-        charge: What it would take.
+        key: The key.
+        charge: The most that the request may use.
         window: From :func:`select_window`.
         now: By the clock of the window.
-        spent: What counts of the day so far, in US cents.
-        day_left: The seconds until the day is over.
+        spent: Cents of the day so far.
+        day_left: Seconds until the day ends.
     """
     tokens = charge.input_tokens + charge.output_tokens
     return (
         _find_excess(key, tokens)
-        # A day is longer than a minute: who has spent his budget need not come back after one.
+        # Check the day first: retrying after a minute would not help.
         or _find_overspending(key, charge, spent, day_left)
         or _find_rate(key, tokens, window, now)
     )
 
 
 def _find_excess(key: Key, tokens: int) -> AccessError | None:
-    """A request that can never be let in, however long it waits."""
+    """Return the limit that a request alone exceeds."""
     limit = key.tokens_per_minute
     if limit is None or tokens <= limit:
         return None
     return AccessError(
         fault=ProviderFault.PERMISSION,
         subject=key.name,
-        detail=f"The request asks for up to {tokens} tokens, and the key {key.name!r} has {limit}"
-        " a minute.",
-        remedy="Send less, or let the model write fewer tokens.",
+        detail=f"The request may use {tokens} tokens; the key {key.name!r} has {limit} a minute.",
+        remedy="Send less, or set a lower output limit.",
     )
 
 
@@ -101,8 +99,8 @@ def _find_rate(key: Key, tokens: int, window: list[Slot], now: float) -> AccessE
         fault=ProviderFault.RATE_LIMITED,
         subject=key.name,
         retry_after_seconds=wait,
-        detail=f"The key {key.name!r} has had its {words} of this minute.",
-        remedy=f"Wait {wait:.0f} s, and send it again.",
+        detail=f"The key {key.name!r} has used its {words} of this minute.",
+        remedy=f"Wait {wait:.0f} s and retry.",
     )
 
 
@@ -116,9 +114,9 @@ def _find_overspending(
         return AccessError(
             fault=ProviderFault.PERMISSION,
             subject=key.name,
-            detail=f"Nobody knows what {charge.model} costs at most, and the key {key.name!r} has "
-            f"{budget} cents a day.",
-            remedy="Ask a model whose price is known, and say how much it may write.",
+            detail=f"The maximum cost of {charge.model} is unknown, and the key {key.name!r} has a "
+            f"budget of {budget} cents a day.",
+            remedy="Use a model with a known price, and set an output limit.",
         )
     if add_cents(spent, charge.cents) <= budget:
         return None
@@ -128,8 +126,8 @@ def _find_overspending(
         subject=key.name,
         retry_after_seconds=day_left if fits_a_day else None,
         detail=f"The key {key.name!r} has spent {spent.normalize():f} of its {budget} cents of "
-        f"{charge.day}, and the request can come to {charge.cents.normalize():f}.",
-        remedy="Let the model write fewer tokens, or wait until midnight (UTC)."
+        f"{charge.day}, and the request may cost {charge.cents.normalize():f}.",
+        remedy="Set a lower output limit, or wait until midnight (UTC)."
         if fits_a_day
-        else "Let the model write fewer tokens.",
+        else "Set a lower output limit.",
     )

@@ -1,6 +1,6 @@
-"""What a request takes from a key: set aside before it is sent, and then what it has used.
+"""Charges of a request: reserved before it is sent, settled afterwards.
 
-Money is exact: decimals of US cents, of which none is rounded.
+Money is exact: decimals of US cents, never rounded.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from typing import Final, NamedTuple
 _MODEL_CHARACTERS: Final = 200
 
 _EXACT: Final = Context(prec=200, traps=[Inexact])
-"""Enough digits for any sum of prices, and an error where they should not be."""
+"""Enough digits for any sum of prices; an error if there are more."""
 
 NOTHING: Final = Decimal(0)
 
 MOST_TOKENS: Final = 2**40
-"""Of one request, whatever a client wants or a vendor says: millions of these can be summed up."""
+"""Bound for one request, so that millions of them can be added."""
 
 MOST_CENTS: Final = Decimal(10**15)
-"""The same of money: what is larger has too many digits to be added to what is small."""
+"""Bound for one request: larger amounts have too many digits to be added exactly."""
 
 
 class Charge(NamedTuple):
-    """What is set aside for one request.
+    """Reservation of one request.
 
-    Not attrs: one is made for each request.
+    Not an attrs class: one is made for each request.
 
     Attributes:
-        key: The public part of the key.
-        day: On which it counts, as ``2026-11-23`` (UTC).
+        key: Public part of the key.
+        day: As ``2026-11-23`` (UTC).
         model: As ``provider:name``.
-        input_tokens, output_tokens: At most so many, as far as is known.
-        cents: At most so much; ``None`` where that is not known.
+        input_tokens, output_tokens: Bounds, as far as known.
+        cents: Bound; ``None`` if unknown.
     """
 
     key: str
@@ -45,7 +45,7 @@ class Charge(NamedTuple):
 
 
 class Used(NamedTuple):
-    """What a request has used that was sent; ``None`` where nobody knows."""
+    """Real use of a request; ``None`` where unknown."""
 
     input_tokens: int | None
     output_tokens: int | None
@@ -56,14 +56,14 @@ UNKNOWN: Final = Used(None, None, None)
 
 
 class KeySpending(NamedTuple):
-    """What requests have used, and what others perhaps have, at most.
+    """Sums of settled requests, and of requests with an unknown outcome.
 
     Attributes:
-        requests: Whose use is known, at least in part.
-        perhaps_requests: Which were sent, or perhaps sent, and of which no more is known: the
-            process was killed, or the vendor did not say.
-        perhaps_cents: At most so much besides.
-        unpriced: Requests whose price nobody knows. Not nothing: it is in no sum.
+        requests: Requests whose use is known, at least in part.
+        perhaps_requests: Requests that were perhaps sent: their process was killed, or the vendor
+            reported no usage.
+        perhaps_cents: Bound on the cost of these.
+        unpriced: Requests with an unknown price, which is in no sum.
     """
 
     requests: int = 0
@@ -78,7 +78,7 @@ class KeySpending(NamedTuple):
 
 
 def add_spending(one: KeySpending, other: KeySpending) -> KeySpending:
-    """Adds what was used to what was used."""
+    """Return the sum of two spendings."""
     return KeySpending(
         requests=one.requests + other.requests,
         input_tokens=one.input_tokens + other.input_tokens,
@@ -93,12 +93,12 @@ def add_spending(one: KeySpending, other: KeySpending) -> KeySpending:
 
 
 def add_cents(one: Decimal, other: Decimal) -> Decimal:
-    """Adds amounts of money; nothing is rounded."""
+    """Return the exact sum of two amounts."""
     return _EXACT.add(one, other)
 
 
 def settle(charge: Charge, used: Used) -> KeySpending:
-    """Says what counts of a request that was sent: what it used, else what was set aside."""
+    """Return the real use of a sent request, or its reservation if unknown."""
     is_known = used != UNKNOWN
     cents = charge.cents if used.cents is None else None
     return KeySpending(
@@ -115,17 +115,17 @@ def settle(charge: Charge, used: Used) -> KeySpending:
 
 
 def bound_tokens(count: int) -> int:
-    """Returns a count of tokens that can be summed up."""
+    """Return a token count that can be added safely."""
     return min(max(count, 0), MOST_TOKENS)
 
 
 def bound_cents(cents: Decimal | None) -> Decimal | None:
-    """Returns an amount of money that can be summed up; ``None`` stays."""
+    """Return an amount that can be added safely; ``None`` stays."""
     return None if cents is None else min(max(cents, NOTHING), MOST_CENTS)
 
 
 @lru_cache(4096)
 def clean_model(address: str) -> str:
-    """Returns a model's address as one word of a line: clients may write anything into it."""
+    """Return a model's address as one word of a line: clients may send any text."""
     shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in address)
     return shown[:_MODEL_CHARACTERS] or "?"

@@ -1,4 +1,4 @@
-"""Opens the database of what keys spend, and says in our words what SQLite says in its own."""
+"""Open the SQLite database of spending; translate its errors."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from vibe_llms.logs.disk import Disk, make_folders
 from vibe_llms.logs.locks import locked
 
 VERSION: Final = 1
-"""Of the schema."""
+"""Version of the schema."""
 
 PATIENCE_SECONDS: Final = 5.0
-"""How long others may keep it. Their transactions are short; SQLite's own default is as much."""
+"""Time to wait for the lock. Transactions of other processes are short."""
 
 _SPENT: Final = """
     requests INTEGER NOT NULL, input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL,
@@ -29,12 +29,12 @@ _SPENT: Final = """
 _SCHEMA: Final = (
     "CREATE TABLE spending (key TEXT, day TEXT, model TEXT,"
     f" {_SPENT} PRIMARY KEY (key, day, model)) WITHOUT ROWID",
-    # what is under way: begun in a journal and not yet ended
+    # requests under way: begun in a journal and not ended
     "CREATE TABLE reservations (journal TEXT, number INTEGER, key TEXT NOT NULL, day TEXT NOT NULL,"
     " model TEXT NOT NULL, input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL,"
     " cents TEXT, second INTEGER, PRIMARY KEY (journal, number)) WITHOUT ROWID",
     "CREATE INDEX reservations_by_key ON reservations (key, day)",
-    # up to which byte each journal is in the two above
+    # offset up to which each journal is in the tables above
     "CREATE TABLE journals (name TEXT PRIMARY KEY, folded INTEGER NOT NULL) WITHOUT ROWID",
     "CREATE TABLE minutes (key TEXT, second INTEGER, requests INTEGER NOT NULL,"
     " tokens INTEGER NOT NULL, PRIMARY KEY (key, second)) WITHOUT ROWID",
@@ -42,16 +42,16 @@ _SCHEMA: Final = (
 
 
 def open_database(path: Path) -> sqlite3.Connection:
-    """Opens the database, for any thread; makes it where there is none.
+    """Open the database for any thread; create it if it is missing.
 
     Raises:
-        StoreError: It cannot be opened, or is none of ours.
+        StoreError: It cannot be opened, or belongs to another program.
     """
     with telling(path):
         make_folders(Disk(), str(path.parent))
-        # While one process makes it, others must not come upon half of it.
+        # Create it under a lock, so that other processes never see half of it.
         with locked(f"{path}.lock"):
-            with suppress(FileExistsError):  # SQLite would let everybody read it
+            with suppress(FileExistsError):  # by default SQLite creates it readable for all users
                 open_handle(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600).close()
             connection = sqlite3.connect(
                 path, timeout=PATIENCE_SECONDS, isolation_level=None, check_same_thread=False
@@ -65,7 +65,7 @@ def open_database(path: Path) -> sqlite3.Connection:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    # What a process has written outlives it; only the loss of power may take the last moments.
+    # Writes survive the process; only a power failure may lose the last ones.
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
     (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -86,20 +86,20 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Performs the block alone among all processes, and wholly or not at all."""
+    """Run the block in an exclusive transaction."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
         connection.execute("COMMIT")
     except BaseException:
-        with suppress(sqlite3.Error):  # SQLite has done so itself where the disk is full
+        with suppress(sqlite3.Error):  # SQLite has already rolled back if the disk is full
             connection.execute("ROLLBACK")
         raise
 
 
 @contextmanager
 def telling(path: Path) -> Iterator[None]:
-    """Makes a StoreError of what SQLite or the operating system says, in one line."""
+    """Raise errors of SQLite or the operating system as a StoreError."""
     try:
         yield
     except StoreError:
@@ -108,7 +108,7 @@ def telling(path: Path) -> Iterator[None]:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         raise StoreError(
             path=str(path),
-            detail=f"What keys spend cannot be accounted for: {path}: {error}.",
+            detail=f"Cannot account for the spending of keys: {path}: {error}.",
             remedy=_REMEDIES.get(code, _ELSE),
         ) from error
     except OSError as error:
@@ -116,7 +116,7 @@ def telling(path: Path) -> Iterator[None]:
 
         raise StoreError(
             path=str(path),
-            detail=f"What keys spend cannot be accounted for: {error.filename or path}:"
+            detail=f"Cannot account for the spending of keys: {error.filename or path}:"
             f" {error.strerror}.",
             remedy=advise(error),
         ) from error

@@ -1,9 +1,9 @@
-"""What requests take, written down at once: one file a process, which the ledger reads.
+"""Journal of one process: reservations and uses, written at once and read by the ledger.
 
-A line is in the file before a request is sent, and another when it is over. They survive the end
-of the process, however it ends, for some two microseconds each; a transaction of SQLite takes some
-hundred. The file is locked for as long as somebody writes to it. One that nobody holds any longer
-is read to its end: what was begun in it and never ended was perhaps sent.
+A line is written before a request is sent, and another when it has ended. They survive the process
+and take two microseconds each; a transaction of SQLite takes hundreds. The file is locked while a
+process writes to it. A journal without a lock is read to its end: requests without an end were
+perhaps sent.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _ENDING: Final = ".journal"
 
 
 class Begun(NamedTuple):
-    """A request for which something was set aside."""
+    """A request with a reservation."""
 
     number: int
     charge: Charge
 
 
 class EndedRequest(NamedTuple):
-    """A request that is over; ``used`` is ``None`` where it was never sent."""
+    """A request that has ended; ``used`` is ``None`` if it was not sent."""
 
     number: int
     used: Used | None
@@ -45,14 +45,14 @@ Entry: TypeAlias = Begun | EndedRequest
 
 
 class KeyJournal:
-    """The journal of this process, open at its end. Not for several threads.
+    """Journal of this process, open for appending. Not thread-safe.
 
     Args:
-        directory: Of all journals.
+        directory: Folder of all journals.
         disk: Performs every change.
 
     Raises:
-        OSError: It cannot be made.
+        OSError: It cannot be created.
     """
 
     def __init__(self, directory: Path, disk: Disk) -> None:
@@ -66,25 +66,25 @@ class KeyJournal:
 
     @property
     def size_bytes(self) -> int:
-        """How long it is."""
+        """Size of the file."""
         return self._log.end.size
 
     def take_number(self) -> int:
-        """Returns the number of a request; :meth:`end` or :meth:`drop_number` gives it back."""
+        """Return a number for a request; :meth:`end` or :meth:`drop_number` frees it."""
         self._last_number += 1
         self._open_count += 1
         return self._last_number
 
     def drop_number(self) -> None:
-        """Takes note that nothing was set aside under a number."""
+        """Free a number that has no reservation."""
         self._open_count -= 1
         self._close_if_done()
 
     def begin(self, charge: Charge) -> int:
-        """Sets something aside; returns the number of the request.
+        """Write a reservation; return the number of the request.
 
         Raises:
-            StoreError: It cannot be written down, and so the request must not be sent.
+            StoreError: It cannot be written, so the request must not be sent.
         """
         number = self._last_number + 1
         words = "\t".join(map(str, charge))
@@ -92,11 +92,11 @@ class KeyJournal:
         return self.take_number()
 
     def end(self, number: int, used: Used | None) -> None:
-        """Writes down what a request has used; with ``None``, that nothing was sent.
+        """Write the use of a request; ``None`` if nothing was sent.
 
         Raises:
-            StoreError: It cannot be written down now. It will be before anything else is; and
-                should this process end before, what was set aside counts.
+            StoreError: It cannot be written now. It will be written before the next line; if the
+                process ends before, the reservation counts.
         """
         words = "\t".join(map(str, used)) if used is not None else "-"
         line = f"=\t{number}\t{words}\n".encode()
@@ -109,16 +109,16 @@ class KeyJournal:
             self.drop_number()
 
     def retire(self) -> None:
-        """Closes it as soon as all that was begun in it has ended."""
+        """Close the journal once all its requests have ended."""
         self._is_retired = True
         self._close_if_done()
 
     def close(self) -> None:
-        """Closes it at once: what has not ended counts as perhaps sent."""
+        """Close the journal: requests under way count as perhaps sent."""
         if self._is_closed:
             return
         if self._owed:
-            with suppress(StoreError):  # one last time
+            with suppress(StoreError):  # last attempt
                 self._append(b"")
         self._is_closed = True
         self._log.close()
@@ -128,40 +128,39 @@ class KeyJournal:
             self.close()
 
     def _append(self, line: bytes) -> None:
-        if self._is_closed:  # its descriptor may be another file's by now
+        if self._is_closed:  # the descriptor may be reused
             raise StoreError(path=self._log.path, detail=f"{self._log.path} is closed.")
         try:
             self._log.append(self._owed + line if self._owed else line)
         except OSError as error:
             raise StoreError(
                 path=self._log.path,
-                detail="What requests use cannot be written down: "
-                f"{self._log.path}: {error.strerror}.",
+                detail=f"Cannot write the journal of keys: {self._log.path}: {error.strerror}.",
                 remedy=advise(error),
             ) from error
         self._owed = b""
 
 
 class DeadJournal:
-    """A journal that nobody writes to any longer, held so that nobody else takes it up."""
+    """Journal of a dead process, locked against other readers."""
 
     def __init__(self, path: Path, lock: FileIO) -> None:
         self._path, self._lock = path, lock
 
     @classmethod
     def seize(cls, path: Path) -> Self | None:
-        """Takes a journal over; ``None`` where somebody still writes to it, or it is gone."""
+        """Lock a journal; ``None`` if a process still writes to it, or it is gone."""
         try:
             return cls(path, locks.acquire(str(path), wait_seconds=0))
         except (StoreError, FileNotFoundError):
             return None
 
     def remove(self) -> None:
-        """Removes the file."""
+        """Delete the file."""
         self._path.unlink()
 
     def release(self) -> None:
-        """Lets go of it."""
+        """Release the lock."""
         locks.release(self._lock)
 
 
@@ -173,26 +172,26 @@ def _open_log(directory: Path, disk: Disk) -> Log:
         try:
             lock = locks.acquire(path)
         except FileNotFoundError:
-            continue  # somebody thought that its process had ended
+            continue  # another process took it for dead
         return Log(path, disk, lock=lock, file=lock)
 
 
 def survey_journals(directory: Path) -> list[Path]:
-    """Returns the paths of all journals."""
+    """Return the paths of all journals."""
     return sorted(directory.glob(f"*{_ENDING}"))
 
 
 def read_entries(path: Path, start: int) -> tuple[list[Entry], int]:
-    """Reads what was written behind a point; returns the entries and where they end.
+    """Return the entries after an offset, and their end.
 
     Raises:
-        FileNotFoundError: It was read to its end by others, and is gone.
-        StoreError: It has a line that says nothing.
+        FileNotFoundError: Another process has read and deleted it.
+        StoreError: A line is invalid.
     """
     with path.open("rb") as file:
         file.seek(start)
         data = file.read()
-    whole = data[: data.rfind(b"\n") + 1]  # the last line may be on its way
+    whole = data[: data.rfind(b"\n") + 1]  # the last line may be incomplete
     return list(_parse(path, start, whole)), start + len(whole)
 
 
@@ -204,8 +203,8 @@ def _parse(path: Path, start: int, data: bytes) -> Iterator[Entry]:
         except (ValueError, InvalidOperation) as error:
             raise StoreError(
                 path=str(path),
-                detail=f"{path} says nothing at byte {offset}: it was changed or is damaged.",
-                remedy="Move it away; what it says of requests is then in no account.",
+                detail=f"Invalid line in {path} at byte {offset}: it was changed or is damaged.",
+                remedy="Move the file away; its requests are then not accounted for.",
             ) from error
         offset += len(line)
 

@@ -1,8 +1,8 @@
-"""What keys have spent, by key, model and day, over all processes: sums in SQLite.
+"""Spending by key, model and day over all processes, as sums in SQLite.
 
-The journals of the processes are folded into it, each byte once, because how far a journal is
-folded stands in the same transaction. A key with bounds is let in within one such transaction, so
-that no two processes can give away the same.
+Journals are added with each byte counted once, because the offset is written in the same
+transaction. Bounded keys are admitted in such a transaction, so that two processes cannot both use
+the last part of a budget.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PLACES: Final = ", ".join("?" * (3 + len(KeySpending._fields)))
 
 
 class Bin(NamedTuple):
-    """Where spending is summed up."""
+    """Key of a sum."""
 
     key: str
     day: str
@@ -49,7 +49,7 @@ class Bin(NamedTuple):
 
 
 class Stake(NamedTuple):
-    """A request of a key with bounds that wants to be let in."""
+    """A request of a bounded key that waits for admission."""
 
     key: Key
     charge: Charge
@@ -58,11 +58,11 @@ class Stake(NamedTuple):
 
 
 class KeyAccount(NamedTuple):
-    """What keys have spent, and what is under way.
+    """Spending of keys, and requests under way.
 
     Attributes:
         spent: By key, day and model.
-        under_way: Requests of processes that live, and what is set aside for them.
+        under_way: Requests of live processes, and their reservations.
     """
 
     spent: Mapping[Bin, KeySpending]
@@ -70,15 +70,15 @@ class KeyAccount(NamedTuple):
 
 
 class KeyLedger:
-    """The sums, and what is under way. For several threads, of which one at a time uses it.
+    """The sums, and requests under way. Thread-safe if used by one thread at a time.
 
     Args:
-        directory: Of the authorizer, shared by all processes.
-        read_clock: Seconds that never go back, the same in all processes of a machine.
+        directory: Folder of the authorizer, shared by all processes.
+        read_clock: Monotonic seconds, shared by all processes of a machine.
         tell_time: Seconds since 1970.
 
     Raises:
-        StoreError: The database cannot be opened, or is none of ours; so do all methods.
+        StoreError: The database cannot be used; also raised by all methods.
     """
 
     def __init__(
@@ -91,12 +91,12 @@ class KeyLedger:
         self._database = open_database(self._path)
 
     def close(self) -> None:
-        """Closes the database."""
+        """Close the database."""
         with self._door:
             self._database.close()
 
     def fold(self) -> None:
-        """Takes in what is in the journals; those of dead processes to their end."""
+        """Add all journals to the sums; those of dead processes completely."""
         with self._door, telling(self._path):
             dead = [each for path in survey_journals(self._journals) if (each := _seize(path))]
             try:
@@ -105,7 +105,7 @@ class KeyLedger:
                     for path, _ in dead:
                         self._write_off(path.name)
                     self._forget_gone()
-                # Only what is certainly in the sums may go.
+                # Delete a journal only after its sums are committed.
                 for _, journal in dead:
                     journal.remove()
             finally:
@@ -113,7 +113,7 @@ class KeyLedger:
                     journal.release()
 
     def survey(self) -> KeyAccount:
-        """Returns what was spent, up to this moment."""
+        """Return the spending up to now."""
         self.fold()
         spent: dict[Bin, KeySpending] = {}
         under_way: dict[Bin, KeySpending] = {}
@@ -131,12 +131,12 @@ class KeyLedger:
                 under_way[place] = add_spending(under_way.get(place, KeySpending()), held)
         return KeyAccount(spent, under_way)
 
-    # --- letting in ------------------------------------------------------------------------
+    # --- admission -------------------------------------------------------------------------
 
     def admit(self, stakes: Sequence[Stake]) -> list[AccessError | None]:
-        """Lets requests in, or says why not, in their order; those that are in are set aside."""
+        """Admit or refuse requests, in order; reserve the charges of admitted ones."""
         with self._door, telling(self._path), transaction(self._database):
-            # What is over has left something, or has taken more than was thought.
+            # Ended requests have used less or more than their reservation.
             self._fold_all()
             return [self._try(stake) for stake in stakes]
 
@@ -161,7 +161,7 @@ class KeyLedger:
         )
         slots = [Slot(*row) for row in rows]
         window = select_window(slots, now)
-        if window != slots:  # some are over, or are of another clock
+        if window != slots:  # some have expired, or are of another clock
             self._database.execute("DELETE FROM minutes WHERE key = ?", (key,))
             for slot in window:
                 self._count(key, *slot)
@@ -175,7 +175,7 @@ class KeyLedger:
         )
 
     def _sum_day(self, charge: Charge) -> Decimal:
-        """Sums up what counts of a day of a key: what it spent, perhaps spent, and set aside."""
+        """Return a key's cents of a day: spent, perhaps spent, and reserved."""
         rows = self._database.execute(
             "SELECT cents, perhaps_cents FROM spending WHERE key = :key AND day = :day"
             " UNION ALL SELECT cents, '0' FROM reservations"
@@ -209,7 +209,7 @@ class KeyLedger:
             if path.stat().st_size == start:
                 return
             entries, end = read_entries(path, start)
-        except FileNotFoundError:  # others have written it off, and its name never comes again
+        except FileNotFoundError:  # another process has written it off; its name is never reused
             return
         begun: dict[int, Charge] = {}
         sums: dict[Bin, KeySpending] = {}
@@ -229,7 +229,7 @@ class KeyLedger:
         )
 
     def _take(self, journal: str, ended: EndedRequest) -> Charge | None:
-        """Takes back what was set aside earlier, and puts the minute right that it counts in."""
+        """Release an earlier reservation, and correct its minute."""
         row = self._database.execute(
             "DELETE FROM reservations WHERE journal = ? AND number = ? RETURNING"
             " key, day, model, input_tokens, output_tokens, cents, second",
@@ -248,7 +248,7 @@ class KeyLedger:
         return charge
 
     def _write_off(self, journal: str) -> None:
-        """Counts what a dead process had under way as perhaps sent."""
+        """Count the requests of a dead process as perhaps sent."""
         rows = self._database.execute(
             "DELETE FROM reservations WHERE journal = ? RETURNING"
             " key, day, model, input_tokens, output_tokens, cents",
@@ -261,7 +261,7 @@ class KeyLedger:
         self._add_sums(sums)
 
     def _forget_gone(self) -> None:
-        """Forgets journals whose files are gone: no other will ever have their names."""
+        """Delete rows of deleted journals, whose names are never reused."""
         names = self._database.execute("SELECT name FROM journals").fetchall()
         gone = [each for each in names if not (self._journals / each[0]).exists()]
         self._database.executemany("DELETE FROM journals WHERE name = ?", gone)
@@ -289,7 +289,7 @@ def _add(sums: dict[Bin, KeySpending], charge: Charge, more: KeySpending) -> Non
 
 
 def _find_difference(charge: Charge, ended: EndedRequest) -> tuple[int, int]:
-    """Returns by how many requests and tokens a minute changes when a request is over."""
+    """Return the correction of a minute when a request has ended."""
     reserved = charge.input_tokens + charge.output_tokens
     if ended.used is None:
         return -1, -reserved

@@ -1,7 +1,7 @@
-"""The file of the keys that were given out: who has them, and what each may do.
+"""File of keys: their owners and limits.
 
-People may edit it, as any other file of settings; what it says holds from the next request on, in
-every process. So that nobody need tell them, each looks whether it is still the same file.
+Users may edit it; changes apply to the next request in every process, because each checks whether
+the file has changed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from vibe_llms.tables.kinds import Kind
 _FILE: Final = "keys.toml"
 
 _UNSETTLED_NS: Final = 100_000_000
-"""A file written so shortly ago may be written again without its time showing that."""
+"""Age below which a file may change again without a new modification time."""
 
 _HEADER: Final = b"""\
 # Keys of clients, by their public parts. `vibe keys` writes this file; you may change it, too.
@@ -53,18 +53,18 @@ _DIGEST = Kind(
 
 @frozen(kw_only=True)
 class Key:
-    """What is known of a key.
+    """A key.
 
     Attributes:
-        name: Whose it is, for people and logs.
-        digest: SHA-256 of its text, in hexadecimal digits.
-        created: When it was made.
-        expires: From when on it is no longer good; ``None`` for never.
-        revoked: When it was taken back; ``None`` for not.
-        models: Patterns of the names that it may ask for (``gpt-*``); none for all.
-        requests_per_minute, tokens_per_minute: At most so many in any minute; ``None`` for any
-            number. Of tokens, input and output count.
-        cents_per_day: At most so many US cents on one day (UTC); ``None`` for any number.
+        name: Owner, for people and logs.
+        digest: SHA-256 of its text, in hexadecimal.
+        created: Time of creation.
+        expires: Time of expiry; ``None`` for never.
+        revoked: Time of revocation; ``None`` if it is valid.
+        models: Patterns of allowed models (``gpt-*``); none for all.
+        requests_per_minute, tokens_per_minute: Limits in any minute; ``None`` for no limit. Input
+            and output tokens count.
+        cents_per_day: Limit in US cents for one day (UTC); ``None`` for no limit.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Key:
 
     @cached_property
     def is_bounded(self) -> bool:
-        """Whether what was used before decides about a request."""
+        """True if the key has limits on use."""
         bounds = (self.requests_per_minute, self.tokens_per_minute, self.cents_per_day)
         return any(bound is not None for bound in bounds)
 
@@ -91,12 +91,12 @@ class Key:
 
 @define(eq=False)
 class Register:
-    """The keys in a folder, as they are now.
+    """The current keys in a folder.
 
     Attributes:
         directory: The folder.
-        tell_time: The seconds since 1970.
-        path: Of the file.
+        tell_time: Returns seconds since 1970.
+        path: The file.
     """
 
     directory: Path
@@ -111,50 +111,50 @@ class Register:
         return self.directory / _FILE
 
     def access_keys(self) -> Mapping[str, Key] | None:
-        """Returns the keys by their public parts; ``None`` where the file has to be read anew."""
+        """Return the keys by public part; ``None`` if the file must be read again."""
         return self._keys if self._stamp == self._read_stamp() else None
 
     def load(self) -> Mapping[str, Key]:
-        """Reads the file; returns the keys. Blocks for as long as a disk takes.
+        """Read the file; return the keys. Blocks on the disk.
 
         Raises:
-            ConfigurationError: It does not hold; with all mistakes.
+            ConfigurationError: The file has mistakes; the error lists all of them.
         """
         with self._door:
             stamp = self._read_stamp()
             keys = read_keys(str(self.path)) if stamp is not None else {}
             self._keys = keys
-            # Only what was settled before it was read is known to be what was read.
+            # A recent modification time does not prove that nothing was written since.
             is_settled = stamp is None or _is_settled(stamp[1], self.tell_time())
             self._stamp = stamp if is_settled else _UNKNOWN
             return keys
 
     def add(self, identity: str, key: Key) -> None:
-        """Writes a new key down.
+        """Add a key to the file.
 
         Raises:
-            ConfigurationError: The file does not hold; nothing was changed.
-            StoreError: A key of this name is there and good, or the file cannot be written.
+            ConfigurationError: The file has mistakes; it was not changed.
+            StoreError: A valid key has this name, or the file cannot be written.
         """
         with self._edit() as (keys, document):
             for other, each in keys.items():
                 if each.name == key.name and each.revoked is None:
                     raise StoreError(
                         path=str(self.path),
-                        detail=f"There is a key of the name {key.name!r} already: {other}.",
-                        remedy=f"Choose another name, or take it back: vibe keys revoke {other}",
+                        detail=f"A key named {key.name!r} already exists: {other}.",
+                        remedy=f"Choose another name, or revoke it: vibe keys revoke {other}",
                     )
             document[identity] = _write_key(key)
 
     def revoke(self, word: str) -> tuple[str, Key]:
-        """Takes a key back; returns its public part and the key. One that was taken back stays so.
+        """Revoke a key; return its public part and the key.
 
         Args:
             word: Its public part, or its name.
 
         Raises:
-            ConfigurationError: The file does not hold; nothing was changed.
-            UnknownNameError: There is no such key.
+            ConfigurationError: The file has mistakes; it was not changed.
+            UnknownNameError: The key is unknown.
             StoreError: The file cannot be written.
         """
         with self._edit() as (keys, document):
@@ -167,8 +167,8 @@ class Register:
 
     @contextmanager
     def _edit(self) -> Iterator[tuple[dict[str, Key], Any]]:
-        """Gives the keys, and the document in which to change them."""
-        import tomlkit  # which daemons do not need
+        """Yield the keys, and the document to change."""
+        import tomlkit  # not needed by daemons
 
         try:
             make_folders(Disk(), str(self.directory))
@@ -189,7 +189,7 @@ class Register:
             ) from error
 
     def _read_stamp(self) -> tuple[int, ...] | None:
-        """Returns what differs when the file was replaced or written to; ``None`` without one."""
+        """Return what changes when the file is written; ``None`` without a file."""
         try:
             found = self.path.stat()
         except FileNotFoundError:
@@ -205,7 +205,7 @@ def _is_settled(modified_ns: int, now: float) -> bool:
 
 
 def read_keys(path: str) -> dict[str, Key]:
-    """Reads a file of keys. Raises ConfigurationError with all mistakes."""
+    """Read a file of keys. Raises ConfigurationError with all mistakes."""
     document = parse_document(read_bytes(path), path)
     reader = document.produce_reader()
     keys = {}
@@ -219,10 +219,10 @@ def read_keys(path: str) -> dict[str, Key]:
 
 
 def find_key(keys: Mapping[str, Key], word: str) -> str:
-    """Finds a key by its public part or its name; of several of a name, the one that is good.
+    """Find a key by its public part or name; prefer the valid one of a name.
 
     Raises:
-        UnknownNameError: There is none.
+        UnknownNameError: The key is unknown.
     """
     if word in keys:
         return word
@@ -239,7 +239,7 @@ def find_key(keys: Mapping[str, Key], word: str) -> str:
 
 
 def _write_key(key: Key) -> dict[str, object]:
-    """Returns the table of a key: what is not said is left out."""
+    """Return the table of a key, without unset fields."""
     fields: dict[str, Any] = attrs.asdict(key, recurse=False)
     return {
         name: list(value) if isinstance(value, tuple) else value

@@ -182,8 +182,8 @@ async def test_what_is_found_is_compared_through_one_seam(tmp_path: Path) -> Non
     ("change", "said"),
     [
         (lambda text: "", "shows no key"),
-        (lambda text: text[:-1], "cut or joined"),
-        (lambda text: text[:-1] + ("0" if text[-1] != "0" else "1"), "mistyped"),
+        (lambda text: text[:-1], "Incomplete key"),
+        (lambda text: text[:-1] + ("0" if text[-1] != "0" else "1"), "Mistyped"),
         (lambda text: "sk-" + text[3:], "begin with vk-"),
     ],
 )

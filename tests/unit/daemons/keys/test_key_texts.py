@@ -52,10 +52,10 @@ def test_two_letters_in_the_wrong_order_are_noticed(place: int) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("sk-abcdefgh", "none of this server's, which begin with vk-"),
-        ("vk-short", "cut or joined"),
-        ("vk-" + "0" * LENGTH, "cut or joined"),
-        ("vk-" + "\udcff" * (LENGTH - 3), "mistyped"),
+        ("sk-abcdefgh", "keys of this server begin with vk-"),
+        ("vk-short", "Incomplete key"),
+        ("vk-" + "0" * LENGTH, "Incomplete key"),
+        ("vk-" + "\udcff" * (LENGTH - 3), "Mistyped"),
     ],
     ids=["prefix", "short", "long", "letters"],
 )

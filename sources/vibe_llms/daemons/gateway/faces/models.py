@@ -1,4 +1,4 @@
-"""The list of models, as the clients of OpenAI and of Anthropic both read it, and Gemini's."""
+"""Lists of models, for clients of OpenAI, Anthropic and Gemini."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from vibe_llms.daemons.routes import ErrorWriter, Route
 from vibe_llms.exceptions import ConverseError, UnknownNameError
 
 _GEMINIS: Final = frozenset({"x-goog-api-client", "x-goog-api-key"})
-"""Headers of Gemini's clients, which ask the same path as OpenAI's and read other fields."""
+"""Headers of Gemini's clients, which use OpenAI's path and expect other fields."""
 
 _METHODS: Final = ("generateContent", "streamGenerateContent", "countTokens")
-"""What can be called of a model by a client of Gemini."""
+"""Methods of a model for clients of Gemini."""
 
 
 def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
-    """Returns the paths."""
+    """Return the routes."""
     openai = chat_completions.FACE.write_error
     produce = partial(Route, method="GET", write_error=openai, choose_writer=_choose_writer)
     for_gemini = partial(Route, method="GET", write_error=generate_content.FACE.write_error)
@@ -36,7 +36,7 @@ def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
 
 
 def _choose_writer(call: HttpCall) -> ErrorWriter:
-    """Returns who writes errors for whoever asks: three protocols have this path."""
+    """Return the error writer for the client: three protocols share this path."""
     face: Face = chat_completions.FACE
     if _GEMINIS & call.headers.keys():
         face = generate_content.FACE
@@ -79,19 +79,19 @@ async def _show_to_gemini(gateway: Gateway, call: HttpCall, record: CallRecord) 
 
 
 async def _find(gateway: Gateway, call: HttpCall, record: CallRecord) -> str:
-    """Returns the name that a path ends with: of a model that is listed, or can be asked.
+    """Return the model named in the path, if it is listed or can be asked.
 
-    Claude Code looks its model up before it asks, and no vendor lists all that it serves.
+    Claude Code looks its model up first, and no vendor lists all models that it serves.
 
     Raises:
-        AccessError: Nobody knows who asks.
-        UnknownNameError: It is neither.
+        AccessError: The client is unknown.
+        UnknownNameError: The model is unknown.
     """
     name = call.names["name"]
     names = await gateway.list_names(call, record)
     if name in names:
         return name
-    is_call = name.rpartition(":")[2] in _METHODS  # which is a path of its own, by POST
+    is_call = name.rpartition(":")[2] in _METHODS  # a path of its own, with POST
     with suppress(ConverseError):
         if not is_call and await gateway.list_models(call, record, name):
             return name
@@ -104,7 +104,7 @@ def _describe_to_gemini(name: str) -> dict[str, Any]:
 
 
 def _describe(name: str) -> dict[str, Any]:
-    # The fields of both: each of their clients passes by those of the other.
+    # Fields of both protocols; clients ignore unknown ones.
     return {
         "id": name,
         "object": "model",

@@ -1,9 +1,8 @@
-"""What the Responses protocol asks for beyond an answer: responses and conversations that are kept.
+"""Stored responses and conversations of the Responses protocol.
 
-``keeping`` decides who keeps a response, and puts what was said earlier before what is asked;
-``calls`` hears an answer on its way and has it kept before a client learns its id; ``registry``
-remembers which responses there are, and whose; what was said lies in the application's
-conversation store. ``endpoints`` and ``conversations`` answer for what is kept, ``background`` for
-what nobody waits for, ``sockets`` speaks the protocol over web sockets. May import what the
-faces import; refuses to know any other protocol.
+``storing`` chooses where a response is stored, and prepends what a request continues;
+``storing_calls`` stores a response before the client learns its id; ``registry`` lists responses
+and their owners; their canisters are in the application's conversation store. ``endpoints`` and
+``conversations`` are their paths, ``background`` runs background responses, ``sockets`` speaks the
+protocol over WebSockets. Must not know any other protocol.
 """

@@ -1,4 +1,4 @@
-"""Responses that nobody waits for: begun, looked at, followed and cancelled by their ids."""
+"""Background responses: started, read, followed and cancelled by their ids."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from vibe_llms.foundation.limits import Limits
 from vibe_llms.wire.sse import SseFramer
 
 _LOOK_SECONDS: Final = 1.0
-"""How often it is seen what other processes have made of a response."""
+"""Interval for reading changes of other processes."""
 
 
 class BackgroundRun:
-    """One response that is being answered in the background.
+    """One background response.
 
     Attributes:
-        frames: What it has streamed so far, an event each.
-        is_over: Whether there will be no more.
+        frames: Its events so far.
+        is_over: Whether it has ended.
     """
 
     def __init__(self, identity: str, limits: Limits) -> None:
@@ -46,7 +46,7 @@ class BackgroundRun:
         self.status = 0
 
     async def hear(self, message: Message) -> None:
-        """Takes what the answer has come to."""
+        """Take an ASGI message of the response."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             headers = dict(message["headers"])
@@ -75,7 +75,7 @@ class BackgroundRun:
         )
 
     def end(self) -> None:
-        """Notes that there will be no more."""
+        """Mark the run as ended."""
         self.is_over = True
         self._tell()
 
@@ -84,7 +84,7 @@ class BackgroundRun:
         self._changed = asyncio.Event()
 
     def read_error(self) -> Fields:
-        """Returns the error with which it was refused."""
+        """Return the error of a refused request."""
         try:
             told = msgspec.json.decode(b"".join(self._whole))
             message = told["error"]["message"]
@@ -93,7 +93,7 @@ class BackgroundRun:
         return {"code": "server_error", "message": message}
 
     async def follow(self, after: int) -> AsyncIterator[bytes]:
-        """Yields the events after one, as they come."""
+        """Yield the events after a number as they arrive."""
         at = 0
         while True:
             changed = self._changed
@@ -108,12 +108,12 @@ class BackgroundRun:
 
 
 class Background:
-    """All responses that this process answers in the background.
+    """The background responses of this process.
 
     Args:
-        registry: Knows of each.
-        limits: Of answers.
-        endings: Knows those whose end cannot be written.
+        registry: The database.
+        limits: Limits of answers.
+        endings: Responses whose end cannot be written.
     """
 
     def __init__(self, registry: ResponseDatabase, limits: Limits, endings: Endings) -> None:
@@ -124,7 +124,7 @@ class Background:
         self.service: Application | None = None
 
     def start(self, call: HttpCall, body: bytes, kept: Any, identity: str) -> BackgroundRun:
-        """Begins to answer a request whose response is known already."""
+        """Start a response that is in the registry."""
         inner = InnerCall(call.scope, body, **{"vibe_llms.kept": kept})
         run = BackgroundRun(identity, self._limits)
         task = asyncio.create_task(self._perform(run, inner))
@@ -132,12 +132,12 @@ class Background:
         return run
 
     def find(self, identity: str) -> BackgroundRun | None:
-        """Returns what is being answered here."""
+        """Return a response that is running in this process."""
         found = self._runs.get(identity)
         return None if found is None else found[0]
 
     async def cancel(self, response: GatewayResponse) -> None:
-        """Ends a response; one that another process answers ends within seconds."""
+        """Cancel a response; one of another process ends within seconds."""
         if (found := self._runs.get(response.id)) is not None:
             _, inner, task = found
             inner.leave()
@@ -151,13 +151,13 @@ class Background:
         looking = asyncio.create_task(self._look(run, inner))
         try:
             await inner.perform(self.service, run.hear)
-        except Exception:  # it is in the log; the response says that it was cut
+        except Exception:  # logged by the service; the response is marked as interrupted
             run.status = run.status or 500
         finally:
             looking.cancel()
             try:
                 await self._settle(run)
-            except Exception as error:  # whatever it is, nobody waits for an end that does not come
+            except Exception as error:  # the response must end for its readers, whatever the error
                 self._endings.note(run.identity)
                 if not isinstance(error, StoreError):
                     raise
@@ -171,14 +171,14 @@ class Background:
             await pause()
             try:
                 found = await self._registry.perform(work)
-            except StoreError:  # the next look may find more
+            except StoreError:  # try again next time
                 continue
             if found is None or not found.is_running:  # deleted, or cancelled
                 inner.leave()
                 return
 
     async def _settle(self, run: BackgroundRun) -> None:
-        """Notes how it has ended, where the answer itself has not."""
+        """Write the end of the response unless the answer has done so."""
         refusal = run.read_error() if run.status >= 400 else None
 
         def work(db: Any) -> None:
@@ -199,16 +199,16 @@ class Background:
         await self._registry.perform(work)
 
     async def read_frames(self, identity: str) -> list[tuple[int, str]] | None:
-        """Returns the events of a response that has ended; none before.
+        """Return the numbered events of a completed response; an empty list before its end.
 
         Returns:
-            With the number of each; ``None`` where it was not asked for as a stream.
+            ``None`` if the response was not requested as a stream.
         """
         data = await self._registry.perform(partial(rows.find_frames, identity=identity))
         return None if data is None else msgspec.json.decode(data, type=list[tuple[int, str]])
 
     async def close(self) -> None:
-        """Ends all."""
+        """Cancel all responses."""
         tasks = set()
         for _, inner, task in list(self._runs.values()):
             inner.leave()
@@ -218,12 +218,12 @@ class Background:
 
 
 async def pause() -> None:
-    """Waits until it is worth looking again what another process, or the disk, has come to."""
+    """Wait before reading changes of other processes again."""
     await asyncio.sleep(_LOOK_SECONDS)
 
 
 async def send_frames(call: HttpCall, frames: AsyncIterator[bytes]) -> None:
-    """Answers a call with events, as they come."""
+    """Send events as they arrive."""
     headers = {"content-type": "text/event-stream", "x-vibe-request-id": call.request_id}
     await call.begin(200, headers)
     async for data in frames:

@@ -1,4 +1,4 @@
-"""What a response says of itself beside its output."""
+"""Fields of a response other than its output."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 Fields: TypeAlias = dict[str, Any]
-"""An object in the words of the protocol."""
+"""A JSON object of the protocol."""
 
 _ECHOED: Final[Mapping[str, Any]] = {
     "instructions": None,
@@ -29,11 +29,11 @@ _ECHOED: Final[Mapping[str, Any]] = {
     "truncation": "disabled",
     "user": None,
 }
-"""What a response repeats of its request, and what stands there where nothing was asked."""
+"""Fields of the request that a response repeats, with their defaults."""
 
 
 def complete_body(body: Mapping[str, Any], asked: Mapping[str, Any]) -> Fields:
-    """Returns a response with all that the vendor's own would say; what it says stands."""
+    """Return a response with all fields of the vendor's own; existing ones are kept."""
     whole: Fields = {
         "object": "response",
         "created_at": int(time.time()),
@@ -46,13 +46,13 @@ def complete_body(body: Mapping[str, Any], asked: Mapping[str, Any]) -> Fields:
         whole[name] = asked[name] if asked.get(name) is not None else default
     if conversation := read_conversation(asked.get("conversation")):
         whole["conversation"] = {"id": conversation}
-    # What was said before went along with the request: of what it was called, no upstream knows.
+    # The upstream received the earlier items in the request, and does not know their ids.
     ours = ("previous_response_id", "conversation", "store", "background", "metadata")
     return {**whole, **body, **{name: whole[name] for name in ours if name in whole}}
 
 
 def select_told(asked: Mapping[str, Any]) -> Fields:
-    """Returns what a response goes on from, as it says itself; empty where from nothing."""
+    """Return the fields that name what a response continues; empty if nothing."""
     told: Fields = {}
     if asked.get("previous_response_id"):
         told["previous_response_id"] = asked["previous_response_id"]
@@ -62,13 +62,13 @@ def select_told(asked: Mapping[str, Any]) -> Fields:
 
 
 def read_conversation(given: object) -> str:
-    """Returns the id of the conversation that a request names; empty where it names none."""
+    """Return the id of the conversation in a request; empty without one."""
     if isinstance(given, Mapping):
         given = given.get("id")
     return given if isinstance(given, str) else ""
 
 
 def interrupt_body(body: Mapping[str, Any], status: str) -> Fields:
-    """Returns a response whose answer has not come to its end."""
+    """Return the body of a response that was interrupted."""
     reason = {"reason": "interrupted"} if status == "incomplete" else None
     return {**body, "status": status, "incomplete_details": reason}

@@ -1,7 +1,7 @@
-"""Where a response stands in the conversation store: behind which canisters, and where it goes on.
+"""The place of a response in the conversation store.
 
-A response is a point in a conversation. One that goes on from the end of a conversation is
-appended to it; one that goes on from an earlier point forks it there.
+A response is a point in a conversation. A request that continues the end of a conversation is
+appended to it; one that continues an earlier point forks it there.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import produce_identity
 
 TAG = "gateway"
-"""Conversations that clients have begun are tagged with this."""
+"""Tag of conversations that clients have created."""
 
 
 @frozen(kw_only=True)
 class Chain:
-    """What was said before a response.
+    """The conversation that a request continues.
 
     Attributes:
-        conversation: In the store; empty where nothing was said before.
-        canisters: Of it, up to the point from which the response goes on.
-        position: Its end, where that is this point; ``None`` where more was said since.
-        is_shared: Whether all responses go to its end, as those of a client's conversation do.
+        conversation: Id in the store; empty if it continues nothing.
+        canisters: The conversation up to this point.
+        position: End of the conversation, if that is this point; ``None`` if it has more since.
+        is_shared: Whether all responses are appended, as in a client's conversation.
     """
 
     conversation: str = ""
@@ -38,10 +38,10 @@ class Chain:
 
 
 def read_chain(store: ConversationStore, conversation: str, last: str) -> Chain:
-    """Reads what was said up to a canister, with the bytes of its media.
+    """Read a conversation up to a canister, with its media.
 
     Raises:
-        StoreError: The conversation is gone, or damaged.
+        StoreError: The conversation is missing or damaged.
     """
     history = store.read(conversation)
     count = next((index + 1 for index, each in enumerate(history.canisters) if each.id == last), 0)
@@ -53,7 +53,7 @@ def read_chain(store: ConversationStore, conversation: str, last: str) -> Chain:
 
 
 def read_shared(store: ConversationStore, conversation: str) -> Chain:
-    """Reads a client's conversation whole. Raises StoreError."""
+    """Read a client's whole conversation. Raises StoreError."""
     history = store.read(conversation)
     return Chain(
         conversation=conversation,
@@ -65,10 +65,10 @@ def read_shared(store: ConversationStore, conversation: str) -> Chain:
 def go_on(
     store: ConversationStore, chain: Chain, canisters: Sequence[AnyCanister], model: str
 ) -> Chain:
-    """Stores what is said next, where it belongs; returns the chain with it.
+    """Append canisters to the chain or to a fork; return the new chain.
 
     Raises:
-        StoreError: It could not be stored.
+        StoreError: The canisters could not be stored.
     """
     if chain.is_shared:
         store.append(chain.conversation, canisters)
@@ -76,7 +76,7 @@ def go_on(
     if not chain.conversation:
         identity = produce_identity()
         position = store.create(identity, ConversationMetadata(model=model, tags=(TAG,)))
-        # What a socket alone remembers was stored nowhere yet.
+        # The memory of a socket is not in the store yet.
         said = (*chain.canisters, *canisters)
         position = store.append(identity, said, after=position).position
         return _extend(chain, identity, canisters, position)
@@ -84,7 +84,7 @@ def go_on(
         try:
             receipt = store.append(chain.conversation, canisters, after=chain.position)
         except StaleConversationError:
-            pass  # another response went on from here at the same time, or a person did
+            pass  # the conversation was continued by another request
         else:
             return _extend(chain, chain.conversation, canisters, receipt.position)
     fork = store.fork(chain.conversation, from_index=len(chain.canisters))

@@ -1,6 +1,6 @@
-"""Answers for conversations that clients begin, and for the items in them.
+"""Endpoints for clients' conversations and their items.
 
-They lie here whichever model is asked with them later: what begins one names no model.
+They are always stored here, as the request that creates one names no model.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ class ConversationEndpoints:
     """The paths below ``/v1/conversations``.
 
     Args:
-        gateway: Says who asks.
-        keeper: Has what is kept.
-        face: Of the protocol.
+        gateway: Authenticates clients.
+        storage: The storage.
+        face: The protocol.
     """
 
-    def __init__(self, gateway: Gateway, keeper: ResponseStorage, face: Face) -> None:
+    def __init__(self, gateway: Gateway, storage: ResponseStorage, face: Face) -> None:
         self._gateway = gateway
-        self._keeper = keeper
+        self._storage = storage
         self._face = face
 
     async def create(self, call: HttpCall, record: CallRecord) -> None:
-        """Begins a conversation, with items or none. Raises ConverseError."""
+        """Create a conversation, with optional items. Raises ConverseError."""
         await self._admit(call, record)
         native = await _read_fields(call)
         canisters = _read_added(native)
@@ -67,18 +67,18 @@ class ConversationEndpoints:
         await call.tell(_describe(begun))
 
     def _begin(self, identity: str, canisters: tuple[AnyCanister, ...]) -> None:
-        store = self._keeper.access_store()
+        store = self._storage.access_store()
         store.create(identity, ConversationMetadata(tags=(TAG,)))
         if canisters:
             store.append(identity, canisters)
 
     async def retrieve(self, call: HttpCall, record: CallRecord) -> None:
-        """Answers with a conversation, without its items. Raises ConverseError."""
+        """Return a conversation without its items. Raises ConverseError."""
         found = await self._find(call, record)
         await call.tell(_describe(found))
 
     async def update(self, call: HttpCall, record: CallRecord) -> None:
-        """Changes the metadata. Raises ConverseError."""
+        """Change the metadata. Raises ConverseError."""
         found = await self._find(call, record)
         native = await _read_fields(call)
         changed = attrs.evolve(found, metadata=_read_metadata(native.get("metadata")))
@@ -86,35 +86,35 @@ class ConversationEndpoints:
         await call.tell(_describe(changed))
 
     async def delete(self, call: HttpCall, record: CallRecord) -> None:
-        """Forgets a conversation; responses in it can still be read. Raises ConverseError."""
+        """Delete a conversation; its responses can still be read. Raises ConverseError."""
         found = await self._find(call, record)
         work = partial(rows.remove_conversation, identity=found.id)
-        await self._keeper.registry.perform(work)
-        await self._keeper.release(found.id)
+        await self._storage.registry.perform(work)
+        await self._storage.release(found.id)
         told = {"id": found.id, "object": "conversation.deleted", "deleted": True}
         await call.tell(told)
 
     async def add_items(self, call: HttpCall, record: CallRecord) -> None:
-        """Adds items at the end. Raises ConverseError."""
+        """Append items. Raises ConverseError."""
         found = await self._find(call, record)
         canisters = _read_added(await _read_fields(call))
-        store = self._keeper.access_store()
+        store = self._storage.access_store()
         await asyncio.to_thread(store.append, found.id, canisters)
         page = compose_page(write_items(canisters), {"order": "asc", "limit": "100"})
         await call.tell(page)
 
     async def list_items(self, call: HttpCall, record: CallRecord) -> None:
-        """Answers with a page of the items. Raises ConverseError."""
+        """Return a page of items. Raises ConverseError."""
         found = await self._find(call, record)
         await call.tell(compose_page(await self._read(found), call.query))
 
     async def retrieve_item(self, call: HttpCall, record: CallRecord) -> None:
-        """Answers with one item. Raises ConverseError."""
+        """Return one item. Raises ConverseError."""
         item = await self._access_item(await self._find(call, record), call.names["item"])
         await call.tell(item)
 
     async def delete_item(self, call: HttpCall, record: CallRecord) -> None:
-        """Takes an item out of the conversation. Raises ConverseError."""
+        """Remove an item from the conversation. Raises ConverseError."""
         found = await self._find(call, record)
         item = await self._access_item(found, call.names["item"])
         changed = attrs.evolve(found, hidden=(*found.hidden, item["id"]))
@@ -128,18 +128,18 @@ class ConversationEndpoints:
         raise UnknownNameError(kind="item", name=identity)
 
     async def _read(self, found: GatewayConversation) -> list[Fields]:
-        """Returns the items that were not taken out."""
-        chain = await asyncio.to_thread(read_shared, self._keeper.access_store(), found.id)
+        """Return the items that were not removed."""
+        chain = await asyncio.to_thread(read_shared, self._storage.access_store(), found.id)
         gone = frozenset(found.hidden)
         return [item for item in write_items(chain.canisters) if item["id"] not in gone]
 
     async def _note(self, conversation: GatewayConversation) -> None:
         work = partial(rows.write_conversation, conversation=conversation)
-        await self._keeper.registry.perform(work)
+        await self._storage.registry.perform(work)
 
     async def _find(self, call: HttpCall, record: CallRecord) -> GatewayConversation:
         await self._admit(call, record)
-        return await self._keeper.access_conversation(call.names["id"], record.subject)
+        return await self._storage.access_conversation(call.names["id"], record.subject)
 
     async def _admit(self, call: HttpCall, record: CallRecord) -> None:
         record.face = self._face.name
@@ -159,7 +159,7 @@ def _read_added(native: dict[str, Any]) -> tuple[AnyCanister, ...]:
 
 
 def _read_metadata(given: object) -> dict[str, Any]:
-    """Returns metadata. Raises RequestError where they are not as the protocol has them."""
+    """Return metadata. Raises RequestError if they are invalid."""
     if given is None:
         return {}
     is_right = (

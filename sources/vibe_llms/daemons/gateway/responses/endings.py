@@ -1,4 +1,4 @@
-"""Responses whose end could not be kept: they do not seem to go on for ever."""
+"""Responses whose end could not be written, which would otherwise seem to run forever."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from vibe_llms.daemons.gateway.responses.rows import GatewayResponse
 from vibe_llms.exceptions import StoreError
 
 _MOST: Final = 10_000
-"""So many are known at once; those beyond are told to have been interrupted when we end."""
+"""Most entries; further responses count as interrupted when the process ends."""
 
 
 def end_response(response: GatewayResponse, status: str) -> GatewayResponse:
-    """Returns a response as it is told when its answer has not come to its end."""
+    """Return a response as interrupted."""
     body = {**interrupt_body(response.body, status), "status": status}
     return attrs.evolve(response, status=status, body=body)
 
 
 def fail_response(response: GatewayResponse) -> GatewayResponse:
-    """Returns a response as it is told when what was answered could not be kept."""
-    error = {"code": "server_error", "message": "The answer could not be kept."}
+    """Return a response as failed because its answer could not be stored."""
+    error = {"code": "server_error", "message": "The answer could not be stored."}
     return end_response(attrs.evolve(response, body={**response.body, "error": error}), "failed")
 
 
 class Endings:
-    """Knows the responses of this process whose end could not be written, until it is.
+    """Responses of this process whose end is not written yet.
 
     Args:
-        registry: To which it is written.
-        pause: Waits until it is worth trying again.
+        registry: The database.
+        pause: Waits before the next attempt.
     """
 
     def __init__(self, registry: ResponseDatabase, pause: Callable[[], Awaitable[None]]) -> None:
@@ -46,20 +46,20 @@ class Endings:
         self._task: asyncio.Task[None] | None = None
 
     def note(self, identity: str) -> None:
-        """Takes down that the end of a response could not be written."""
+        """Add a response whose end could not be written."""
         if len(self._lost) < _MOST:
             self._lost[identity] = None
         if self._task is None:
             self._task = asyncio.create_task(self._write_all())
 
     async def correct(self, response: GatewayResponse) -> GatewayResponse:
-        """Returns a response that seems to go on as what it is: what was lost has failed."""
+        """Return a running response as failed if its end was lost."""
         return await self.write(fail_response(response)) if response.id in self._lost else response
 
     async def write(self, response: GatewayResponse) -> GatewayResponse:
-        """Writes how a response has ended, unless it had ended already; returns what is known.
+        """Write the end of a response unless it has one; return the current row.
 
-        What cannot be written now is so nevertheless, and is written later.
+        If the database is unusable, the end counts all the same, and is written later.
         """
         try:
             written = await self._registry.perform(partial(rows.end_response, response=response))
@@ -88,7 +88,7 @@ class Endings:
             await self.write(fail_response(found))
 
     async def close(self) -> None:
-        """Tries no longer: whoever looks next finds that its process has ended."""
+        """Stop retrying: readers will see that the process has ended."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})

@@ -1,4 +1,4 @@
-"""Answers for responses that are kept: to read, delete and cancel them, and what was asked."""
+"""Endpoints for stored responses: read, delete, cancel, and list the input."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.exceptions import RequestError, Stage
 
 _LATE_LOOKS: Final = 2
-"""So often it is looked for the events of a response that has just ended at another process."""
+"""Attempts to read the events of a response that has just ended in another process."""
 
 _NUMBER: Final = re.compile(r"-?[0-9]{1,9}")
 
@@ -32,18 +32,18 @@ class ResponseEndpoints:
     """The paths below ``/v1/responses/{id}``.
 
     Args:
-        gateway: Says who asks, and reaches upstreams.
-        keeper: Has what is kept.
-        face: Of the protocol.
+        gateway: Authenticates clients, and finds upstreams.
+        storage: The storage.
+        face: The protocol.
     """
 
-    def __init__(self, gateway: Gateway, keeper: ResponseStorage, face: Face) -> None:
+    def __init__(self, gateway: Gateway, storage: ResponseStorage, face: Face) -> None:
         self._gateway = gateway
-        self._keeper = keeper
+        self._storage = storage
         self._face = face
 
     async def retrieve(self, call: HttpCall, record: CallRecord) -> None:
-        """Answers with a response, as far as it has come. Raises ConverseError."""
+        """Return a response with its output so far. Raises ConverseError."""
         found = await self._find(call, record)
         if not found.conversation:
             await self._carry_on(call, record, found)
@@ -55,20 +55,20 @@ class ResponseEndpoints:
         await call.tell(await self.compose(found))
 
     async def delete(self, call: HttpCall, record: CallRecord) -> None:
-        """Removes a response. Raises ConverseError."""
+        """Delete a response. Raises ConverseError."""
         found = await self._find(call, record)
         if not found.conversation:
             await self._carry_on(call, record, found)
             if call.status >= 400:
                 return
-            await self._keeper.forget(found)
+            await self._storage.forget(found)
             return
-        await self._keeper.forget(found)
+        await self._storage.forget(found)
         told = {"id": found.id, "object": "response", "deleted": True}
         await call.tell(told)
 
     async def cancel(self, call: HttpCall, record: CallRecord) -> None:
-        """Ends a response in the background. Raises ConverseError."""
+        """Cancel a background response. Raises ConverseError."""
         found = await self._find(call, record)
         if not found.conversation:
             await self._carry_on(call, record, found, "/cancel")
@@ -76,43 +76,43 @@ class ResponseEndpoints:
         if not found.is_in_background:
             raise refuse_body("Only a response in the background can be cancelled.")
         if found.is_running:
-            await self._keeper.background.cancel(found)
-            found = await self._keeper.access_response(found.id, record.subject)
+            await self._storage.background.cancel(found)
+            found = await self._storage.access_response(found.id, record.subject)
         await call.tell(await self.compose(found))
 
     async def _stream(self, call: HttpCall, found: GatewayResponse, after: int) -> None:
-        """Answers with the events of a response in the background, from one on."""
-        background = self._keeper.background
+        """Stream the events of a background response from a number on."""
+        background = self._storage.background
         frames = await background.read_frames(found.id)
         run = background.find(found.id)
-        if run is not None and frames is not None:  # it wakes us with each event
+        if run is not None and frames is not None:  # running in this process
             await send_frames(call, run.follow(after))
             return
         late = _LATE_LOOKS
         while frames == [] and (found.is_running or late):
-            # Another process answers it, and tells of its events just after it has ended.
+            # Another process writes the events just after the end.
             late -= not found.is_running
             await pause()
-            found = await self._keeper.access_response(found.id, found.subject)
+            found = await self._storage.access_response(found.id, found.subject)
             frames = await background.read_frames(found.id)
         if not frames:
             raise _refuse_stream(found, is_lost=frames is not None)
         await send_frames(call, _each(text for number, text in frames if number > after))
 
     async def list_input(self, call: HttpCall, record: CallRecord) -> None:
-        """Answers with a page of the items that were asked. Raises ConverseError."""
+        """Return a page of the input items. Raises ConverseError."""
         found = await self._find(call, record)
         if not found.conversation:
             await self._carry_on(call, record, found, "/input_items")
             return
-        said = await self._keeper.read_canisters(found)
+        said = await self._storage.read_canisters(found)
         answered = frozenset(found.output)
         asked = [each for identity, each in said.items() if identity not in answered]
         await call.tell(compose_page(write_items(asked), call.query))
 
     async def compose(self, found: GatewayResponse) -> Fields:
-        """Returns a response as the client is told it. Raises StoreError."""
-        said = await self._keeper.read_canisters(found) if found.output else {}
+        """Return the body of a response. Raises StoreError."""
+        said = await self._storage.read_canisters(found) if found.output else {}
         output = write_items(said[each] for each in found.output if each in said)
         return {**found.body, "id": found.id, "status": found.status, "output": output}
 
@@ -120,12 +120,12 @@ class ResponseEndpoints:
         record.face = self._face.name
         await self._gateway.authorize(call, record)
         call.watch_client()
-        return await self._keeper.access_response(call.names["id"], record.subject)
+        return await self._storage.access_response(call.names["id"], record.subject)
 
     async def _carry_on(
         self, call: HttpCall, record: CallRecord, found: GatewayResponse, below: str = ""
     ) -> None:
-        """Hands a request to the upstream that keeps the response."""
+        """Pass a request through to the upstream that stores the response."""
         upstream = await self._gateway.upstreams.reach(found.address)
         record.address = upstream.address
         if not can_pass_through(upstream.model, PROTOCOL):
@@ -148,17 +148,17 @@ class ResponseEndpoints:
 
 
 def _read_following(query: Mapping[str, str]) -> int | None:
-    """Returns the event after which a response is to be streamed; ``None`` where it is not.
+    """Return the number after which to stream events; ``None`` without streaming.
 
     Raises:
-        RequestError: The query makes no sense.
+        RequestError: The query is invalid.
     """
     streaming = query.get("stream", "false").lower()
     if streaming not in ("true", "false"):
-        raise refuse_body("stream is true or false.", "stream")
+        raise refuse_body("stream must be true or false.", "stream")
     after = query.get("starting_after", "-1")
     if not _NUMBER.fullmatch(after):
-        raise refuse_body("starting_after is the number of an event.", "starting_after")
+        raise refuse_body("starting_after must be the number of an event.", "starting_after")
     return int(after) if streaming == "true" else None
 
 
@@ -169,12 +169,12 @@ async def _each(frames: Iterable[str]) -> AsyncIterator[bytes]:
 
 def _refuse_stream(found: GatewayResponse, *, is_lost: bool) -> RequestError:
     if is_lost:
-        reason = "the gateway that answered was ended before it, and its events are lost"
+        reason = "its gateway process ended before it, and its events are lost"
     else:
-        reason = "it was not asked for with background and stream"
+        reason = "it was not requested with background and stream"
     return RequestError(
         path="stream",
         detail=f"The response {found.id} cannot be streamed: {reason}.",
-        remedy="Read it whole.",
+        remedy="Read it without stream.",
         stage=Stage.FRAME,
     )

@@ -1,4 +1,4 @@
-"""A request that the gateway makes of itself, for a client that waits elsewhere or not at all."""
+"""Inner call: a request that the gateway sends to itself, for a socket or in the background."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _LEFT_OUT = frozenset(
         b"upgrade",
     }
 )
-"""Headers of the connection that the client has, and of the body that it has sent."""
+"""Headers of the client's connection and of its own body."""
 
 
 class InnerCall:
-    """One request of our own to our own service: admitted, accounted for and logged like any.
+    """One request to the own service: admitted, accounted for and logged like any other.
 
     Args:
-        scope: Of the client, whose credentials and address it has.
-        body: Of the request.
-        marks: Are added to the scope.
+        scope: Scope of the client, with its credentials and address.
+        body: Body of the request.
+        marks: Added to the scope.
     """
 
     def __init__(self, scope: Scope, body: bytes, **marks: Any) -> None:
@@ -44,7 +44,7 @@ class InnerCall:
             "path": "/v1/responses",
             "raw_path": b"/v1/responses",
             "headers": headers,
-            # Who may come in by a certificate may so here; nobody else hangs on our connection.
+            # A client's certificate counts here, too.
             "extensions": {name: told for name, told in offered.items() if name == "tls"},
             **marks,
         }
@@ -52,11 +52,11 @@ class InnerCall:
         self._gone = asyncio.Event()
 
     def leave(self) -> None:
-        """Ends the request, as a client does that leaves."""
+        """End the request, like a client that disconnects."""
         self._gone.set()
 
     async def perform(self, service: Application, send: Send) -> None:
-        """Has the request answered. Raises what the service raises where an answer breaks off."""
+        """Send the request. Raises what the service raises if the response breaks off."""
         await service(self._scope, self._receive, send)
 
     async def _receive(self) -> Message:

@@ -1,4 +1,4 @@
-"""Items of the protocol, and the canisters as which they lie in the store."""
+"""Items of the protocol, and the canisters in which they are stored."""
 
 from __future__ import annotations
 
@@ -30,35 +30,35 @@ _QUIRKS: Final = Quirks(supervisor_role="developer", takes_reasoning=True, takes
 
 
 def list_input(given: object) -> list[Any]:
-    """Returns the items of a request; a text is a message of the user. Raises RequestError."""
+    """Return a request's items; a text is a message of the user. Raises RequestError."""
     if isinstance(given, str):
         return [{"type": "message", "role": "user", "content": given}]
     return list_items_of(given, "input")
 
 
 def list_items_of(given: object, field: str = "items") -> list[Any]:
-    """Returns the items that a field has, none where it is not there. Raises RequestError."""
+    """Return the items of a field; none if it is missing. Raises RequestError."""
     if given is None:
         return []
     if isinstance(given, list):
         return given
-    raise refuse_body(f"{field} is no list of items.", field)
+    raise refuse_body(f"{field} must be a list of items.", field)
 
 
 def read_canisters(items: Sequence[Any]) -> tuple[AnyCanister, ...]:
-    """Returns what items say. Raises RequestError."""
+    """Return the canisters of items. Raises RequestError."""
     return normalize_messages({"input": list(items)}).value if items else ()
 
 
 def write_asked(canisters: Iterable[AnyCanister]) -> list[Fields]:
-    """Returns canisters as the items of a request: with no id but those that they came with."""
+    """Return canisters as the items of a request, with only their original ids."""
     writer = _produce_writer(is_answer=False)
     writer.write(Placed(canister, canister.id) for canister in canisters)
     return [each.item for each in writer.written]
 
 
 def write_items(canisters: Iterable[AnyCanister]) -> list[Fields]:
-    """Returns canisters as the items of a list: each whole, and with an id that stays its own."""
+    """Return canisters as the items of a list: complete, with permanent ids."""
     writer = _produce_writer(is_answer=False)
     items = []
     for canister in canisters:
@@ -75,10 +75,10 @@ def _produce_writer(*, is_answer: bool) -> ItemsWriter:
 
 
 def _complete(item: Fields, identity: str) -> Fields:
-    """Returns an item as the vendor lists it, which leaves nothing to be guessed."""
+    """Return an item with all fields that the vendor lists."""
     kind = str(item.get("type") or "message")
     named = item.get("id")
-    if not (named and isinstance(named, str)):  # what a client wrote may be anything
+    if not (named and isinstance(named, str)):  # clients may send any value
         named = f"{_PREFIXES.get(kind, kind)}_{identity}"
     whole: Fields = {"type": kind, **item, "id": named}
     if kind in _STATED:
@@ -102,10 +102,10 @@ def _complete_content(content: Any, role: object) -> list[Any]:
 
 
 def compose_page(items: Sequence[Fields], query: Mapping[str, str]) -> Fields:
-    """Composes a page of a list, as a query asks for it.
+    """Return a page of a list, as requested in the query.
 
     Raises:
-        RequestError: The query makes no sense, or names an item that is not there.
+        RequestError: The query is invalid, or names an unknown item.
     """
     order = query.get("order", "desc")
     if order not in ("asc", "desc"):
@@ -131,4 +131,4 @@ def _locate(items: Sequence[Fields], identity: str) -> int:
     for index, item in enumerate(items):
         if item["id"] == identity:
             return index
-    raise refuse_body(f"There is no item {identity!r} in this list.", "after")
+    raise refuse_body(f"Unknown item {identity!r}.", "after")

@@ -1,7 +1,6 @@
-"""Which responses and conversations there are, whose they are, and where what was said lies.
+"""SQLite database of responses and conversations, and their owners.
 
-A database of SQLite, since several worker processes look up, add and remove at once, and the
-oldest go. Writes that come together share one transaction, and one wait for the disk.
+Several worker processes use it at once. Concurrent writes share one transaction, and one sync.
 """
 
 from __future__ import annotations
@@ -55,10 +54,10 @@ _PATIENCE_SECONDS: Final = 10.0
 
 
 class ResponseDatabase:
-    """The database, in a folder of its own, opened when it is first needed.
+    """The database, in its own folder; opened on first use.
 
     Args:
-        folder: May not exist yet.
+        folder: Created if it is missing.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -69,12 +68,12 @@ class ResponseDatabase:
         self.owner = produce_identity()
 
     async def perform(self, work: Work[_T]) -> _T:
-        """Has work done in a transaction; what it wrote is on the disk when this returns.
+        """Do work in a transaction; its writes are durable when this returns.
 
-        Work that comes while another is done shares the next transaction: it must not fail.
+        Concurrent calls share the next transaction, so the work must not fail.
 
         Raises:
-            StoreError: The disk is full, or the database cannot be used.
+            StoreError: The disk is full, or the database is unusable.
         """
         result: _T = await self._gatherer.ask(work)
         return result
@@ -104,11 +103,11 @@ class ResponseDatabase:
             self._folder / "responses.sqlite",
             timeout=_PATIENCE_SECONDS,
             isolation_level=None,
-            check_same_thread=False,  # one thread at a time, by the one task that asks
+            check_same_thread=False,  # only one task uses it, one thread at a time
         )
         connection.row_factory = sqlite3.Row
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")  # acknowledged is on the disk
+        connection.execute("PRAGMA synchronous = FULL")  # durable once acknowledged
         connection.executescript(_SCHEMA)
         self._connection = connection
         return connection
@@ -117,7 +116,7 @@ class ResponseDatabase:
         return self._folder / f"{owner}.lock"
 
     def is_alive(self, owner: str) -> bool:
-        """Tells whether a process still lives: it holds a lock for as long."""
+        """Return whether a process is alive, by the lock that it holds."""
         if owner == self.owner:
             return True
         mark = self._compose_mark(owner)
@@ -132,7 +131,7 @@ class ResponseDatabase:
         return False
 
     async def close(self) -> None:
-        """Waits for what is under way, and closes the database."""
+        """Wait for running work, and close the database."""
         await self._gatherer.close()
         if self._connection is not None:
             self._connection.close()

@@ -1,4 +1,4 @@
-"""Hears an answer on its way, and says at any point what of it has arrived."""
+"""Read the response in a stream, also while it is incomplete."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class ResponseReader:
     """Reads the events of one streamed response.
 
     Attributes:
-        response: As its beginning or its end has it; ``None`` before.
-        is_over: Whether its end was heard.
+        response: From its first or last event; ``None`` before.
+        is_over: Whether it has ended.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -34,12 +34,12 @@ class ResponseReader:
         self.is_over = False
 
     def feed(self, data: bytes) -> None:
-        """Hears a piece. Raises LimitError for an event that is too long."""
+        """Take a piece. Raises LimitError for an event that is too long."""
         for frame in self._framer.feed(data):
             try:
                 event = msgspec.json.decode(frame.data)
             except UNREADABLE:
-                continue  # [DONE], or a vendor's nonsense
+                continue  # [DONE], or invalid JSON
             if isinstance(event, dict):
                 self._hear(event)
 
@@ -58,7 +58,7 @@ class ResponseReader:
                 self._items[_place(event)[0]] = item
 
     def compose(self) -> Fields:
-        """Returns the response as far as it was heard, with what has arrived of its output."""
+        """Return the response with the output that has arrived."""
         assert self.response is not None
         if self.is_over and self.response.get("output"):
             return self.response
@@ -66,7 +66,7 @@ class ResponseReader:
         return {**self.response, "output": output}
 
     def _fill(self, index: int) -> Fields:
-        """Returns an item; one that has not ended with the text that it has come to."""
+        """Return an item; an incomplete one with its text so far."""
         item = self._items[index]
         pieces = sorted((place, "".join(texts)) for place, texts in self._texts.items())
         texts = [text for (owner, _), text in pieces if owner == index]
@@ -77,10 +77,10 @@ class ResponseReader:
 
 
 class Restater:
-    """Says in a stream what its upstream was not told: what the response goes on from.
+    """Adds to a stream the fields that name what its response continues.
 
     Args:
-        told: The fields of the response that are ours to say.
+        told: The fields.
     """
 
     def __init__(self, told: Fields) -> None:
@@ -88,7 +88,7 @@ class Restater:
         self._rest = b""
 
     def feed(self, data: bytes) -> bytes:
-        """Returns what can be passed on: whole events, each other one as it came."""
+        """Return the complete events; all but one are unchanged."""
         *events, self._rest = _BLANK.split(self._rest + data)
         return b"".join(
             self._restate(event) + blank
@@ -96,7 +96,7 @@ class Restater:
         )
 
     def finish(self) -> bytes:
-        """Returns what did not end with a blank line."""
+        """Return the rest after the last blank line."""
         rest, self._rest = self._rest, b""
         return rest
 
@@ -120,7 +120,7 @@ def _place(event: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def select_storable(output: object) -> list[Fields]:
-    """Returns the items that a later request can hold: of what was cut, the texts alone."""
+    """Return the items that a later request may contain: of interrupted ones, only texts."""
     kept = []
     for item in output if isinstance(output, list) else ():
         if not isinstance(item, dict):

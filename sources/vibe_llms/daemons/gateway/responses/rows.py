@@ -1,4 +1,4 @@
-"""What the registry says of a response and of a conversation, and how it is looked up."""
+"""Rows of the registry, and its queries."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from vibe_llms.foundation.attrs_classes import frozen
 
 @frozen(kw_only=True)
 class GatewayResponse:
-    """A response that was answered here.
+    """A stored response.
 
     Attributes:
-        id: As the client knows it.
-        subject: Who may read it; empty where nobody has to say who they are.
-        address: The model that has answered, as ``provider:name``.
-        conversation: In the store; empty where the upstream keeps the response.
-        input, output: Ids of the canisters that were asked and answered, in their order.
-        last: The canister with which its conversation ended then.
+        id: Id that the client knows.
+        subject: Client that may read it; empty without an authorizer.
+        address: The model that answered, as ``provider:name``.
+        conversation: Id in the store; empty if the upstream stores the response.
+        input, output: Ids of the canisters of the request and of the answer, in order.
+        last: The last canister of its conversation at that time.
         created: In seconds since 1970.
         status: In the words of the protocol.
-        owner: The process that answers, or has answered.
+        owner: The process that answers or has answered.
         body: The response without its output.
     """
 
@@ -43,25 +43,25 @@ class GatewayResponse:
 
     @property
     def is_running(self) -> bool:
-        """Whether its answer has not come to its end."""
+        """True while its answer is incomplete."""
         return self.status in ("queued", "in_progress")
 
     @property
     def is_in_background(self) -> bool:
-        """Whether it was asked for in the background."""
+        """True if it was requested in the background."""
         return bool(self.body.get("background"))
 
 
 @frozen(kw_only=True)
 class GatewayConversation:
-    """A conversation that a client has begun.
+    """A conversation that a client has created.
 
     Attributes:
-        id: Of it, in the store as well.
-        subject: Who may read it.
+        id: Its id, also in the store.
+        subject: Client that may read it.
         created: In seconds since 1970.
-        metadata: As the client has set it.
-        hidden: Ids of items that were deleted from it.
+        metadata: Set by the client.
+        hidden: Ids of deleted items.
     """
 
     id: str
@@ -73,7 +73,7 @@ class GatewayConversation:
 
 _Kept = TypeVar("_Kept", GatewayResponse, GatewayConversation)
 _JSON: Final = frozenset({"input", "output", "body", "metadata", "hidden"})
-"""The columns that hold JSON."""
+"""Columns that contain JSON."""
 
 
 def _write(db: sqlite3.Connection, table: str, kept: GatewayResponse | GatewayConversation) -> None:
@@ -96,10 +96,10 @@ def _find(db: sqlite3.Connection, table: str, kind: type[_Kept], identity: str) 
 
 
 def write_response(db: sqlite3.Connection, response: GatewayResponse) -> bool:
-    """Adds a response, or replaces what is known of it.
+    """Insert or replace a response.
 
     Returns:
-        Whether it is there now: an id that somebody else has stays theirs.
+        Whether it was written; the id of another client's response is not overwritten.
     """
     found = db.execute("SELECT subject FROM responses WHERE id = ?", (response.id,)).fetchone()
     if found is not None and found["subject"] != response.subject:
@@ -109,7 +109,7 @@ def write_response(db: sqlite3.Connection, response: GatewayResponse) -> bool:
 
 
 def update_response(db: sqlite3.Connection, response: GatewayResponse) -> bool:
-    """Replaces what is known of a response, unless it was cancelled or removed meanwhile."""
+    """Replace a response, unless it was cancelled or removed."""
     found = db.execute("SELECT status FROM responses WHERE id = ?", (response.id,)).fetchone()
     if found is None or found["status"] == "cancelled":
         return True
@@ -117,7 +117,7 @@ def update_response(db: sqlite3.Connection, response: GatewayResponse) -> bool:
 
 
 def end_response(db: sqlite3.Connection, response: GatewayResponse) -> GatewayResponse:
-    """Notes how a response has ended, unless it has ended meanwhile; returns what is known then."""
+    """Record the end of a response unless it has one; return the current row."""
     found = find_response(db, response.id)
     if found is None or not found.is_running:
         return found or response
@@ -126,33 +126,33 @@ def end_response(db: sqlite3.Connection, response: GatewayResponse) -> GatewayRe
 
 
 def find_response(db: sqlite3.Connection, identity: str) -> GatewayResponse | None:
-    """Returns a response by its id, whoever's it is."""
+    """Return a response of any client by its id."""
     return _find(db, "responses", GatewayResponse, identity)
 
 
 def remove_response(db: sqlite3.Connection, identity: str) -> None:
-    """Forgets a response."""
+    """Delete a response."""
     db.execute("DELETE FROM responses WHERE id = ?", (identity,))
     db.execute("DELETE FROM frames WHERE id = ?", (identity,))
 
 
 def write_conversation(db: sqlite3.Connection, conversation: GatewayConversation) -> None:
-    """Adds a conversation, or replaces what is known of it."""
+    """Insert or replace a conversation."""
     _write(db, "conversations", conversation)
 
 
 def find_conversation(db: sqlite3.Connection, identity: str) -> GatewayConversation | None:
-    """Returns a conversation by its id, whoever's it is."""
+    """Return a conversation of any client by its id."""
     return _find(db, "conversations", GatewayConversation, identity)
 
 
 def remove_conversation(db: sqlite3.Connection, identity: str) -> None:
-    """Forgets a conversation; its responses are still known."""
+    """Delete a conversation, but not its responses."""
     db.execute("DELETE FROM conversations WHERE id = ?", (identity,))
 
 
 def is_needed(db: sqlite3.Connection, identity: str) -> bool:
-    """Tells whether anything that is known lies in a conversation of the store."""
+    """Return whether any row refers to a conversation of the store."""
     sought = (identity,)
     needs = "SELECT 1 FROM responses WHERE conversation = ? LIMIT 1"
     begun = "SELECT 1 FROM conversations WHERE id = ?"
@@ -160,15 +160,15 @@ def is_needed(db: sqlite3.Connection, identity: str) -> bool:
 
 
 def take_old(db: sqlite3.Connection, before: float, count: int, most: int) -> list[str]:
-    """Forgets the responses and conversations that are too old or too many.
+    """Delete rows that are too old or exceed the limit.
 
     Args:
-        before: What is older goes.
-        count: How many of each stay at most.
-        most: How many of each go at once.
+        before: Delete older rows.
+        count: Number of rows of each kind to keep.
+        most: Number of rows of each kind to delete at once.
 
     Returns:
-        The conversations of the store in which they lay.
+        The conversations of the store that they referred to.
     """
     found = set()
     for table, place in (("responses", "conversation"), ("conversations", "id")):
@@ -186,11 +186,11 @@ def take_old(db: sqlite3.Connection, before: float, count: int, most: int) -> li
 
 
 def write_frames(db: sqlite3.Connection, identity: str, data: bytes) -> None:
-    """Keeps what was streamed of a response in the background: while it goes on, an empty list."""
+    """Store the events of a background response; an empty list while it is running."""
     db.execute("INSERT OR REPLACE INTO frames (id, data) VALUES (?, ?)", (identity, data))
 
 
 def find_frames(db: sqlite3.Connection, identity: str) -> bytes | None:
-    """Returns what was streamed of a response in the background."""
+    """Return the events of a background response."""
     row = db.execute("SELECT data FROM frames WHERE id = ?", (identity,)).fetchone()
     return None if row is None else bytes(row["data"])

@@ -1,4 +1,4 @@
-"""The two places where a response is kept: here, and at the upstream that has made it."""
+"""Sinks of responses: the own store, the upstream, or the memory of a socket."""
 
 from __future__ import annotations
 
@@ -23,63 +23,63 @@ if TYPE_CHECKING:
 
 
 _MANY_ITEMS: Final = 500
-"""So many of a request are read beside the event loop."""
+"""From this number on, items are read in a worker thread."""
 
 Memory: TypeAlias = dict[str, Chain]
-"""What a lane of a socket remembers."""
+"""Memory of one lane of a socket."""
 
 
 class UpstreamSink:
-    """The upstream keeps the response: who that is has to be known, and nothing else.
+    """The upstream stores the response; the registry records which one.
 
     Args:
-        keeper: Keeps.
-        subject: Whose it is.
+        storage: The storage.
+        subject: Owner of the response.
         address: The model that answers.
     """
 
     is_heard = False
     told: ClassVar[Fields] = {}
 
-    def __init__(self, keeper: ResponseStorage, subject: str, address: str) -> None:
-        self._keeper = keeper
+    def __init__(self, storage: ResponseStorage, subject: str, address: str) -> None:
+        self._storage = storage
         self._subject = subject
         self._address = address
 
     async def begin(self, response: Fields) -> None:
-        """Remembers who has the response. Raises StoreError."""
+        """Record the upstream of the response. Raises StoreError."""
         row = GatewayResponse(
             id=str(response.get("id")), subject=self._subject, address=self._address
         )
-        await self._keeper.keep(row)
+        await self._storage.keep(row)
 
     async def settle(self, response: Fields) -> None:
-        """There is nothing more to keep."""
+        """Do nothing."""
 
     async def keep(self, response: Fields) -> Fields:
-        """Remembers who has the response. Raises StoreError."""
+        """Record the upstream of the response. Raises StoreError."""
         await self.begin(response)
         return response
 
 
 class StoreSink:
-    """We keep the response: what was asked before it is told of, what was answered at its end.
+    """Stores the input before the client learns the id, and the output at the end.
 
     Args:
-        keeper: Keeps.
-        subject: Whose it is.
+        storage: The storage.
+        subject: Owner of the response.
         address: The model that answers.
-        chain: What was said before.
-        given: The items of the request.
+        chain: What the response continues.
+        given: Items of the request.
         native: The request without its input.
-        identity: The id of the response; by default the one that the answer has.
+        identity: Id of the response; by default that of the answer.
     """
 
     is_heard = True
 
     def __init__(
         self,
-        keeper: ResponseStorage,
+        storage: ResponseStorage,
         subject: str,
         address: str,
         chain: Chain,
@@ -87,7 +87,7 @@ class StoreSink:
         native: Fields,
         identity: str | None = None,
     ) -> None:
-        self._keeper = keeper
+        self._storage = storage
         self._subject = subject
         self._address = address
         self._chain = chain
@@ -100,8 +100,8 @@ class StoreSink:
         self._created = time.time()
 
     async def begin(self, response: Fields) -> None:
-        """Keeps what was asked, and that it is being answered. Raises StoreError."""
-        if self._is_begun:  # in the background, before it was
+        """Store the input, and the response as running. Raises StoreError."""
+        if self._is_begun:  # a background response was stored before
             await self._note(response, (), "in_progress")
             return
         canisters = await asyncio.to_thread(read_canisters, self._given)
@@ -110,11 +110,11 @@ class StoreSink:
         await self._note(response, (), str(response.get("status") or "in_progress"))
 
     async def settle(self, response: Fields) -> None:
-        """Keeps what was answered, whole or cut. Raises StoreError."""
+        """Store the output, complete or interrupted. Raises StoreError."""
         try:
             await self._settle(response)
-        except Exception:  # whatever it is, nobody shall wait for an end that does not come
-            self._keeper.endings.note(self._identify(response))
+        except Exception:  # the response must end for its readers, whatever the error
+            self._storage.endings.note(self._identify(response))
             raise
 
     async def _settle(self, response: Fields) -> None:
@@ -124,7 +124,7 @@ class StoreSink:
         await self._note(response, _list_ids(canisters), str(response.get("status")))
 
     async def keep(self, response: Fields) -> Fields:
-        """Keeps what was asked and answered at once. Raises StoreError."""
+        """Store input and output together. Raises StoreError."""
         if self._is_begun:
             await self.settle(response)
             return response
@@ -142,7 +142,7 @@ class StoreSink:
 
     async def _add(self, canisters: Sequence[AnyCanister]) -> None:
         if canisters or not self._chain.conversation:
-            store = self._keeper.access_store()
+            store = self._storage.access_store()
             self._chain = await asyncio.to_thread(
                 go_on, store, self._chain, canisters, self._address
             )
@@ -163,26 +163,26 @@ class StoreSink:
             last=said[-1].id if said else "",
             created=self._created,
             status=status,
-            owner=self._keeper.registry.owner,
+            owner=self._storage.registry.owner,
             body={**body, "status": status},
         )
         try:
-            await self._keeper.keep(row, is_new=not self._is_begun)
+            await self._storage.keep(row, is_new=not self._is_begun)
         except StoreError:
-            if not self._is_begun:  # nobody learns of it, so nobody could remove what was said
+            if not self._is_begun:  # the client never learns the id, so it could not delete it
                 with suppress(StoreError):
-                    await self._keeper.release(row.conversation)
+                    await self._storage.release(row.conversation)
             raise
         self._is_begun = True
 
 
 class MemorySink:
-    """A socket remembers the last response of a lane, which shall be stored nowhere.
+    """The memory of a socket's lane: the last response, which is not stored.
 
     Args:
-        memory: Of the lane: has one response at most.
-        chain: What was said before.
-        given: The items of the request.
+        memory: Contains one response at most.
+        chain: What the response continues.
+        given: Items of the request.
     """
 
     is_heard = True
@@ -194,17 +194,17 @@ class MemorySink:
         self._given = given
 
     async def begin(self, response: Fields) -> None:
-        """There is nothing to keep before its end."""
+        """Do nothing."""
 
     async def settle(self, response: Fields) -> None:
-        """Remembers it in place of the one before."""
+        """Replace the previous response."""
         items = (*self._given, *select_storable(response.get("output")))
         canisters = await asyncio.to_thread(read_canisters, items)
         self._memory.clear()
         self._memory[str(response["id"])] = Chain(canisters=(*self._chain.canisters, *canisters))
 
     async def keep(self, response: Fields) -> Fields:
-        """Remembers it in place of the one before."""
+        """Replace the previous response."""
         await self.settle(response)
         return response
 

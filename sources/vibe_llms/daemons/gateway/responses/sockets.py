@@ -1,8 +1,8 @@
-"""The protocol over a web socket: requests come as messages, and events go as messages.
+"""Responses over WebSocket: both requests and events are messages.
 
-Each message ``response.create`` is a request like any other. Those of one lane (``stream_id``) are
-answered one after the other, those of several at once. What shall not be stored can be gone on
-from for as long as the socket is open: the last response of each lane is remembered.
+Each message ``response.create`` is a normal request. Requests of one lane (``stream_id``) are
+answered one after the other, lanes concurrently. A response that is not stored can be continued
+while the socket is open: each lane remembers its last one.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _GOING_AWAY: Final = 1001
 
 
 class ResponseSockets:
-    """Answers web sockets.
+    """WebSocket handler.
 
     Args:
-        gateway: Says who asks.
+        gateway: Authenticates clients.
         service: Answers each request.
     """
 
@@ -44,7 +44,7 @@ class ResponseSockets:
         self._service = service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one socket, until it is closed or nothing has come for an hour."""
+        """Serve one socket until it is closed, or idle for an hour."""
         await receive()  # websocket.connect
         call = HttpCall({**scope, "method": "GET"}, receive, send, request_id="", limit=0)
         record = CallRecord(request_id="", method="GET", path=call.path, started=0.0)
@@ -63,7 +63,7 @@ class ResponseSockets:
             except TimeoutError:
                 await send({"type": "websocket.close", "code": _GOING_AWAY})
             except ClientGone:
-                pass  # which ends what is being answered
+                pass  # `end` cancels running requests
             finally:
                 socket.end()
 
@@ -92,22 +92,22 @@ class _Socket:
         self._running: set[InnerCall] = set()
 
     async def take(self, data: bytes) -> None:
-        """Takes a message of the client."""
+        """Handle a message of the client."""
         try:
             event = _read_event(data)
         except UNREADABLE:
-            await self._refuse("", "The message is no JSON object.")
+            await self._refuse("", "The message is not a JSON object.")
             return
         lane = event.pop("stream_id", None) or ""
         kind = event.pop("type", None)
         if kind == "response.steer":
             await self._refuse_steering(event)
         elif kind != "response.create" or not isinstance(lane, str):
-            await self._refuse("", "type is response.create or response.steer.", "type")
+            await self._refuse("", "type must be response.create or response.steer.", "type")
         elif event.get("background"):
-            await self._refuse(lane, "background does not go with a web socket.", "background")
+            await self._refuse(lane, "background is not supported over WebSocket.", "background")
         elif event.get("generate") is False:
-            await self._refuse(lane, "generate = false is not known here.", "generate")
+            await self._refuse(lane, "generate = false is not supported.", "generate")
         else:
             await self._enqueue(lane, event)
 
@@ -136,7 +136,7 @@ class _Socket:
                 await inner.perform(self._service, writer)
             except ClientGone:
                 return
-            except Exception:  # it is in the log; here, the answer has broken off
+            except Exception:  # logged by the service
                 if not self._running:
                     return
                 with suppress(ClientGone):
@@ -145,7 +145,7 @@ class _Socket:
                 self._running.discard(inner)
 
     def end(self) -> None:
-        """Ends all that is being answered: the client has left."""
+        """Cancel all requests: the client disconnected."""
         for inner in list(self._running):
             inner.leave()
         self._running.clear()
@@ -177,8 +177,8 @@ class _Socket:
 
 
 def _read_event(data: bytes) -> Fields:
-    """Read of a message what is looked at here; the rest, which may be long, stays as it came."""
-    data.decode()  # msgspec does not look into what stays as it came
+    """Decode the fields that are used here; the others keep their bytes."""
+    data.decode()  # msgspec does not check raw values
     fields = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
     return {
         name: msgspec.json.decode(raw) if name in _READ and len(raw) < _SHORT_BYTES else raw
@@ -187,7 +187,7 @@ def _read_event(data: bytes) -> Fields:
 
 
 class _Writer:
-    """Sends the answer of one request as messages."""
+    """Sends the answer to one request as messages."""
 
     def __init__(self, send: Send, lane: str, limits: Limits) -> None:
         self._send, self._lane = send, lane
@@ -228,7 +228,7 @@ class _Writer:
 
 
 async def send_event(send: Send, lane: str, event: Fields) -> None:
-    """Sends an event, with the name of its lane where it has one."""
+    """Send an event, with the name of its lane."""
     if lane:
         event = {**event, "stream_id": lane}
     await send({"type": "websocket.send", "text": msgspec.json.encode(event).decode()})

@@ -1,4 +1,4 @@
-"""What is kept of responses and conversations: looked up, added, and forgotten when it is old."""
+"""Storage of responses and conversations: look up, add, and delete old ones."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _SWEEP_MOST: Final = 1_024
 
 @frozen(kw_only=True)
 class StorageLimits:
-    """What is kept of responses and conversations; the oldest go first.
+    """Limits of stored responses and conversations; the oldest are deleted first.
 
     Attributes:
-        responses: How many responses, and how many conversations.
-        days: For how long.
+        responses: Number of responses, and number of conversations.
+        days: Maximum age.
     """
 
     responses: Count = 100_000
@@ -44,15 +44,15 @@ class StorageLimits:
 
 
 class ResponseStorage:
-    """Keeps responses and conversations.
+    """Stores responses and conversations.
 
     Args:
-        access_store: Says where what was said is kept.
-        folder: Of what is known of responses; may not exist yet.
-        limits: Of answers.
-        keeping: How much is kept.
-        knows_subjects: Whether clients say who they are. Where they do, what was made elsewhere
-            than here is nobody's.
+        access_store: Returns the conversation store.
+        folder: Folder of the registry; created if it is missing.
+        limits: Limits of answers.
+        keeping: Limits of the storage.
+        knows_subjects: Whether clients authenticate; then they cannot use responses that were
+            created without the gateway.
     """
 
     def __init__(
@@ -74,73 +74,73 @@ class ResponseStorage:
         self.background = Background(self.registry, limits, self.endings)
 
     async def access_response(self, identity: str, subject: str) -> GatewayResponse:
-        """Returns a response of whoever asks. Raises UnknownNameError."""
+        """Return a response of the client. Raises UnknownNameError."""
         return ensure_own(await self.find(identity), subject, "response", identity)
 
     async def access_conversation(self, identity: str, subject: str) -> GatewayConversation:
-        """Returns a conversation of whoever asks. Raises UnknownNameError."""
+        """Return a conversation of the client. Raises UnknownNameError."""
         found = await self.registry.perform(partial(rows.find_conversation, identity=identity))
         return ensure_own(found, subject, "conversation", identity)
 
     async def find(self, identity: str) -> GatewayResponse | None:
-        """Looks a response up.
+        """Return a response by its id.
 
-        One whose process has died is told to have been interrupted, and one whose end could not be
-        written to have failed.
+        If its process has died, it counts as interrupted; if its end could not be written, as
+        failed.
         """
         found = await self.registry.perform(partial(rows.find_response, identity=identity))
         if found is None or not found.is_running or not found.owner:
             return found
         if await asyncio.to_thread(self.registry.is_alive, found.owner):
             return await self.endings.correct(found)
-        # Its owner may have written its end just before it left.
+        # The owner may have written the end just before it died.
         return await self.endings.write(end_response(found, "incomplete"))
 
     async def keep(self, response: GatewayResponse, *, is_new: bool = True) -> None:
-        """Makes sure that a response is known from now on, whatever happens.
+        """Store a response durably.
 
         Args:
-            is_new: Whether it was not known before.
+            is_new: Whether it was not stored before.
 
         Raises:
-            StoreError: It could not be written, or somebody else's has the same id.
+            StoreError: It could not be written, or another client has the same id.
         """
         write = rows.write_response if is_new else rows.update_response
         if not await self.registry.perform(partial(write, response=response)):
-            raise StoreError(detail=f"An upstream gave the id {response.id} twice.")
+            raise StoreError(detail=f"Duplicate response id {response.id} from an upstream.")
         self._count += 1
         if self._count % _SWEEP_EVERY == 1:
             await self.sweep()
 
     async def read_canisters(self, response: GatewayResponse) -> dict[str, AnyCanister]:
-        """Returns what was said in the conversation of a response, by id. Raises StoreError."""
+        """Return the canisters of a response's conversation by id. Raises StoreError."""
         chain = await asyncio.to_thread(
             read_chain, self.access_store(), response.conversation, response.last
         )
         return {each.id: each for each in chain.canisters}
 
     async def forget(self, response: GatewayResponse) -> None:
-        """Removes a response, and what was said where nothing else that is kept goes on from it."""
+        """Delete a response, and its conversation unless another row refers to it."""
         await self.registry.perform(partial(rows.remove_response, identity=response.id))
         await self.release(response.conversation)
 
     async def release(self, conversation: str) -> None:
-        """Removes a conversation from the store, unless it is needed."""
+        """Delete a conversation from the store unless a row refers to it."""
         if not conversation:
             return
         if not await self.registry.perform(partial(rows.is_needed, identity=conversation)):
-            with suppress(StoreError):  # gone already
+            with suppress(StoreError):  # deleted before
                 await asyncio.to_thread(self.access_store().delete, conversation)
 
     async def sweep(self) -> None:
-        """Removes what is too old, or too much."""
+        """Delete rows that are too old or exceed the limit."""
         before = time.time() - self.keeping.days * _DAY_SECONDS
         work = partial(rows.take_old, before=before, count=self.keeping.responses, most=_SWEEP_MOST)
         for conversation in await self.registry.perform(work):
             await self.release(conversation)
 
     async def close(self) -> None:
-        """Ends what is answered in the background, and waits for what is being kept."""
+        """Cancel background responses, and wait for pending writes."""
         await self.background.close()
         await self.endings.close()
         await self.registry.close()
@@ -150,7 +150,7 @@ _Owned = TypeVar("_Owned", GatewayResponse, GatewayConversation)
 
 
 def ensure_own(found: _Owned | None, subject: str, kind: str, identity: str) -> _Owned:
-    """Returns what was found; what is another's is not there."""
+    """Return a row of the client. Raises UnknownNameError for another client's."""
     if found is None or found.subject != subject:
         raise UnknownNameError(kind=kind, name=identity)
     return found

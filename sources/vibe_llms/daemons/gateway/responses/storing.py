@@ -38,7 +38,7 @@ MEMORY: Final = "vibe_llms.memory"
 """Keys in the scope of an inner call: the sink of its response, and the memory of its lane."""
 
 
-class _Wish(msgspec.Struct):
+class _StorageOptions(msgspec.Struct):
     store: bool | None = None
     background: bool | None = None
     previous_response_id: str | None = None
@@ -46,11 +46,11 @@ class _Wish(msgspec.Struct):
 
     @property
     def continues(self) -> bool:
-        """Whether the request continues an earlier response or a conversation."""
+        """True if the request continues a response or a conversation."""
         return bool(self.previous_response_id or read_conversation(self.conversation))
 
 
-_WISH: Final = msgspec.json.Decoder(_Wish)
+_OPTIONS: Final = msgspec.json.Decoder(_StorageOptions)
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -79,7 +79,7 @@ async def expand(call: GatewayCall) -> None:
     """Put what the request continues before its input; store nothing."""
     storage = call.gateway.storage
     if storage is not None and call.face.is_stored:
-        chain = await _find_chain(call, storage, _read_wish(call.request.body))
+        chain = await _find_chain(call, storage, _read_options(call.request.body))
         if chain is not None:
             call.request = await asyncio.to_thread(_expand, call.request, chain)
     await call.proceed()
@@ -92,13 +92,13 @@ async def _choose(call: GatewayCall, storage: ResponseStorage) -> ResponseSink |
         call.request = _name(call, begun.identity, begun.native)
         return begun
     subject, upstream = call.record.subject, call.upstream
-    wish = _read_wish(call.request.body)
+    options = _read_options(call.request.body)
     memory: Memory | None = call.http.scope.get(MEMORY)
-    chain = memory.get(wish.previous_response_id or "") if memory else None
-    chain = chain or await _find_chain(call, storage, wish)
+    chain = memory.get(options.previous_response_id or "") if memory else None
+    chain = chain or await _find_chain(call, storage, options)
     is_shared = chain is not None and chain.is_shared
-    is_stored = wish.store is not False or is_shared
-    if chain is None and is_stored and _is_stored_upstream(wish, upstream):
+    is_stored = options.store is not False or is_shared
+    if chain is None and is_stored and _is_stored_upstream(options, upstream):
         return UpstreamSink(storage, subject, upstream.address)
     native: Fields = {}
     given: list[Any] = []
@@ -129,13 +129,13 @@ async def _detach(call: GatewayCall, storage: ResponseStorage) -> bool:
     asked, upstream, subject = call.request, call.upstream, call.record.subject
     if b'"background"' not in asked.body or BEGUN in call.http.scope:
         return False
-    wish = _read_wish(asked.body)
-    if not wish.background:
+    options = _read_options(asked.body)
+    if not options.background:
         return False
-    chain = await _find_chain(call, storage, wish)
-    if chain is None and _is_stored_upstream(wish, upstream):
+    chain = await _find_chain(call, storage, options)
+    if chain is None and _is_stored_upstream(options, upstream):
         return False
-    if wish.store is False:
+    if options.store is False:
         raise refuse_body("A background response must be stored.", "store")
     native, given = await perform_sized(asked.body, partial(_read_input, asked.body))
     sink = StoreSink(
@@ -163,15 +163,17 @@ async def _detach(call: GatewayCall, storage: ResponseStorage) -> bool:
 
 def needs_storage(asked: ClientRequest) -> bool:
     """Return whether a request continues others, or may be continued. Raises RequestError."""
-    wish = _read_wish(asked.body)
-    return wish.store is not False or wish.continues
+    options = _read_options(asked.body)
+    return options.store is not False or options.continues
 
 
-async def _find_chain(call: GatewayCall, storage: ResponseStorage, wish: _Wish) -> Chain | None:
+async def _find_chain(
+    call: GatewayCall, storage: ResponseStorage, options: _StorageOptions
+) -> Chain | None:
     """Return what a request continues; ``None`` if that is stored upstream, or nothing."""
     subject, upstream = call.record.subject, call.upstream
-    conversation = read_conversation(wish.conversation)
-    previous = wish.previous_response_id
+    conversation = read_conversation(options.conversation)
+    previous = options.previous_response_id
     if conversation and previous:
         raise refuse_body(
             "previous_response_id and conversation exclude each other.", "conversation"
@@ -237,12 +239,12 @@ def stores_responses(upstream: Upstream) -> bool:
     return can_pass_through(model, PROTOCOL) and bool(getattr(model, "keeps_responses", False))
 
 
-def _is_stored_upstream(wish: _Wish, upstream: Upstream) -> bool:
+def _is_stored_upstream(options: _StorageOptions, upstream: Upstream) -> bool:
     """Return whether the upstream stores the response to a request that continues nothing here.
 
     An upstream that has the beginning of a conversation stores the rest of it, too.
     """
-    return stores_responses(upstream) or wish.continues
+    return stores_responses(upstream) or options.continues
 
 
 def name_response() -> str:
@@ -264,9 +266,9 @@ def select_shown(
     )
 
 
-def _read_wish(body: bytes) -> _Wish:
+def _read_options(body: bytes) -> _StorageOptions:
     try:
-        return decode_mended(_WISH.decode, body)
+        return decode_mended(_OPTIONS.decode, body)
     except msgspec.DecodeError as error:
         raise refuse_body(f"Invalid request: {error}.") from None
 

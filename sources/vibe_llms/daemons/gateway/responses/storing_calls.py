@@ -1,4 +1,4 @@
-"""An answer on its way to a client, which is kept before the client learns its id."""
+"""A response that is stored before the client learns its id."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from vibe_llms.foundation.limits import Limits
 
 
 class ResponseSink(Protocol):
-    """Where a response is kept."""
+    """Destination in which a response is stored."""
 
     @property
     def is_heard(self) -> bool:
-        """Whether the whole answer is to be kept, and not its id alone."""
+        """True to store the whole answer, not only its id."""
 
     @property
     def told(self) -> Fields:
-        """What a streamed response says of what it goes on from."""
+        """Fields of a streamed response that name what it continues."""
 
     async def begin(self, response: Fields) -> None:
-        """Keeps that there is a response. Raises StoreError."""
+        """Store the beginning of a response. Raises StoreError."""
 
     async def settle(self, response: Fields) -> None:
-        """Keeps what it has come to; it was begun. Raises StoreError."""
+        """Store the end of a response. Raises StoreError."""
 
     async def keep(self, response: Fields) -> Fields:
-        """Keeps a whole response at once; returns it as it is told. Raises StoreError."""
+        """Store a complete response; return its final body. Raises StoreError."""
 
 
 class StoringCall(HttpCall):
-    """Passes an answer on to another call, and has it kept on the way.
+    """Passes a response on to another call, and stores it.
 
     Args:
-        call: Is answered.
-        kept: Keeps.
-        limits: Of the answer.
+        call: The client's call.
+        sink: Stores the response.
+        limits: Limits of the answer.
     """
 
     __slots__ = (
@@ -52,49 +52,49 @@ class StoringCall(HttpCall):
         "_held",
         "_is_begun",
         "_is_settled",
-        "_kept",
         "_restater",
+        "_sink",
     )
 
-    def __init__(self, call: HttpCall, kept: ResponseSink, limits: Limits) -> None:
+    def __init__(self, call: HttpCall, sink: ResponseSink, limits: Limits) -> None:
         super().__init__(call.scope, call._receive, call._send, request_id=call.request_id, limit=0)
         self._call = call
-        self._kept = kept
+        self._sink = sink
         self._hearer = ResponseReader(limits)
         self._head: tuple[int, Mapping[str, str]] | None = None
         self._held: list[bytes] = []
-        self._restater = Restater(kept.told) if kept.told else None
+        self._restater = Restater(sink.told) if sink.told else None
         self._is_begun = False
         self._is_settled = False
 
     async def answer(
         self, status: int, body: bytes, headers: Mapping[str, str], *, content_type: str = JSON
     ) -> None:
-        """Answers with a whole body, when it is kept."""
+        """Store a complete response, then send it."""
         if status < 400:
             response = _read_response(body)
             if response is not None:
-                told = await self._kept.keep(response)
+                told = await self._sink.keep(response)
                 if told is not response:
                     body = msgspec.json.encode(told)
         await self._call.answer(status, body, headers, content_type=content_type)
 
     async def begin(self, status: int, headers: Mapping[str, str]) -> None:
-        """Notes how the answer begins; it is told when the response is kept."""
+        """Take the status and headers; they are sent once the response is stored."""
         self.status = status
         self._head = (status, headers)
 
     async def send(self, data: bytes) -> None:
-        """Sends a piece: the first when the response is kept, the last when its end is."""
-        if not self._is_begun or (self._kept.is_heard and not self._is_settled):
+        """Send a piece: the first after storing the beginning, the last after storing the end."""
+        if not self._is_begun or (self._sink.is_heard and not self._is_settled):
             self._hearer.feed(data)
         if not self._is_begun:
             self._held.append(data)
             if self._hearer.response is None:
                 return
             try:
-                await self._kept.begin(self._hearer.response)
-            except StoreError:  # the client has had no byte, and learns of no id
+                await self._sink.begin(self._hearer.response)
+            except StoreError:  # the client has received nothing, not even an id
                 self.status, self._head, self._held = 0, None, []
                 raise
             self._is_begun = True
@@ -119,23 +119,23 @@ class StoringCall(HttpCall):
 
     async def _settle(self, response: Fields) -> None:
         self._is_settled = True
-        if self._kept.is_heard:
-            await self._kept.settle(response)
+        if self._sink.is_heard:
+            await self._sink.settle(response)
 
     async def finish(self, data: bytes = b"", trailers: Mapping[str, str] = NOTHING) -> None:
-        """Ends the answer, with a last piece or none, and with trailers where it has some."""
+        """End the response, with an optional last piece and trailers."""
         if data:
             await self.send(data)
         await self.close()
         await self._tell_head()
-        for piece in self._held:  # it names no response, and there is nothing to keep
+        for piece in self._held:  # an error, which is not stored
             await self._call.send(piece)
         self._held = []
         rest = b"" if self._restater is None else self._restater.finish()
         await self._call.finish(rest, trailers)
 
     async def close(self) -> None:
-        """Keeps an answer that does not come to its end as what it is. May be called again."""
+        """Store an interrupted response as such. May be called twice."""
         if self._is_begun and not self._is_settled:
             status = "cancelled" if self._call.is_gone else "incomplete"
             await self._settle(interrupt_body(self._hearer.compose(), status))

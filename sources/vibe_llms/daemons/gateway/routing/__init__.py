@@ -1,7 +1,7 @@
-"""Who is asked, and who else where that one does not answer: switched on by the tables of a file.
+"""Routing, fallbacks and circuits, configured by the tables of the gateway's file.
 
-``router`` finds the targets behind a name, a walk (``walks``) asks them until one answers, and a
-gate (``gates``) holds back what each says until it is known to be an answer. What decides are
-machines that are told the time, the chance and what happened: ``circuits``, ``choosing``,
-``outcomes``. May import the gateway's seams. It never asks anybody once the client has had a byte.
+``router`` finds the targets behind a name, ``fallback`` asks them until one answers, and a gate
+(``gates``) holds an answer back until it is not an error. Decisions are made by pure functions of
+time, chance and events: ``circuits``, ``weights``, ``outcomes``. Once the client has received a
+byte, no other target is asked.
 """

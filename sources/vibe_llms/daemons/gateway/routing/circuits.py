@@ -1,4 +1,4 @@
-"""When a target that has failed is asked again: a machine of values, told what time it is."""
+"""Circuit breaker of a target: an immutable state machine that is given the time."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from vibe_llms.tables.reading import require
 
 @frozen(kw_only=True)
 class CircuitSettings:
-    """When a target is let alone because it fails.
+    """When to stop asking a failing target.
 
     Attributes:
-        failures: So many within the window open the circuit: the target is passed over.
+        failures: Failures within the window that open the circuit, so that the target is skipped.
         window_seconds: How long a failure counts.
         pause_seconds: How long the circuit stays open. Then one request is let through as a probe:
-            if it is answered the circuit closes, else it stays open as long again.
+            if it succeeds, the circuit closes, else it stays open as long again.
     """
 
     failures: Count = 5
@@ -30,12 +30,12 @@ class CircuitSettings:
 
 @frozen
 class Circuit:
-    """What is known of a target's failures.
+    """State of a target's circuit.
 
     Attributes:
-        failed: When it failed lately, oldest first.
-        opened: Since when it is passed over; ``None`` while it is asked.
-        is_probed: One request is on its way to find out whether it answers again.
+        failed: Times of recent failures, oldest first.
+        opened: Time when it opened; ``None`` while it is closed.
+        is_probed: Whether a probe is under way.
     """
 
     failed: tuple[float, ...] = ()
@@ -43,32 +43,32 @@ class Circuit:
     is_probed: bool = False
 
     def find_wait(self, settings: CircuitSettings, now: float) -> float:
-        """Returns how many seconds the target is to be passed over; 0 where it may be asked."""
+        """Return the seconds for which to skip the target; 0 if it is available."""
         if self.opened is None:
             return 0.0
         left = self.opened + settings.pause_seconds - now
-        # While a probe is under way nobody knows when it ends: a second is as good as any.
+        # The duration of a probe is unknown; one second is an estimate.
         return max(left, 1.0) if self.is_probed else max(left, 0.0)
 
     def begin(self) -> Circuit:
-        """Returns the circuit when a request goes to the target, which may be asked."""
+        """Return the state after a request was sent to the target."""
         return self if self.opened is None else attrs.evolve(self, is_probed=True)
 
     def end(
         self, settings: CircuitSettings, now: float, has_failed: bool | None, *, is_probe: bool
     ) -> Circuit:
-        """Returns the circuit when a request to the target is over.
+        """Return the state after a request to the target has ended.
 
         Args:
-            has_failed: ``None`` where that says nothing of the target, as when a client left.
-            is_probe: It was let through while the circuit was open.
+            has_failed: ``None`` if the target is not responsible, as when a client disconnects.
+            is_probe: Whether the request was sent while the circuit was open.
         """
         if is_probe:
             if has_failed is None:
                 return attrs.evolve(self, is_probed=False)
             return Circuit(opened=now) if has_failed else Circuit()
         if self.opened is not None or not has_failed:
-            return self  # what began before it opened decides nothing
+            return self  # requests from before it opened do not count
         recent = [each for each in self.failed if each > now - settings.window_seconds]
         failed = (*recent, now)
         if len(failed) >= settings.failures:

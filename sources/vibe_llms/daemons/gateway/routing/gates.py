@@ -1,4 +1,4 @@
-"""What an attempt answers is held back until it is known to be an answer."""
+"""First-byte gate: hold back an answer until it is known not to be an error."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from vibe_llms.daemons.server.words import Message
 from vibe_llms.foundation.json_errors import UNREADABLE
 
 _ERROR_MARK: Final = b'{"error"'
-"""How an answer begins that has nothing but an error in it, under whatever status."""
+"""Beginning of an answer that contains only an error, whatever its status."""
 
 _ERROR_NAMES: Final = (b"event: error", b"event:error")
 _BOUNDARY: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _HELD_BYTES: Final = 16_384
 _HELD_SIGNS: Final = 4
-"""So many signs of life are held back: a client is not to wait longer than without them."""
+"""Keep-alives to hold back: the client should not wait longer than without the gate."""
 
 _PREAMBLE: Final = frozenset(
     {
@@ -29,15 +29,15 @@ _PREAMBLE: Final = frozenset(
         *("response.created", "response.in_progress", "response.queued"),
     }
 )
-"""Types of events that say nothing of the answer."""
+"""Types of events without output."""
 
 
 class Beginning:
-    """The events of a stream before the first that says something.
+    """The events of a stream before its first output.
 
     Attributes:
-        data: All that came.
-        error: The first event, where it is an error.
+        data: All bytes so far.
+        error: The first event, if it is an error.
     """
 
     def __init__(self) -> None:
@@ -47,8 +47,8 @@ class Beginning:
         self._signs = 0
 
     def feed(self, data: bytes) -> bool:
-        """Take bytes; tell whether the client may have them."""
-        # A boundary may have begun in what came before.
+        """Take bytes; return whether to pass them on."""
+        # A boundary may begin in the previous bytes.
         searched = max(self._seen, len(self.data) - 3)
         self.data += data
         for found in _BOUNDARY.finditer(self.data, searched):
@@ -59,7 +59,7 @@ class Beginning:
         return len(self.data) > _HELD_BYTES
 
     def finish(self) -> None:
-        """Read what no boundary has ended."""
+        """Read the rest after the last boundary."""
         self._holds(self.data[self._seen :])
 
     def _holds(self, event: bytes) -> bool:
@@ -80,7 +80,7 @@ class Beginning:
 
 
 def _is_empty(choices: list[Any]) -> bool:
-    """Tell whether the choices of a chunk say no more than who speaks."""
+    """Return whether the choices of a chunk contain only a role."""
     for choice in choices:
         delta = choice.get("delta") if isinstance(choice, Mapping) else None
         if not isinstance(delta, Mapping) or choice.get("finish_reason"):
@@ -91,15 +91,15 @@ def _is_empty(choices: list[Any]) -> bool:
 
 
 class FirstByteGate:
-    """Takes what answers a call, as ASGI's messages, and lets it through once it says something.
+    """Receives a response as ASGI messages, and passes it on from its first output.
 
     Args:
-        call: Whom the answer is for.
-        on_open: Is called when the first byte goes through; from then on nothing is taken back.
-        tap: Hears whatever goes through.
+        call: The client's response.
+        on_open: Called before the first byte is passed on; the answer is final from then on.
+        tap: Receives a copy of the body.
 
     Attributes:
-        is_open: The client has had something.
+        is_open: Whether the client has received a byte.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class FirstByteGate:
         self.is_open = False
 
     async def send(self, message: Message) -> None:
-        """Takes a message. Raises Refused instead of letting an error through."""
+        """Take a message. Raises Refused for an error response."""
         if message["type"] == "http.response.start":
             self._status = message["status"]
             self._has_trailers = message.get("trailers", False)
@@ -153,7 +153,7 @@ class FirstByteGate:
             await self._call.finish(body)
 
     def _hold(self, body: bytes, *, more: bool) -> bytes | None:
-        """Returns what may go through of a body; ``None`` while it says nothing."""
+        """Return the bytes to pass on; ``None`` before the first output."""
         beginning = self._beginning
         if beginning is None:
             return body

@@ -1,4 +1,4 @@
-"""What the end of an attempt means: for the client, for its target, and for who is asked next."""
+"""Consequences of an error for the client, its target, and the next target."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _THEIRS: Final = frozenset(
         ProviderFault.UNKNOWN,
     }
 )
-"""Faults of a target, whatever it is asked: they count for its circuit. What it has not, or does
-not allow, may be what this client alone wants of it."""
+"""Faults of a target, which count for its circuit. Missing or forbidden models do not count: they
+may concern this client only."""
 
 _CLIENTS: Final = frozenset({ProviderFault.INVALID_REQUEST, ProviderFault.BLOCKED})
-"""Faults of a request, which it has with whomever it goes to."""
+"""Faults of a request, which any target would refuse."""
 
 _HASTE: Final = frozenset({ProviderFault.RATE_LIMITED, ProviderFault.OVERLOADED})
 
@@ -50,14 +50,14 @@ _OF_ONE_MODEL: Final = (
     ControlError,
     TranslationLossError,
 )
-"""What is wrong with a request for one model, and may be right for another."""
+"""Errors of a request that another model may accept."""
 
 
 class Refused(Exception):
-    """An upstream has answered with an error, which the client has not been told yet.
+    """An upstream's error response, held back from the client.
 
     Attributes:
-        status, headers, body: The answer.
+        status, headers, body: The response.
     """
 
     def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
@@ -69,14 +69,14 @@ class Refused(Exception):
 
 @frozen(kw_only=True)
 class ErrorVerdict:
-    """What an error means.
+    """Meaning of an error.
 
     Attributes:
-        passes_on: Another target may do better.
-        has_failed: It counts for the circuit; ``None`` where it says nothing of the target.
-        hold_seconds: So long the target wants no more requests.
+        passes_on: Another target may succeed.
+        has_failed: Counts for the circuit; ``None`` if the target is not responsible.
+        hold_seconds: Time for which the target accepts no requests.
         is_overflow: The input was too long.
-        may_be_billed: The request was sent, and nobody knows what became of it.
+        may_be_billed: The request was sent, and its outcome is unknown.
     """
 
     passes_on: bool
@@ -87,11 +87,11 @@ class ErrorVerdict:
 
 
 def judge(error: ConverseError, *, is_foreign: bool = False) -> ErrorVerdict:
-    """Says what an error means that came before the first byte of an answer.
+    """Return the meaning of an error before the first byte of an answer.
 
     Args:
-        is_foreign: The request has parts that perhaps another upstream alone understands, so that
-            a refusal may be about these.
+        is_foreign: The request has parts that perhaps only another upstream understands, so a
+            refusal may concern these.
     """
     fault, _ = classify(error)
     is_overflow = isinstance(error, ContextOverflowError)
@@ -108,16 +108,16 @@ def judge(error: ConverseError, *, is_foreign: bool = False) -> ErrorVerdict:
 
 
 def _is_ours(error: ConverseError) -> bool:
-    """Tells whether an error was found here, before anything was sent."""
+    """Return whether the error arose before anything was sent."""
     return isinstance(error, (RequestError, TranslationLossError)) and not isinstance(
         error, ContextOverflowError
     )
 
 
 def may_be_billed(error: ConverseError) -> bool:
-    """Tells whether a vendor may charge for a request that ended in this error.
+    """Return whether a vendor may charge for a request that ended in this error.
 
-    What it has refused with a status it does not charge for, nor what never reached it.
+    Vendors do not charge for requests refused with a status, or never received.
     """
     if isinstance(error, TransportTimeoutError):
         return error.phase != "connect"
@@ -131,7 +131,7 @@ def may_be_billed(error: ConverseError) -> bool:
 
 
 def _unframe(body: bytes) -> bytes:
-    """Returns the data of the first event, where the body is of events."""
+    """Return the data of the first event, if the body consists of events."""
     if body.startswith((b"event", b"data")):
         for line in body.splitlines():
             if line.startswith(b"data:"):
@@ -140,7 +140,7 @@ def _unframe(body: bytes) -> bytes:
 
 
 def read_refusal(refused: Refused, dialect: Any, provider: str, model: str) -> ConverseError:
-    """Reads what an upstream's error means that speaks the protocol of the face."""
+    """Return the error in an upstream's response, in the client's protocol."""
     try:
         body: object = msgspec.json.decode(_unframe(refused.body))
     except UNREADABLE:
@@ -161,6 +161,6 @@ def read_refusal(refused: Refused, dialect: Any, provider: str, model: str) -> C
             provider=provider,
             fault=find_fault(status),
             status=status,
-            detail="What it said makes no sense.",
+            detail="The error response is invalid.",
             retry_after_seconds=read_retry_after(refused.headers),
         )

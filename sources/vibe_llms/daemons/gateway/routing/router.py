@@ -38,7 +38,7 @@ class ModelRoute:
 
     @property
     def is_mixed(self) -> bool:
-        """Whether its targets belong to more than one provider."""
+        """True if its targets belong to several providers."""
         return len({each.placement.provider for group in self.groups for each in group}) > 1
 
 

@@ -1,4 +1,4 @@
-"""What the ``[models]`` tables of the gateway's file may say."""
+"""The ``[models]`` tables of the gateway's file."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ PATHS = Kind(
 
 @frozen(kw_only=True)
 class CacheSettings:
-    """How much is kept of what a model has answered, and how long.
+    """Limits of a model's cache.
 
     Attributes:
-        seconds: How long an answer may be given again.
-        bytes: Of all answers together; the one that was asked for longest ago goes first.
-        entries: How many answers at most.
+        seconds: Maximum age of an answer.
+        bytes: Size of all answers together; the least recently used is dropped first.
+        entries: Number of answers.
     """
 
     seconds: Seconds
@@ -38,17 +38,16 @@ class CacheSettings:
 
 @frozen(kw_only=True)
 class TargetSettings:
-    """A model at a provider, to which requests may go.
+    """A model at a provider.
 
     Attributes:
-        model: As ``provider:name``.
-        weight: How often it is asked first, compared with the others of the same list.
-        concurrency: How many requests it answers at once, in one worker; without a bound if not
-            said.
-        queue: How many wait for a place behind these.
-        queue_seconds: How long one waits; then the next target is asked.
-        seconds: Until the first byte of an answer; then the next target is asked.
-        passthrough: Instead of those of the model's table.
+        model: Address, as ``provider:name``.
+        weight: How often it is asked first, relative to the others of the list.
+        concurrency: Concurrent requests in one worker process; unlimited by default.
+        queue: Requests queued behind these.
+        queue_seconds: Longest time in the queue; then the next target is asked.
+        seconds: Time to the first byte of an answer; then the next target is asked.
+        passthrough: In place of the paths in the model's table.
     """
 
     model: str
@@ -63,13 +62,13 @@ class TargetSettings:
         require(self, "target")
 
     def find_mistakes(self) -> Iterator[tuple[str, str]]:
-        """Yields what does not hold between the fields."""
+        """Yield contradictions between fields."""
         if self.queue and self.concurrency is None:
-            yield "queue", "Nobody waits where there is no bound: say concurrency, too."
+            yield "queue", "A queue requires concurrency."
 
 
 class TargetKind(TableKind):
-    """A target as a table, or as its address alone."""
+    """A target as a table, or only as its address."""
 
     __slots__ = ()
 
@@ -86,19 +85,17 @@ TARGETS = ListKind(TargetKind())
 
 @frozen(kw_only=True)
 class ModelSettings:
-    """A name that clients may use, and who answers to it.
+    """A name that clients may use, and its targets.
 
     Attributes:
-        targets: Of these one is asked first by chance and weight, then the others.
-        fallback: Who is asked where none of them answers, in this order: names of other tables,
-            or targets.
-        strict: What would be lost in a translation is an error.
-        seconds: Until the first byte of an answer, for targets that do not say themselves.
-        circuit: When a target is let alone because it fails; never, if not said.
-        cache: Answers are given again; never, if not said.
-        single_flight: Of equal requests at the same time one alone is sent; the others wait for
-            its answer.
-        passthrough: Further paths of the upstream that clients may ask, such as ``/v1/embeddings``.
+        targets: One is asked first, at random by weight, then the others.
+        fallback: Asked if no target answers, in this order: names of other tables, or targets.
+        strict: Refuse requests whose translation would lose anything.
+        seconds: Time to the first byte of an answer, for targets without their own.
+        circuit: When to stop asking a failing target; by default never.
+        cache: Limits of the answer cache; by default there is none.
+        single_flight: Send only one of several equal requests; the others wait for its answer.
+        passthrough: Further paths of the upstream that clients may use, such as ``/v1/embeddings``.
     """
 
     targets: Annotated[tuple[TargetSettings, ...], TARGETS]
@@ -114,6 +111,6 @@ class ModelSettings:
         require(self, "model")
 
     def find_mistakes(self) -> Iterator[tuple[str, str]]:
-        """Yields what does not hold between the fields."""
+        """Yield contradictions between fields."""
         if not self.targets:
-            yield "targets", "It needs one target at least."
+            yield "targets", "At least one target is required."

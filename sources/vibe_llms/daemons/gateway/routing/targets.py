@@ -1,4 +1,4 @@
-"""A target as it stands: whether it may be asked now, and who is being answered by it."""
+"""Targets: state of the models behind a name, and the order in which to ask them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True)
 class Placement:
-    """A target as the file has it.
+    """A target as configured.
 
     Attributes:
-        owner: The name of the table that it stands in.
-        settings: Its own.
-        provider: Of its model.
-        strict, seconds, circuit, passthrough: Of the table, where it does not say itself.
+        owner: Name of its table.
+        settings: Its own settings.
+        provider: Provider of its model.
+        strict, seconds, circuit, passthrough: From the table, unless the target has its own.
     """
 
     owner: str
@@ -39,10 +39,10 @@ class Placement:
 
 
 class Target:
-    """What is known of a target while the gateway runs; it outlives a new file.
+    """State of a target; it survives a reload.
 
     Attributes:
-        placement: By the file that is in force.
+        placement: The configuration in use.
     """
 
     def __init__(self, placement: Placement) -> None:
@@ -53,46 +53,46 @@ class Target:
 
     @property
     def is_free(self) -> bool:
-        """Whether a request would be answered at once."""
+        """True if a request would be answered without waiting."""
         bound = self.placement.settings.concurrency
         return bound is None or (self._places.taken < bound and not self._places.waiting)
 
     def adopt(self, placement: Placement) -> None:
-        """Lets what a new file says hold from now on."""
+        """Apply a new configuration."""
         if placement.circuit != self.placement.circuit:
             self._circuit = Circuit()
         self.placement = placement
         self._places.adopt(_limit(placement.settings))
 
     def find_hold(self, now: float) -> float:
-        """Returns how long its vendor wants no more requests, in seconds."""
+        """Return the seconds for which its vendor accepts no requests."""
         return max(0.0, self._held_until - now)
 
     def find_wait(self, now: float) -> float:
-        """Returns how long it is let alone because it fails, in seconds."""
+        """Return the seconds for which its circuit is open."""
         settings = self.placement.circuit
         return 0.0 if settings is None else self._circuit.find_wait(settings, now)
 
     def hold(self, until: float) -> None:
-        """Passes it over until then, because its vendor said so."""
+        """Skip it until then, as its vendor has asked."""
         self._held_until = max(self._held_until, until)
 
     async def enter(self) -> None:
-        """Takes a place, waiting where none is free. Raises LimitError."""
+        """Take a slot, waiting if none is free. Raises LimitError."""
         await self._places.take()
 
     def leave(self) -> None:
-        """Gives the place back."""
+        """Return the slot."""
         self._places.give()
 
     def begin(self) -> bool:
-        """Is told that a request goes to it. Returns whether it is a probe, for :meth:`end`."""
+        """Note that a request is sent; return whether it is a probe, for :meth:`end`."""
         is_probe = self._circuit.opened is not None
         self._circuit = self._circuit.begin()
         return is_probe
 
     def end(self, now: float, has_failed: bool | None, *, is_probe: bool) -> None:
-        """Is told that the request is over; see :meth:`.Circuit.end`."""
+        """Note that the request has ended; see :meth:`.Circuit.end`."""
         if (settings := self.placement.circuit) is not None:
             self._circuit = self._circuit.end(settings, now, has_failed, is_probe=is_probe)
 
@@ -125,7 +125,7 @@ def _limit(settings: TargetSettings) -> ServiceLimits:
 def expand(
     models: Mapping[str, ModelSettings], name: str, find_provider: Callable[[str], str]
 ) -> list[list[Placement]]:
-    """Returns the targets of a model, and then those of each of its fallbacks, in their order."""
+    """Return the targets of a model, then those of each fallback, in order."""
     return [
         [_place(models[owner], owner, target, find_provider) for target in group]
         for owner, group in _survey_groups(models, name, set())
@@ -163,9 +163,9 @@ def _place(
 
 
 def order_targets(groups: list[list[Target]], draw: Callable[[], float]) -> list[Target]:
-    """Returns in which order targets are to be asked.
+    """Return the order in which to ask targets.
 
-    By weight and chance within each group; of these, who would answer at once comes first.
+    Random by weight within each group; targets with a free slot come first.
     """
     planned: list[Target] = []
     for group in groups:
