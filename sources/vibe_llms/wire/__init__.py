@@ -1,11 +1,10 @@
-"""Bytes and frames: how a request goes out and how its answer comes back.
+"""Transports and framing: HTTP requests, responses, and the events in them.
 
-May import the exceptions, limits and secrets. Refuses to know canisters, dialects and vendors,
-and never sends a request twice: what may be repeated is decided above. Three transports stand
-behind one seam: ``DirectTransport`` (connections of our own, in ``http``), ``SdkTransport`` (an
-official client object that somebody else made) and ``MemoryTransport`` (a function in this
-process). What they receive is cut into frames by the machines for server-sent events and for
-lines of JSON.
+May import the exceptions, limits and secrets. Must not know canisters, dialects and vendors, and
+never sends a request twice: retries are decided above. There are three transports:
+``DirectTransport`` (own connections, in ``http``), ``SdkTransport`` (the client object of an
+official package) and ``MemoryTransport`` (a function in this process). Framers split a body into
+server-sent events or lines of JSON.
 """
 
 from vibe_llms.foundation.lazy_imports import produce_attribute_access

@@ -1,4 +1,4 @@
-"""The bounds of what is sent and received, whatever carries it."""
+"""Size limits of requests and responses, for all transports."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from vibe_llms.wire.exchanges import WireRequest
 _Exchange = TypeVar("_Exchange", bound="BoundedExchange")
 
 HEADER_BYTES: Final = 32_768
-"""How long one line of the headers of an answer may be, and the first line of it."""
+"""Limit of a header line, and of the status line."""
 
 
 def check_request(request: WireRequest, limits: Limits) -> str:
-    """Make sure that a request may be sent; returns who it goes to, for errors.
+    """Check URL and size of a request; return its host, for errors.
 
     Raises:
-        RequestError: The address is none of ``http`` or ``https``.
+        RequestError: The URL is not an ``http`` or ``https`` URL.
         LimitError: The body is longer than ``request_bytes`` allows.
     """
     address = describe_address(request.url)
     if not address:
         raise RequestError(
-            detail="The address of the request is no http or https URL with a host.",
+            detail="The address of the request is not an http or https URL with a host.",
             remedy="Check the base URL of the provider.",
             path="url",
             stage=Stage.CONNECT,
@@ -48,9 +48,9 @@ def check_request(request: WireRequest, limits: Limits) -> str:
 
 @lru_cache(maxsize=256)
 def describe_address(url: str) -> str:
-    """Return the scheme, host and port of a URL: what of it may be shown.
+    """Return the scheme, host and port of a URL, which errors may show.
 
-    Empty where it is none of ``http`` or ``https`` with a host.
+    Empty unless it is an ``http`` or ``https`` URL with a host.
     """
     try:
         parts = urlsplit(url)
@@ -64,7 +64,7 @@ def describe_address(url: str) -> str:
 
 
 def refuse_redirection(address: str, status: int, location: str) -> TransportError:
-    """Produce the error of an answer that sends us elsewhere."""
+    """Produce the error of a redirect."""
     place = describe_address(location)
     if place:
         goal = place + urlsplit(location).path  # without the query, which may hold a key
@@ -91,10 +91,10 @@ def refuse_response(limit: int, name: str = "response_bytes") -> LimitError:
 
 
 class BoundedExchange(Closing):
-    """What the exchanges that ship share; see :class:`Exchange`.
+    """Base class of exchanges, which limits the body; see :class:`Exchange`.
 
     Args:
-        limit: How many bytes the body may have; enforced by ``receive``.
+        limit: Limit of the body in bytes; enforced by ``receive``.
     """
 
     __slots__ = ("_limit", "_received", "headers", "status")
@@ -106,12 +106,12 @@ class BoundedExchange(Closing):
         self._received = 0
 
     def _exceeds(self, data: bytes) -> bool:
-        """Count what has come; tells whether it is more than may come."""
+        """Count received bytes; tell whether they exceed the limit."""
         self._received += len(data)
         return self._received > self._limit
 
     async def receive(self) -> bytes:
-        """Return whatever has come of the body; see :class:`Exchange`."""
+        """Return the next bytes of the body; see :class:`Exchange`."""
         raise NotImplementedError
 
     async def read(self, limit: int | None = None) -> bytes:
@@ -128,7 +128,7 @@ class BoundedExchange(Closing):
 
 
 async def ensure_final(exchange: _Exchange, address: str) -> _Exchange:
-    """Return an answer that does not send us elsewhere. Raises TransportError for any other."""
+    """Return the exchange. Raise TransportError for a redirect."""
     if not 300 <= exchange.status < 400:
         return exchange
     await exchange.close()

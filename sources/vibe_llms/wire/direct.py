@@ -1,4 +1,4 @@
-"""The default transport: HTTP/1.1 over connections of our own, which are kept alive."""
+"""The default transport: HTTP/1.1 over a pool of connections."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from vibe_llms.wire.proxies import Proxies
 
 
 class DirectTransport:
-    """Sends requests over its own connections; one set of them for each event loop.
+    """HTTP client with one pool of kept-alive connections for each event loop.
 
-    Connections are kept alive and as many are opened as are wanted at once. Cookies are not
-    kept, redirections not followed, and a request is never sent twice.
+    The number of connections is not limited. Cookies are dropped, redirects are errors, and a
+    request is never sent twice.
 
     Args:
-        limits: What request and response bodies may hold.
-        timeouts: For requests that bring none of their own.
-        proxy: An HTTP or HTTPS proxy for everything, with user and password where it wants them.
-        certificate_authorities: A file or folder of certificates (PEM) that are trusted besides
+        limits: Size limits of bodies.
+        timeouts: Timeouts of requests that have none of their own.
+        proxy: HTTP or HTTPS proxy for all requests, with user and password if it needs them.
+        certificate_authorities: File or folder of certificates (PEM) to trust, in addition to
             those of the system.
-        client_certificate: The certificate (PEM) by which we prove who we are (mutual TLS).
-        client_key: Its key, where it is not in the same file.
+        client_certificate: Client certificate (PEM) for mutual TLS.
+        client_key: Its key, if it is in another file.
         trust_environment: Whether ``HTTPS_PROXY``, ``HTTP_PROXY``, ``ALL_PROXY`` and ``NO_PROXY``
-            hold, where no proxy is given.
+            apply without ``proxy``.
 
     Raises:
-        ConfigurationError: The proxy is none we can speak to, or a certificate does not load.
+        ConfigurationError: The kind of proxy is not supported, or a certificate is invalid.
     """
 
     def __init__(
@@ -85,18 +85,18 @@ class DirectTransport:
         except Exception as error:
             failure = failures.translate(error, watch, Stage.SEND)
             error.__traceback__ = None  # the connection may keep it, and its frames the request
-        if failure is not None:  # raised here, so that no foreign text hangs on it as its context
-            raise failure.with_traceback(None)  # below, variables hold what headers say
+        if failure is not None:  # raised here, so that it has no foreign text as its context
+            raise failure.with_traceback(None)  # variables in frames below have headers
         return exchange if exchange.status < 300 else await ensure_final(exchange, address)
 
     def _compose(
         self, request: WireRequest, address: str
     ) -> tuple[bytes, heads.RequestTarget, heads.RequestTarget | None]:
-        """Return the head of a request, where it goes, and through which proxy, if any."""
+        """Return the head of a request, its target, and its proxy, if any."""
         target = heads.parse_target(request.url)
         through = self._proxies.access(request.url, address)
         proxy = None if through is None else heads.parse_target(through)
-        # Through a tunnel a request goes as if there were no proxy.
+        # A request in a tunnel is written as without a proxy.
         handed = None if target.is_secure else proxy
         method, size = request.method.upper(), len(request.body)
         head = heads.compose_head(method, target, request.headers, size, proxy=handed)
@@ -133,7 +133,7 @@ class DirectTransport:
         return pool
 
     def _forget_dead_loops(self) -> None:
-        """Let go of the connections of loops that have ended: they hold on to their loop."""
+        """Release the pools of closed loops, which keep their loop alive."""
         for loop in list(self._pools):
             if loop.is_closed():
                 self._pools.pop(loop, None)
@@ -142,7 +142,7 @@ class DirectTransport:
         """Close the connections of all event loops that still run."""
         here = asyncio.get_running_loop()
         for loop, pool in list(self._pools.items()):
-            self._pools.pop(loop, None)  # whoever sends meanwhile has a new one
+            self._pools.pop(loop, None)  # requests sent from now on get a new one
             if loop is here:
                 await pool.close()
             # A connection may only be closed in the thread of its loop.
@@ -151,7 +151,7 @@ class DirectTransport:
 
 
 class DirectExchange(BoundedExchange):
-    """An answer on a connection of ours; see :class:`Exchange`."""
+    """Response on a connection of the pool; see :class:`Exchange`."""
 
     __slots__ = (
         "_connection",
@@ -164,7 +164,7 @@ class DirectExchange(BoundedExchange):
     def __init__(
         self, connection: HttpConnection, pool: Pool, watch: failures.Watch, limit: int
     ) -> None:
-        self._connection: HttpConnection | None = None  # until nothing can be raised here any more
+        self._connection: HttpConnection | None = None  # set when nothing below can raise
         self._pool = pool
         self._watch = watch
         self._failure: ConverseError | None = None
@@ -178,7 +178,7 @@ class DirectExchange(BoundedExchange):
         self._connection = connection
 
     async def receive(self) -> bytes:
-        """Return whatever has come of the body; see :class:`Exchange`."""
+        """Return the next bytes of the body; see :class:`Exchange`."""
         while True:
             connection = self._connection
             if connection is None:
@@ -204,7 +204,7 @@ class DirectExchange(BoundedExchange):
         return self._unpacker is not None and self._unpacker.has_more
 
     def _take(self, connection: HttpConnection) -> bytes:
-        """Return what has come, unpacked and counted."""
+        """Return received bytes, decompressed and counted."""
         unpacker = self._unpacker
         if unpacker is None:
             data = connection.take()
@@ -222,7 +222,7 @@ class DirectExchange(BoundedExchange):
         return data
 
     def _end(self, connection: HttpConnection) -> None:
-        """Let go of the connection, of whose answer all has been taken."""
+        """Return the connection to the pool after the whole response."""
         fault = connection.fault
         if fault is None and self._unpacker is not None:
             fault = self._unpacker.find_fault()
@@ -239,11 +239,11 @@ class DirectExchange(BoundedExchange):
 
     @property
     def is_spent(self) -> bool:
-        """Whether the body was read to its end, which has freed the connection."""
+        """True once the body was read to its end, which releases the connection."""
         return self._connection is None and self._failure is None
 
     async def close(self) -> None:
-        """Leave the answer; see :class:`Exchange`."""
+        """Close the response; see :class:`Exchange`."""
         if self._connection is not None:
             self._failure = failures.produce_closed_error(self._watch.address)
             self._leave()

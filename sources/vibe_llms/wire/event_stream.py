@@ -21,7 +21,7 @@ CONTENT_TYPE = "application/vnd.amazon.eventstream"
 
 _PRELUDE = struct.Struct(">III")
 _FIXED_SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
-"""How many bytes the value of a header has, by the number of its type."""
+"""Size in bytes of a header's value, by the number of its type."""
 
 _TEXT, _BYTES = 7, 6
 """The types whose values say themselves how long they are."""
@@ -36,7 +36,7 @@ class _Typed(msgspec.Struct, frozen=True, gc=False):
 
 
 class EventStreamRewriter:
-    """Takes a binary event stream and gives the same events as server-sent events.
+    """Converter from binary event streams to server-sent events.
 
     An exception in the stream becomes an ``error`` event, as on a stream that is not rewritten.
     """
@@ -47,7 +47,7 @@ class EventStreamRewriter:
 
     @property
     def has_pending(self) -> bool:
-        """Whether a message has begun and not ended."""
+        """True in the middle of a message."""
         return bool(self._buffer)
 
     def feed(self, data: bytes) -> bytes:
@@ -79,7 +79,7 @@ class EventStreamRewriter:
 
 
 def _read_headers(data: bytes) -> dict[str, str]:
-    """Return the headers that hold text; the others are of no use here."""
+    """Return the headers with text; others are not needed."""
     headers: dict[str, str] = {}
     position = 0
     while position < len(data):

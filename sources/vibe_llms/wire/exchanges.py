@@ -1,4 +1,4 @@
-"""A request that goes out, the answer that comes back, and the seam between them."""
+"""Requests, responses, timeouts, and the protocol of transports."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def _bound(seconds: float | None) -> float | None:
 
 @frozen(kw_only=True)
 class Timeouts:
-    """How long to wait for the other side; ``None``, or infinity, waits for ever.
+    """Timeouts of an exchange; ``None`` or infinity means no timeout.
 
     Attributes:
-        connect_seconds: To connect: name lookup, TCP, TLS and proxy.
-        first_byte_seconds: From sending the request to the headers of its answer.
-        between_chunks_seconds: Between two chunks of an answer that has begun.
-        total_seconds: For the whole answer. Longer than any answer takes; it ends one in which
-            a server sends nothing but keep-alives.
+        connect_seconds: Name lookup, TCP, TLS and proxy.
+        first_byte_seconds: From sending the request to the headers of the response.
+        between_chunks_seconds: Between two chunks of the body.
+        total_seconds: The whole response. Longer than any response takes; it ends one in which
+            the server sends only keep-alives.
     """
 
     connect_seconds: float | None = attrs.field(default=10, converter=_bound)
@@ -37,7 +37,7 @@ class Timeouts:
 
 
 def _show_url(url: str) -> str:
-    """Return what of a URL may stand in a log: neither its query nor who is asking."""
+    """Return a URL for logs, without query and credentials."""
     scheme, _, rest = url.partition("?")[0].partition("#")[0].rpartition("://")
     host, slash, path = rest.partition("/")
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
@@ -45,14 +45,14 @@ def _show_url(url: str) -> str:
 
 @frozen(kw_only=True, slots=False)
 class WireRequest:
-    """One HTTP request, ready to be sent, and sent once.
+    """One HTTP request.
 
     Attributes:
-        method: The HTTP method.
-        url: The whole address, with ``http`` or ``https``.
-        headers: By name; what no one may see is a :class:`Secret`.
-        body: The bytes as they are sent.
-        timeouts: Instead of those of the transport; ``None`` takes those.
+        method: HTTP method.
+        url: URL, with ``http`` or ``https``.
+        headers: Values by name; keys and tokens are a :class:`Secret`.
+        body: Bytes of the body.
+        timeouts: Timeouts in place of the transport's own.
     """
 
     method: str = "POST"
@@ -66,10 +66,10 @@ class WireRequest:
 
 
 class Exchange(AbstractAsyncContextManager["Exchange"], Protocol):
-    """An answer whose status and headers are there, and whose body is on its way.
+    """Response with status and headers, whose body is still arriving.
 
-    It is left with :meth:`close`, or as an asynchronous context manager. Until its body was
-    read to the end it owns a connection.
+    Close it with :meth:`close`, or use it as an asynchronous context manager. It holds a
+    connection until the body was read to the end.
     """
 
     @property
@@ -81,44 +81,44 @@ class Exchange(AbstractAsyncContextManager["Exchange"], Protocol):
         """The headers of the answer, their names in lower case."""
 
     async def receive(self) -> bytes:
-        """Return whatever has come of the body, waiting where nothing has; empty at the end.
+        """Wait for the next bytes of the body; return ``b""`` at the end.
 
         Raises:
-            TransportError: The connection broke, or the body was cut.
-            TransportTimeoutError: Nothing came for too long.
+            TransportError: The connection broke, or the body is truncated.
+            TransportTimeoutError: No bytes arrived within the timeout.
             LimitError: The body is longer than ``response_bytes`` allows.
         """
 
     async def read(self, limit: int | None = None) -> bytes:
-        """Return the whole body, or what is left of it.
+        """Return the whole body, or the part not yet read.
 
         Args:
-            limit: How many bytes it may have; ``None`` takes ``limits.response_bytes``.
+            limit: Limit in bytes; ``limits.response_bytes`` by default.
 
         Raises:
-            LimitError: It has more; what is left of it is not read.
-            TransportError, TransportTimeoutError: As of :meth:`receive`.
+            LimitError: The body is longer; the rest is not read.
+            TransportError, TransportTimeoutError: See :meth:`receive`.
         """
 
     async def close(self) -> None:
-        """Leave the answer. A body that was not read to its end closes the connection."""
+        """Close the response, and the connection, unless the body was read to its end."""
 
 
 class Transport(Protocol):
-    """What carries requests to the other side; it lives as long as its connections should."""
+    """HTTP client, which owns connections."""
 
     async def send(self, request: WireRequest) -> Exchange:
-        """Send a request, once, and return when the status and the headers are there.
+        """Send a request once; return when status and headers have arrived.
 
-        Any status is an answer but a redirection (3xx), which is not followed: it could carry
-        a key to where nobody meant it to go. Cancelling closes the connection.
+        Every status is a response, except that a redirect (3xx) raises: following it could send a
+        key to the wrong host. Cancelling closes the connection.
 
         Raises:
-            RequestError: The request cannot be sent as it is; nothing was.
-            LimitError: Its body is longer than ``request_bytes`` allows; nothing was sent.
-            TransportError: The other side cannot be reached, went away, or redirects.
-            TransportTimeoutError: It took too long.
+            RequestError: The request is invalid; nothing was sent.
+            LimitError: The body is longer than ``request_bytes`` allows; nothing was sent.
+            TransportError: The server is unreachable, closed the connection, or redirects.
+            TransportTimeoutError: A timeout expired.
         """
 
     async def close(self) -> None:
-        """Close all connections; a transport may be used again afterwards, with new ones."""
+        """Close all connections. The transport opens new ones if it is used again."""

@@ -1,8 +1,7 @@
-"""What goes wrong with a connection, in our words.
+"""Translation of connection errors.
 
-Messages of others may hold whole addresses, and these may hold keys. So nothing of a foreign
-message is repeated but what the operating system and the TLS library say, and the causes of our
-errors are without the rest as well.
+Foreign messages may have URLs with keys in them. So only the words of the operating system and of
+the TLS library are repeated; the causes of translated errors are sanitized, too.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ from vibe_llms.wire.http import faults
 
 @frozen
 class Watch:
-    """What is known of a request when it fails: whom it went to, how long it may take, since when.
+    """Facts about a request, for its errors.
 
     Attributes:
-        begun: By the clock of the event loop.
+        begun: Time of its start, by the clock of the event loop.
     """
 
     address: str
@@ -49,7 +48,7 @@ _PHASES = {
 
 
 def produce_timeout_error(watch: Watch, phase: str) -> TransportTimeoutError:
-    """Produce the error of a phase that took too long."""
+    """Produce the error of a timeout."""
     setting = f"{phase.replace('-', '_')}_seconds"
     seconds = getattr(watch.timeouts, setting) or 0
     return TransportTimeoutError(
@@ -63,7 +62,7 @@ def produce_timeout_error(watch: Watch, phase: str) -> TransportTimeoutError:
 
 
 def produce_closed_error(address: str) -> TransportError:
-    """Produce the error of reading on in an answer that was left."""
+    """Produce the error of reading from a closed response."""
     return TransportError(
         detail=f"The answer of {address} was closed before it was read to its end.",
         address=address,
@@ -72,10 +71,10 @@ def produce_closed_error(address: str) -> TransportError:
 
 
 def translate(error: Exception, watch: Watch, stage: Stage) -> ConverseError:
-    """Return what an error of a connection means, with a harmless copy of it as the cause.
+    """Translate an error of a connection; its cause is a sanitized copy.
 
     Args:
-        stage: ``SEND`` until the headers of the answer are there, ``FRAME`` from then on.
+        stage: ``SEND`` until the headers have arrived, ``FRAME`` from then on.
     """
     if isinstance(error, ConverseError):
         return error
@@ -167,27 +166,27 @@ _MENDING_ALERTS: Final = ("INTERNAL_ERROR", "USER_CANCELLED", "BAD_RECORD_MAC")
 
 
 def _is_lasting(error: BaseException) -> bool:
-    """Tell whether whoever asks again meets the same, until a setting or a file is another."""
+    """Tell whether a retry fails, too, until a setting or a file changes."""
     if isinstance(error, faults.ProxyRefusal):
         return 400 <= error.status < 500
     if isinstance(error, ssl.SSLError):
         words = f"{error.reason}".upper()
-        # An alert is the other side's word on what we are: without a certificate, the handshake
-        # fails there, in some versions of TLS by no other name.
+        # The server refuses us by an alert: without a client certificate, the handshake fails
+        # with one, in some versions of TLS with a general one.
         refused = "_ALERT_" in words and not words.endswith(_MENDING_ALERTS)
         return refused or "CERTIFICATE" in words
     return isinstance(error, (faults.CertificateFault, faults.UnknownCoding))
 
 
 def _find_reason(error: BaseException) -> str:
-    """Return what the operating system or the TLS library said, if one of them did."""
+    """Return the message of the operating system or of the TLS library, if there is one."""
     for each in walk_chain(error):
         if isinstance(each, ssl.SSLCertVerificationError):
             return each.verify_message
         if isinstance(each, ssl.SSLError):
             return (each.reason or "TLS failed").replace("_", " ").lower()
         if isinstance(each, OSError) and each.strerror:
-            # asyncio puts the address into its words, which the system's do without.
+            # asyncio adds the address to the message.
             is_bare = each.errno is None or not each.strerror.startswith("Connect call failed")
             return each.strerror if is_bare else os.strerror(each.errno or 0)
     return ""

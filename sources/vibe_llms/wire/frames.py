@@ -1,4 +1,4 @@
-"""What a framer cuts a stream of bytes into."""
+"""Frames, the events of a stream of bytes, and the protocol of framers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vibe_llms.exceptions import LimitError, Stage
 
 
 class Frame(msgspec.Struct, frozen=True, gc=False):
-    """One event of a stream, not yet read: ``Frame(data, event)``.
+    """One undecoded event of a stream: ``Frame(data, event)``.
 
     A struct, not attrs: one is made for each chunk of an answer, and this costs a fifth.
 
@@ -24,11 +24,11 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
 
 
 class Framer(Protocol):
-    """A machine that is fed with bytes, cut anywhere, and yields the events in them."""
+    """Incremental parser: takes bytes, split anywhere, and returns events."""
 
     @property
     def has_pending(self) -> bool:
-        """Whether an event has begun and not ended."""
+        """True in the middle of an event."""
 
     def feed(self, data: bytes) -> list[Frame]:
         """Return the events that these bytes complete.
@@ -42,7 +42,7 @@ class Framer(Protocol):
 
 
 def refuse_event(limit: int) -> LimitError:
-    """Produce the error of an event that is too long."""
+    """Produce the error of an event above the limit."""
     return LimitError(
         detail=f"One event of the stream is longer than event_bytes = {limit:,} allows.",
         remedy="Raise event_bytes in [limits], if the other side is to be trusted.",

@@ -10,7 +10,7 @@ from vibe_llms.wire.scrubbing import Scrubber
 
 
 class GuardedExchange(Closing):
-    """An answer with secrets redacted in its headers and body; all else is unchanged.
+    """Response with secrets redacted in its headers and body.
 
     Bytes that may begin a secret are held back until more arrive.
     """
@@ -28,7 +28,7 @@ class GuardedExchange(Closing):
         return self._exchange.status
 
     async def receive(self) -> bytes:
-        """Return what has come of the body; see :class:`.Exchange`."""
+        """Return the next bytes of the body; see :class:`.Exchange`."""
         while data := await self._exchange.receive():
             data = self._scrubber.scrub(self._rest + data)
             end = self._scrubber.find_open(data)
@@ -43,7 +43,7 @@ class GuardedExchange(Closing):
         return self._scrubber.scrub(await self._exchange.read(limit))
 
     async def close(self) -> None:
-        """Leave the answer."""
+        """Close the response."""
         await self._exchange.close()
 
 

@@ -1,4 +1,4 @@
-"""A transport within this process: a function answers."""
+"""Transport within this process: a function returns the responses."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from vibe_llms.wire.exchanges import Exchange, WireRequest
 
 @frozen(kw_only=True)
 class MemoryAnswer:
-    """What a handler answers.
+    """Response of a handler.
 
     Attributes:
-        chunks: The body, in the pieces in which it is to arrive.
+        chunks: Body, in the pieces in which it arrives.
     """
 
     status: int = 200
@@ -37,10 +37,9 @@ class MemoryAnswer:
 
 
 class MemoryTransport:
-    """Hands each request to a function, and its answer back, under the limits of every transport.
+    """Transport that calls a function; size limits apply, timeouts do not.
 
-    There are no timeouts: the function is ours. Where it raises anything but our own errors,
-    that is a connection which broke.
+    An exception other than ConverseError counts as a broken connection.
     """
 
     def __init__(
@@ -71,7 +70,7 @@ class MemoryTransport:
 
 
 async def hold_answer(body: bytes, limits: Limits) -> Exchange:
-    """Return an answer in JSON that is here already. Its length is bounded as of any."""
+    """Return an exchange with a known JSON body; its size is limited as usual."""
     headers = {"content-type": "application/json"}
     limit = limits.response_bytes
     return _MemoryExchange(200, headers, _iterate([body]), "", limit, left=1)
@@ -98,7 +97,7 @@ async def _iterate(chunks: AsyncIterable[bytes] | Iterable[bytes]) -> AsyncGener
                 await close()
         return
     for chunk in chunks:
-        await asyncio.sleep(0)  # as a connection would, let others run in between
+        await asyncio.sleep(0)  # let other tasks run, as a connection does
         yield chunk
 
 
@@ -115,12 +114,12 @@ class _MemoryExchange(BoundedExchange):
         super().__init__(status, headers, limit)
         self._chunks = chunks
         self._address = address
-        self._left = left  # how many pieces are to come, where that is known
+        self._left = left  # number of pieces left, if known
         self._is_closed = False
 
     @property
     def is_spent(self) -> bool:
-        """Whether the body was read to its end."""
+        """True once the body was read to its end."""
         return self._left == 0
 
     async def receive(self) -> bytes:
@@ -142,5 +141,5 @@ class _MemoryExchange(BoundedExchange):
 
     async def close(self) -> None:
         self._is_closed = True
-        with suppress(RuntimeError):  # somebody waits in it, and is told when it goes on
+        with suppress(RuntimeError):  # a task waits in it, and notices later
             await self._chunks.aclose()

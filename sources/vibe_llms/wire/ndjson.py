@@ -7,9 +7,9 @@ from vibe_llms.wire.frames import Frame, refuse_event
 
 
 class NdjsonFramer:
-    """Cuts a stream into its lines; empty ones are left out.
+    """Framer of lines; skips empty ones.
 
-    The last line needs no end: where a stream was cut inside it, it does not read as JSON.
+    The last line needs no line end: a truncated one is invalid JSON.
     """
 
     __slots__ = ("_limit", "_line")
@@ -20,7 +20,7 @@ class NdjsonFramer:
 
     @property
     def has_pending(self) -> bool:
-        """Whether a line has begun and not ended."""
+        """True in the middle of a line."""
         return bool(self._line.strip())
 
     def feed(self, data: bytes) -> list[Frame]:

@@ -1,4 +1,4 @@
-"""Which proxy a request goes through."""
+"""Choice of the proxy for a request."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from vibe_llms.wire.bodies import describe_address
 
 
 class Proxies:
-    """Answers for each address which proxy leads to it; asks the environment once for each.
+    """Proxies by address, from a setting or the environment; cached.
 
     Args:
-        proxy: One for everything.
-        trust_environment: Whether the environment is asked where there is none.
+        proxy: Proxy for all requests.
+        trust_environment: Without ``proxy``, use the environment.
     """
 
     def __init__(self, proxy: str | Secret | None, *, trust_environment: bool) -> None:
@@ -27,12 +27,13 @@ class Proxies:
         self._found: dict[str, str | None] = {}
 
     def access(self, url: str, address: str) -> str | None:
-        """Return the proxy for a URL, whose scheme, host and port are given as well.
+        """Return the proxy for a URL, if there is one; do not show it, as it may have a password.
 
-        It may hold a user and a password: it is for connecting, and for nobody to see.
+        Args:
+            address: Scheme, host and port of the URL.
 
         Raises:
-            ConfigurationError: The environment names one that we cannot speak to.
+            ConfigurationError: The environment names a proxy of an unsupported kind.
         """
         if self._given is not None or not self._trusts_environment:
             return self._given
@@ -91,4 +92,4 @@ def _find_problem(proxy: str) -> str:
         return ""
     scheme = proxy.partition("://")[0] if "://" in proxy else ""
     which = f", but of {scheme[:20]!r}" if scheme and "@" not in scheme else ""
-    return f"is no http or https URL with a host{which}"
+    return f"is not an http or https URL with a host{which}"

@@ -61,7 +61,7 @@ class _Form:
         return [re.compile(unit) for unit in self.units]
 
     def is_open(self, data: bytes, at: int) -> bool:
-        """Tell whether data ends with the beginning of the form, and no more, from here on."""
+        """Tell whether the data from here on are an incomplete occurrence of the form."""
         for step in self._steps:
             if at == len(data):
                 return True
@@ -73,15 +73,15 @@ class _Form:
 
 
 class Scrubber:
-    """Strikes secrets out of bytes.
+    """Redacts secrets in bytes.
 
-    A secret is found as it is, escaped for JSON (once, or several times over, each character in
-    its own way), quoted for a URL, in base64 of either alphabet at any place of what was
-    encoded, and in hexadecimal digits; and so is whatever has the shape of a vendor's key.
+    Finds a secret unchanged, escaped for JSON (once or several times, each character in its own
+    way), quoted for a URL, within base64 of either alphabet, and in hexadecimal digits; and
+    anything with the form of a vendor's key.
 
     Args:
-        shapes: Whether what has the shape of a key is struck out, too.
-        least: How many characters a secret has at least; what is shorter is none.
+        shapes: Whether to redact unknown keys by their form, too.
+        least: Minimum length of a secret; ignore shorter ones.
     """
 
     def __init__(
@@ -98,14 +98,14 @@ class Scrubber:
         self.add(*secrets)
 
     def add(self, *secrets: Secret | str) -> None:
-        """Make more secrets known; those of fewer than four characters are none."""
+        """Add secrets; ignore those that are too short."""
         for secret in secrets:
             text = secret.reveal() if isinstance(secret, Secret) else secret
-            # A key that was read with the end of its line may be shown without it.
+            # A key that was read with its line end may be shown without it.
             for form in {text, text.strip()}:
                 if len(form) >= self._least and form not in self._texts:
                     self._texts.append(form)
-        # The first that fits is taken: of two that begin alike it has to be the longer.
+        # The first match counts, so longer secrets come first.
         ordered = sorted(self._texts, key=len, reverse=True)
         self._forms = [form for text in ordered for form in _list_forms(text)]
         self._needles = tuple({form.needle for form in self._forms})
@@ -238,7 +238,7 @@ def _write_characters(text: str) -> tuple[list[bytes], bytes]:
 
 
 def _match_character(character: str) -> bytes:
-    """All ways to write a character: as it is, escaped for JSON, or quoted for a URL."""
+    """Match a character that is plain, escaped for JSON, or quoted for a URL."""
     data = character.encode("utf-8", "surrogatepass")
     quoted = b"".join(b"%%%02x" % byte for byte in data)
     units = character.encode("utf-16-be", "surrogatepass")
@@ -260,12 +260,12 @@ def _match_character(character: str) -> bytes:
 
 
 def _list_base64_forms(data: bytes) -> list[_Form]:
-    """The digits that depend on the secret alone, whatever stands before and after it."""
+    """List the digits that depend only on the secret, not on its surroundings."""
     forms = []
     for before in range(3):
         padded = b"\x00" * before + data
         digits = base64.b64encode(padded + b"\x00" * (-len(padded) % 3))
-        # Digits at both ends hold bits of what stands beside the secret: which, nobody knows.
+        # Digits at both ends depend on the unknown bytes beside the secret.
         first = -(-before * 8 // 6)
         last = len(padded) * 8 // 6
         core = digits[first:last]

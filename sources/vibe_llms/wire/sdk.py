@@ -40,30 +40,29 @@ _OWN_HEADERS = frozenset({"content-length", "content-type", "host", "user-agent"
 
 
 class SdkTransport:
-    """Sends requests through an asynchronous client of the anthropic or openai package.
+    """Transport on an asynchronous client of the anthropic or openai package.
 
-    So that client's address, authentication, signing and rewriting of requests hold: what only
-    the SDKs know, of clouds above all. The package is imported by whoever made the client, not
-    here. The SDK's own retries are off, and nothing is parsed: the bytes come out as they came
-    in, but for the binary event streams of Bedrock, which become server-sent events.
+    The client decides address, authentication, signing and rewriting of requests, which clouds
+    need. The package is not imported here. The SDK's retries are off, and bodies are returned
+    unparsed, except that the binary event streams of Bedrock become server-sent events.
 
-    Of a request's URL, the host does not count, and of its path what follows the version:
+    The host of a request's URL is ignored, and so is its path up to the version:
     ``https://host/some/v1/messages?beta=true`` is sent to ``/v1/messages?beta=true`` for an
     anthropic client and, as the base URLs of openai clients end in the version,
     ``…/v1/chat/completions`` to ``/chat/completions`` for one of openai. A path without
     ``/v1/`` is taken as it is. Headers that hold a :class:`Secret` are left out: the client has
     its own. The body must be a JSON object, which the client may rewrite.
 
-    The client's own timeouts hold beside ours, which is why there is none for connecting here.
-    The SDK reads the body of an error before we can bound it.
+    The client's timeouts apply, too, so there is none for connecting here. The SDK reads the body
+    of an error before it can be limited.
 
     The clients for Anthropic and OpenAI themselves were tried against servers on loopback;
     those for Azure, Bedrock and Vertex likewise, and never against the clouds themselves.
 
     Args:
-        client: An asynchronous client; it stays its maker's, who closes it.
-        is_owner: The client was made for this transport, and is closed with it.
-        base_url: Where the paths of requests begin, if that is known; else the version tells.
+        client: An asynchronous client. The caller closes it, unless ``is_owner``.
+        is_owner: Whether closing the transport closes the client.
+        base_url: Base of the requests' paths, if known; by default, the version ends it.
     """
 
     def __init__(
@@ -229,12 +228,12 @@ def _read_object(body: bytes) -> dict[str, Any] | None:
 
 
 def _find_lack(error: Exception, client: Any, address: str) -> ConfigurationError | None:
-    """Return what is wrong with the credentials where a client could not even begin to ask.
+    """Return the error of missing credentials, if a client failed before sending.
 
-    Nothing of what it says is repeated: it may show a part of a key.
+    Its message is not repeated, as it may show a part of a key.
     """
     names = {cls.__name__ for cls in type(error).__mro__}
-    # The bare one is what the client for Bedrock raises where there is nothing at all.
+    # The client for Bedrock raises a bare RuntimeError if there are no credentials.
     if not names & {"BotoCoreError", "GoogleAuthError"} and type(error) is not RuntimeError:
         return None
     kinds = [cls.__name__ for cls in type(client).__mro__]
@@ -247,9 +246,9 @@ def _find_lack(error: Exception, client: Any, address: str) -> ConfigurationErro
 
 
 def _translate(error: Exception, watch: failures.Watch, stage: Stage) -> ConverseError:
-    """Return what an error of an SDK, or of the HTTP library under it, means.
+    """Translate an error of an SDK or its HTTP library.
 
-    Both are told by the names of their classes, so that neither must be imported.
+    They are recognized by class names, without importing either.
     """
     names = {cls.__name__ for each in failures.walk_chain(error) for cls in type(each).__mro__}
     if isinstance(error, TimeoutError) or names & {"APITimeoutError", "TimeoutException"}:

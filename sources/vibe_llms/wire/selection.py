@@ -1,8 +1,8 @@
-"""What an answer is: seen in how it begins, for what it says of its kind is often wrong.
+"""Detection of a response's form from its first bytes, as its content type is often wrong.
 
-Proxies and servers send streams as ``text/plain``, as ``application/json``, or say nothing; some
-answer at once where a stream was asked for, or the other way round, or send an error as JSON under
-the status and the kind of a stream. The official packages read all of these.
+Proxies and servers send streams as ``text/plain``, as ``application/json``, or without a type;
+some send a whole response in place of a stream, or the other way round, or an error as JSON with
+the status and the type of a stream. The official packages accept all of these.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ _BLANKS = b" \t\r\n"
 _MARK = b"\xef\xbb\xbf"
 _FIELDS = (b"data", b"event", b"id", b"retry")
 _EVENT = re.compile(rb":|(?:data|event|id|retry)[ \t]*[:\r\n]")
-"""How server-sent events begin: with a comment, or one of the fields that there are."""
+"""Beginning of server-sent events: a comment or a known field."""
 
 
 class AnswerForm(Enum):
-    """What an answer is."""
+    """Form of a response."""
 
     WHOLE = auto()  # one JSON value
     STREAM = auto()
     FOREIGN = auto()  # something else, such as a login page
-    UNCLEAR = auto()  # until more of it has come
+    UNCLEAR = auto()  # more bytes are needed
 
 
 def strip_beginning(data: bytes) -> bytes:
-    """Take off what may come before the first character of an answer and means nothing."""
+    """Strip blanks and a byte order mark."""
     data = data.lstrip(_BLANKS)
     return data[len(_MARK) :].lstrip(_BLANKS) if data.startswith(_MARK) else data
 
 
 def read_kind(headers: Mapping[str, str]) -> str:
-    """Return what an answer says of its kind, without a suffix; nothing where it says nothing."""
+    """Return the content type without parameters and prefix (``+json`` counts as JSON)."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     main, _, subtype = kind.partition("/")
     return f"{main}/{subtype.rpartition('+')[2]}" if subtype else kind
@@ -53,13 +53,13 @@ def read_kind(headers: Mapping[str, str]) -> str:
 def recognize_form(
     beginning: bytes, kind: str, wanted: str, *, is_over: bool = False
 ) -> AnswerForm:
-    """Tell what an answer is.
+    """Detect the form of a response.
 
     Args:
-        beginning: What has come of it, without blanks before it.
-        kind: What it says that it is.
-        wanted: What was asked for: JSON, or the kind of a stream.
-        is_over: Whether there is no more of it.
+        beginning: Its first bytes, without leading blanks.
+        kind: Its content type.
+        wanted: The content type requested: JSON, or that of a stream.
+        is_over: Whether ``beginning`` is the whole response.
     """
     if (not beginning or _MARK.startswith(beginning)) and not is_over:
         return AnswerForm.UNCLEAR
@@ -87,18 +87,18 @@ def _recognize_lines(beginning: bytes, is_over: bool) -> AnswerForm:
     line, end, _ = beginning.partition(b"\n")
     if end:
         return AnswerForm.STREAM if line.rstrip().endswith((b"}", b"]")) else AnswerForm.WHOLE
-    # A first line as long as this is not waited for: what is streamed has to be seen as it comes.
+    # Do not wait for the end of a longer first line: a stream is shown as it arrives.
     return AnswerForm.STREAM if is_over or len(beginning) > _READ_BYTES else AnswerForm.UNCLEAR
 
 
 async def refuse_answer(
     exchange: Exchange, expected: Sequence[str], beginning: bytes = b""
 ) -> ConverseError:
-    """Produce the error of an answer that is something else; shows how a text begins.
+    """Produce the error of an unexpected response, with the beginning of its text.
 
     Args:
-        exchange: It is closed.
-        beginning: What was read of it already.
+        exchange: The response, which this closes.
+        beginning: Bytes already read from it.
     """
     said = exchange.headers.get("content-type", "").partition(";")[0].strip().lower()
     async with exchange:
@@ -112,7 +112,7 @@ async def refuse_answer(
 
 
 async def _show_beginning(exchange: Exchange, kind: str, beginning: bytes) -> str:
-    """Return how a text begins, on one line; nothing of what is no text."""
+    """Return the beginning of a text, on one line; empty for binary data."""
     if kind and not (kind.startswith("text/") or kind.endswith(("json", "xml"))):
         return ""
     try:

@@ -13,17 +13,17 @@ from vibe_llms.wire.frames import Frame, refuse_event
 _MARK = b"\xef\xbb\xbf"
 """The byte order mark, which may open a stream."""
 _CLOSED = (b"}\n", b"]\n")
-"""How data in JSON end, and how they may look to where they were torn: who reads them sees that."""
+"""Ends of JSON data. Truncated data may end so, too, which their parser notices."""
 
 
 class SseFramer:
-    """Cuts a stream into its server-sent events.
+    """Framer of server-sent events.
 
-    Whole events are taken at once where they are of the usual form; what arrives in pieces, or
-    is unusual, goes line by line. An event that the stream does not end (with an empty line) is
-    none, as the rules have it, and :attr:`has_pending` tells of it; but what closes a bracket is
-    returned at the end: some servers forget it there. What the rules have
-    for connecting again (``id`` and ``retry``) is passed by: an answer is never asked for twice.
+    Whole events of the usual form take a fast path; others are parsed line by line. An event
+    without its empty line at the end is incomplete, as the specification says, and sets
+    :attr:`has_pending`; but data that close a bracket are returned at the end of the stream, where
+    some servers forget the empty line. Fields for reconnecting (``id`` and ``retry``) are
+    ignored: a request is never sent twice.
     """
 
     __slots__ = (
@@ -51,8 +51,8 @@ class SseFramer:
 
     @property
     def has_pending(self) -> bool:
-        """Whether an event has begun and not ended."""
-        # A line that begins with a colon is a comment, such as a sign of life, and no event.
+        """True in the middle of an event."""
+        # A line that begins with a colon is a comment, such as a keep-alive, not an event.
         return bool(self._data or self._event or (self._line and self._line[0] != 0x3A))
 
     def feed(self, data: bytes) -> list[Frame]:
@@ -96,7 +96,7 @@ class SseFramer:
         return frames
 
     def finish(self) -> list[Frame]:
-        """Return the last event, if nothing but its end is missing as far as can be seen."""
+        """Return the last event, if only its empty line is missing."""
         frames: list[Frame] = []
         if self._line:
             self._read_line(bytes(self._line))
@@ -129,7 +129,7 @@ class SseFramer:
             data = self._walk(data, frames)
 
     def _walk(self, data: bytes, frames: list[Frame]) -> bytes:
-        """Go line by line to the end of an event; returns what follows it."""
+        """Parse line by line to the end of an event; return the bytes behind it."""
         start = 0
         while (end := data.find(b"\n", start)) >= 0:
             line = data[start:end]
@@ -171,5 +171,5 @@ class SseFramer:
 
 @functools.lru_cache(maxsize=256)
 def _read_name(line: bytes) -> str:
-    """Return the name in a line; the same few come again and again."""
+    """Return the name in a line; cached, as there are few."""
     return line[7:].decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Where requests come from: below which span (W3C's Trace Context), and through which gateways."""
+"""Headers for tracing: the parent span (W3C Trace Context), and the gateways passed."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ _PARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}"
 _STATE: Final = re.compile(r"[ -~]{1,512}")
 
 TRACE: Final[ContextVar[Mapping[str, str]]] = ContextVar("vibe_llms_trace", default=_NOTHING)
-"""The headers ``traceparent`` and ``tracestate`` of what a task sends to vendors, if any."""
+"""Headers ``traceparent`` and ``tracestate`` for a task's requests to vendors, if any."""
 
 VIA_HEADER: Final = "x-vibe-via"
 VIA: Final[ContextVar[str]] = ContextVar("vibe_llms_via", default="")
-"""The gateways that what a task sends has come through, as each calls itself; empty for none.
+"""Names of the gateways that a task's requests have passed; empty for none.
 
-So one that asks itself by some way knows its own requests. (``Via`` itself makes servers leave out
-what they take for too much for a proxy, such as compression.)
+A gateway recognizes requests that return to it. (The standard header ``Via`` would make servers
+switch off features for proxies, such as compression.)
 """
 
 
 def compose_tracks() -> dict[str, str]:
-    """Return the headers that say where a request comes from."""
+    """Return the headers for tracing."""
     via = VIA.get()
     return {**TRACE.get(), VIA_HEADER: via} if via else dict(TRACE.get())
 
 
 def read_trace(headers: Mapping[str, str]) -> Mapping[str, str]:
-    """Return those of a request's headers that tell of a span; what makes no sense is left out."""
+    """Return the trace headers of a request; skip invalid ones."""
     parent = headers.get("traceparent")
     if parent is None or not _PARENT.fullmatch(parent):
         return _NOTHING

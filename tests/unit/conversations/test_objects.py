@@ -16,7 +16,7 @@ from traceback import format_exception
 
 import pytest
 
-from bucket_servers import BUCKET, Answer, Asked, Bucket, Service, served
+from support.stores.bucket_servers import BUCKET, Answer, Asked, Bucket, Service, served
 from vibe_llms.conversations.stores import object_stores, objects
 from vibe_llms.conversations.stores.object_stores import locate
 from vibe_llms.conversations.stores.objects import ObjectPlace

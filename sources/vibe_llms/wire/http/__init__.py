@@ -1,9 +1,8 @@
-"""HTTP/1.1 over connections of our own, as the event loop makes them.
+"""HTTP/1.1 client on asyncio's transports.
 
-A request is written by ``heads``; ``dialing`` finds the way to the other side, through proxies
-and by TLS (``tls``); a ``connection`` writes, and lets httptools cut what comes back; ``pools``
-keep what can be used again; ``codings`` unpack. ``vibe_llms.wire.direct`` makes a transport of
-them, and the ensemble that fetches pages uses them as they are. Nothing here knows our errors
-but those for requests that cannot be written: what goes wrong is told by exceptions that
-``vibe_llms.wire.failures`` puts into words.
+``heads`` composes requests; ``dialing`` connects, through proxies and with TLS (``tls``); a
+``connection`` writes a request and parses the response with httptools; ``pools`` keep connections
+alive; ``codings`` decompress bodies. ``vibe_llms.wire.direct`` is the transport on top of them, and
+the ensemble that fetches pages uses them directly. Errors are the exceptions of ``faults``, which
+``vibe_llms.wire.failures`` translates; only invalid requests raise RequestError.
 """

@@ -1,4 +1,4 @@
-"""Cutting answers out of what comes on a connection; httptools knows their grammar."""
+"""Parser of responses, on httptools."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from vibe_llms.wire.bodies import HEADER_BYTES
 from vibe_llms.wire.http.faults import BodyBroken, HeadTooLong, NotHttp
 
 HEAD_BYTES: Final = 2 * HEADER_BYTES
-"""How long all headers of an answer may be, and those of what comes before and after it."""
+"""Limit of all headers of a response, and of interim responses and trailers."""
 
 
 class _Enough(Exception):
-    """Stops the parser: what comes is no part of the answer."""
+    """Stops the parser: the following bytes do not belong to the response."""
 
 
 class AnswerReader:
-    """A machine that is fed with bytes, cut anywhere, and has the answer in them.
+    """Incremental parser: takes bytes, split anywhere, and has the response in them.
 
-    It reads one answer after another, each from :meth:`begin` on. What comes before the headers
-    of the answer itself (1xx) is passed by, as are trailers.
+    It reads one response after another; :meth:`begin` starts a new one. Interim responses (1xx)
+    and trailers are skipped.
 
     Attributes:
-        status: Of the answer, as ``headers``, from when it ``is_ready``.
-        pieces: Of the body; whoever takes them clears the list.
-        is_ready: The head is there.
-        is_complete: All of it is there.
-        is_kept: Another answer may follow on the same connection.
+        status: Status; valid, like ``headers``, once it ``is_ready``.
+        pieces: Pieces of the body; the caller takes them and clears the list.
+        is_ready: The headers have arrived.
+        is_complete: The whole response has arrived.
+        is_kept: The connection can be used for another response.
     """
 
     __slots__ = (
@@ -55,7 +55,7 @@ class AnswerReader:
         self.on_header = self._raw.__setitem__
         self.on_body = self.pieces.append
         self._parser = httptools.HttpResponseParser(self)
-        # What servers get wrong, and nobody can be fooled by in an answer.
+        # Common mistakes of servers, which are harmless in a response.
         self._parser.set_dangerous_leniencies(
             lenient_headers=True,
             lenient_optional_cr_before_lf=True,
@@ -64,10 +64,10 @@ class AnswerReader:
         self.begin()
 
     def begin(self, *, is_bodiless: bool = False) -> None:
-        """Forget the answer before, which was complete.
+        """Start a new response.
 
         Args:
-            is_bodiless: The answer has no body, whatever its headers say.
+            is_bodiless: The response has no body, regardless of its headers.
         """
         self.pieces.clear()
         self.status = 0
@@ -81,22 +81,22 @@ class AnswerReader:
         self._is_head_too_long = False
 
     def feed(self, data: bytes | memoryview) -> ConnectionError | None:
-        """Take what has come; returns what is wrong with it, if something is.
+        """Parse received bytes; return the fault, if there is one.
 
-        Whatever is kept of it is a copy, as what follows is read into the same place.
+        Data are copied, because the caller reuses the buffer.
         """
         if not self.is_ready:
             allowed = HEAD_BYTES - self._fruitless
             self._fruitless += len(data)
             fault = self._parse(data[:allowed] if len(data) > allowed else data)
-            if not self.status:  # which comes with it
+            if not self.status:  # set together with the headers
                 return fault or (HeadTooLong() if self._fruitless >= HEAD_BYTES else None)
             self._fruitless = 0
             data = data[allowed:]
             if fault or not data:
                 return fault
         if self.is_complete:
-            self.is_kept = False  # more than the answer has come
+            self.is_kept = False  # bytes after the end of the response
             return None
         count = len(self.pieces)
         fault = self._parse(data)
@@ -121,30 +121,30 @@ class AnswerReader:
         return None
 
     def end(self) -> ConnectionError | None:
-        """Is told that nothing more comes; returns what is wrong with that, if something is."""
+        """Handle the end of the connection; return the fault, if there is one."""
         if self.is_ready and self._ends_with_connection:
             self.is_complete = True
         if self.is_complete:
             return None
         return BodyBroken() if self.is_ready else ConnectionError()
 
-    # What the parser tells
+    # Callbacks of the parser
 
     def on_message_begin(self) -> None:
-        """Is told of the beginning of an answer."""
-        # A second answer, which nobody asked for, must not be taken into this one.
+        """Handle the beginning of a response."""
+        # An unrequested second response must not become a part of this one.
         if self.is_complete:
             raise _Enough
 
     def on_headers_complete(self) -> None:
-        """Is told that the head is there."""
+        """Handle the end of the headers."""
         status = self._parser.get_status_code()
-        # 101 is the last word on a connection: another protocol follows, which nobody asked for.
+        # 101 is final: an unrequested protocol follows.
         if 100 <= status < 200 and status != 101:
             return
         raw = self._raw
         if self._fruitless > HEADER_BYTES and max(map(len, raw.values()), default=0) > HEADER_BYTES:
-            # The error's context would not tell: it is another one within an `except`.
+            # The error's context cannot say so: it is different within an `except`.
             self._is_head_too_long = True
             raise _Enough
         if status < 200 or b"\0" in b"".join(raw.values()):
@@ -155,7 +155,7 @@ class AnswerReader:
             for name, value in raw.items()
         }
         self.is_ready = True
-        # The parser would read on for the body that the headers announce.
+        # The parser would wait for the body that the headers announce.
         if self._is_bodiless:
             self.is_complete = True
             raise _Enough
@@ -167,7 +167,7 @@ class AnswerReader:
             self._ends_with_connection = "content-length" not in self.headers
 
     def on_message_complete(self) -> None:
-        """Is told of the end of an answer."""
+        """Handle the end of a response."""
         if self.is_ready:
             self.is_complete = True
-        self._raw.clear()  # those of a 1xx, and trailers, are not the answer's
+        self._raw.clear()  # drop headers of a 1xx, and trailers

@@ -1,4 +1,4 @@
-"""Unpacking what comes packed, in bounds: a little can unpack to a lot."""
+"""Decompression of bodies in pieces, as a few bytes can expand to many."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Final
 from vibe_llms.wire.http.faults import BodyBroken, UnknownCoding
 
 _PIECE_BYTES: Final = 262_144
-"""How much is unpacked at once."""
+"""Limit of the bytes decompressed at once."""
 
 # 16 is added to the window for the frame of gzip.
 _KNOWN: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
-"""The windows of zlib."""
+"""Window sizes of zlib."""
 
 _FOREIGN: Final = frozenset({"br", "zstd", "compress", "x-compress", "dcb", "dcz"})
 
 
 class Unpacker:
-    """Unpacks one body, a piece at a time."""
+    """Decompressor of one body, piece by piece."""
 
     __slots__ = ("_has_begun", "_is_full", "_packed", "_stream", "_window")
 
@@ -31,11 +31,11 @@ class Unpacker:
 
     @property
     def has_more(self) -> bool:
-        """Whether something can be unpacked without more coming."""
+        """True if there are bytes to decompress."""
         return self._is_full or bool(self._packed)
 
     def feed(self, data: bytes) -> None:
-        """Take what has come."""
+        """Add received bytes."""
         if data and not self._has_begun:
             self._has_begun = True
             if self._window == 15 and data[0] & 0x0F != 8:  # some send it without its frame
@@ -44,16 +44,16 @@ class Unpacker:
         self._packed = self._packed + data if self._packed else data
 
     def read(self) -> bytes:
-        """Return some of what can be unpacked; nothing where more must come first.
+        """Return decompressed bytes; ``b""`` if more input is needed.
 
         Raises:
-            BodyBroken: It is damaged.
+            BodyBroken: The data are damaged.
         """
         stream = self._stream
         if stream.eof:
             self._is_full = False
             if self._window != 31 or not self._packed.startswith(b"\x1f"):
-                self._packed = b""  # what follows the end means nothing
+                self._packed = b""  # ignore bytes behind the end
                 return b""
             stream = self._stream = zlib.decompressobj(31)  # gzip may come in several parts
         try:
@@ -65,20 +65,20 @@ class Unpacker:
         return data
 
     def find_fault(self) -> BodyBroken | None:
-        """Tell, when nothing more comes, whether something should have."""
+        """Return the fault of a truncated body, at the end of the input."""
         return BodyBroken() if self._has_begun and not self._stream.eof else None
 
 
 def choose_unpacker(coding: str) -> Unpacker | None:
-    """Return what unpacks a body, ``None`` where it comes as it is.
+    """Return the decompressor for a content coding; ``None`` for an uncompressed body.
 
     Raises:
-        UnknownCoding: It is packed in a way that was not asked for.
+        UnknownCoding: The coding was not requested.
     """
     name = coding.strip().lower()
     if name in _KNOWN:
         return Unpacker(name)
-    # Other words, such as identity, name no packing and are taken to say nothing.
+    # Other words, such as "identity", do not name a compression.
     if name in _FOREIGN:
         raise UnknownCoding(name)
     return None

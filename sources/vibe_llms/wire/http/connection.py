@@ -1,4 +1,4 @@
-"""One connection: it writes a request, waits for the answer, and knows how long that may take."""
+"""Client connection: writes a request and waits for the response, with timeouts."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from vibe_llms.wire.http.faults import Left, NotHttp, Overdue
 from vibe_llms.wire.http.reading import reading
 
 _BUFFER_BYTES: Final = 131_072
-"""From so much that nobody has taken, no more is read until somebody does."""
+"""Limit of buffered bytes; above it, reading pauses until the caller takes them."""
 
 _TOGETHER_BYTES: Final = 32_768
 """Up to this size a body is written together with its head."""
 
 _PIECE_BYTES: Final = 262_144
-"""A longer body goes out in such pieces, as fast as they are taken."""
+"""Size of the pieces in which a longer body is sent."""
 
 
 class HttpConnection(asyncio.BufferedProtocol):
-    """Carries one request and its answer at a time.
+    """Connection for one request and its response at a time.
 
-    Whoever has it calls :meth:`ask`, then :meth:`wait_until_ready`, then :meth:`take` and
-    :meth:`wait` until :attr:`is_over`; and keeps it for another request only where
-    :attr:`is_free`. One task at a time may wait.
+    The owner calls :meth:`ask`, then :meth:`wait_until_ready`, then :meth:`take` and :meth:`wait`
+    until :attr:`is_over`. The connection can be used again if it :attr:`is_free`. Only one task
+    at a time may wait.
 
     Args:
-        address: Whom it leads to.
-        on_lost: Is told when the connection is gone.
+        address: Scheme, host and port.
+        on_lost: Callback for the end of the connection.
 
     Attributes:
-        answer: What has come of the answer.
-        fault: Why there will be no more of it: one of ``faults``, or a plain ConnectionError.
-            What had come before can be taken.
-        is_lost: There is no connection any more.
+        answer: Parser of the response.
+        fault: Reason for the early end of the response: one of ``faults``, or a plain
+            ConnectionError. Bytes that arrived before can be taken.
+        is_lost: The connection is closed.
     """
 
     __slots__ = (
@@ -90,11 +90,11 @@ class HttpConnection(asyncio.BufferedProtocol):
     def ask(
         self, head: bytes, body: bytes = b"", *, is_bodiless: bool = False, deadline: float = inf
     ) -> None:
-        """Begin to send a request.
+        """Start sending a request.
 
         Args:
-            is_bodiless: Its answer has no body, whatever the headers say.
-            deadline: When the whole exchange must be over, by the clock of the event loop.
+            is_bodiless: The response has no body, regardless of its headers.
+            deadline: Deadline of the whole exchange, by the clock of the event loop.
         """
         self.answer.begin(is_bodiless=is_bodiless)
         self._is_asked = True
@@ -109,7 +109,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._send_more()
 
     def _send_more(self) -> None:
-        """Send a piece of the body, and lets others run before the next."""
+        """Send a piece of the body; other tasks run before the next one."""
         unsent, transport = self._unsent, self._transport
         if unsent is None or transport is None or self._is_writing_paused:
             return
@@ -119,11 +119,11 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._loop.call_soon(self._send_more)
 
     async def wait(self, seconds: float | None, phase: str) -> None:
-        """Wait until something has come, or gone wrong.
+        """Wait for bytes or a fault.
 
         Args:
-            seconds: How long at most; then the fault is :class:`Overdue`.
-            phase: What of the exchange this is.
+            seconds: Timeout; then the fault is :class:`Overdue`.
+            phase: Name of the timeout.
         """
         due = inf if seconds is None else self._loop.time() + seconds
         waiter = self._expect(due, phase)
@@ -133,7 +133,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._forget_waiter()
 
     async def wait_until_ready(self, seconds: float | None, phase: str) -> None:
-        """Wait until the head of the answer is there. Raises the fault where none will be."""
+        """Wait for the headers of the response. Raise the fault if they do not arrive."""
         due = inf if seconds is None else self._loop.time() + seconds
         while not self.answer.is_ready:
             if self.fault is not None:
@@ -145,7 +145,7 @@ class HttpConnection(asyncio.BufferedProtocol):
                 self._forget_waiter()
 
     def _expect(self, due: float, phase: str) -> asyncio.Future[None]:
-        """Return what is done when something has come; then it is to be forgotten."""
+        """Return a future for the next bytes or fault; the caller forgets it afterwards."""
         if self._waiter is not None:
             raise RuntimeError("two tasks wait for one answer")
         self._phase = phase
@@ -160,11 +160,11 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more of the answer will come."""
+        """True once the response is complete or has failed."""
         return self.answer.is_complete or self.fault is not None
 
     def take(self) -> bytes:
-        """Return what has come of the body and was not taken yet."""
+        """Return buffered bytes of the body."""
         pieces = self.answer.pieces
         if not pieces:
             return b""
@@ -179,32 +179,32 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     @property
     def is_closing(self) -> bool:
-        """Whether it is gone, or about to be."""
+        """True once the connection is closed or closing."""
         return self.is_lost or self._transport is None or self._transport.is_closing()
 
     @property
     def is_free(self) -> bool:
-        """Whether all of the answer has come, and the connection may carry another request."""
+        """True if the response is complete and the connection can be used again."""
         answer = self.answer
-        # Some answer before they have read all of a request: its rest would open the next.
+        # Some servers respond before they have read the request: its rest would begin the next.
         is_done = answer.is_complete and answer.is_kept and self._unsent is None
         return is_done and not self.is_closing
 
     def rest(self, seconds: float) -> None:
-        """Is kept for another request; after so long without one, it is closed."""
+        """Keep the connection idle for another request; close it after a timeout."""
         self._is_asked = False
         self._total_due = inf
         self._due = self._loop.time() + seconds
         self._set_timer()
 
     def leave(self) -> None:
-        """Close the connection at once, in the middle of whatever it does."""
+        """Close the connection at once, even in the middle of an exchange."""
         self._fail(Left())
 
-    # How long it may take
+    # Timeouts
 
     def _set_timer(self) -> None:
-        """Make sure that somebody looks in time; a timer that is too early looks again."""
+        """Schedule a look at the next deadline; one that is too early schedules another."""
         due = min(self._due, self._total_due)
         if due < self._timer_due:
             if self._timer is not None:
@@ -223,29 +223,29 @@ class HttpConnection(asyncio.BufferedProtocol):
     # What the event loop tells
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Is told of a new connection."""
+        """Handle a new connection."""
         self._transport = cast(asyncio.Transport, transport)
 
     def begin_anew(self, transport: asyncio.BaseTransport) -> None:
-        """Go on over TLS, after what was agreed on with a proxy."""
+        """Switch to TLS, in the tunnel of a proxy."""
         self._transport = cast(asyncio.Transport, transport)
-        self.answer = AnswerReader()  # nothing from before TLS may be read as an answer
+        self.answer = AnswerReader()  # bytes from before TLS are not a response
 
     @property
     def transport(self) -> asyncio.Transport:
-        """What carries it; it must have been made."""
+        """Transport of a connection that was made."""
         assert self._transport is not None
         return self._transport
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Return what is read into next."""
+        """Return the buffer for the next bytes."""
         return reading.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Is told how much has come."""
+        """Handle received bytes."""
         answer = self.answer
         if not self._is_asked:
-            self._fail(NotHttp())  # nobody asked for that
+            self._fail(NotHttp())  # unrequested bytes
             return
         fault = answer.feed(reading.buffer[:nbytes])
         if fault is not None:
@@ -258,14 +258,14 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._wake()
 
     def eof_received(self) -> None:
-        """Let the connection be closed, which says the rest."""
+        """Let asyncio close the connection; see :meth:`connection_lost`."""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Is told that the connection is gone."""
+        """Handle the end of the connection."""
         self.is_lost = True
         self._unsent = None
         if self._is_asked and not self.is_over:
-            self.fault = self.answer.end()  # with some answers, that is their end
+            self.fault = self.answer.end()  # which completes some responses
             if exc is not None:
                 self.fault = self.fault or ConnectionError()
                 self.fault.__cause__ = exc
@@ -275,20 +275,20 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._on_lost = None
 
     def pause_writing(self) -> None:
-        """Is told that the other side does not take what is sent."""
+        """Stop writing: the buffer of the transport is full."""
         self._is_writing_paused = True
 
     def resume_writing(self) -> None:
-        """Is told that it does again."""
+        """Continue writing."""
         self._is_writing_paused = False
         self._send_more()
 
     def _fail(self, fault: Exception) -> None:
-        # An answer that is whole stays so, whatever happens to its connection.
+        # A complete response stays complete.
         if not self.is_over:
             self.fault = fault
         if self._transport is not None:
-            self._transport.abort()  # closing would wait until what was written has gone out
+            self._transport.abort()  # closing would wait for the write buffer
         self._end()
 
     def _end(self) -> None:

@@ -1,4 +1,4 @@
-"""The way to the other side: a name, a socket, perhaps a proxy, perhaps TLS."""
+"""Connecting to a server: name lookup, socket, proxy and TLS."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ async def dial(
     proxy: RequestTarget | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> None:
-    """Connect a connection; where that fails or is cancelled, nothing is left of it.
+    """Connect to a target; close the connection on failure and cancellation.
 
     Args:
-        proxy: That which leads there: by a tunnel for a target of TLS, else by itself.
-        tls: Instead of what is usual.
+        proxy: Proxy to use: with a tunnel if the target uses TLS.
+        tls: TLS context in place of the default one.
 
     Raises:
         OSError: One of ``faults``.
@@ -55,7 +55,7 @@ async def _reach(
     tls: ssl.SSLContext | None,
     kind: type[ConnectionError],
 ) -> None:
-    """Connect to a host, by TLS where it wants that."""
+    """Connect to a host, with TLS if the URL says so."""
     loop = asyncio.get_running_loop()
     try:
         made = await names.connect(await resolve(place.host, place.port))

@@ -1,10 +1,10 @@
-"""What goes wrong on a connection: kinds, with no word of what was sent or received."""
+"""Kinds of connection errors, without any data that were sent or received."""
 
 from __future__ import annotations
 
 
 class Unreachable(ConnectionError):
-    """Nobody is there."""
+    """The server is unreachable."""
 
 
 class ProxyUnreachable(ConnectionError):
@@ -52,7 +52,7 @@ class HeadTooLong(ConnectionError):
 
 
 class NotHttp(ConnectionError):
-    """What came is no HTTP."""
+    """The bytes received are not HTTP."""
 
 
 class BodyBroken(ConnectionError):

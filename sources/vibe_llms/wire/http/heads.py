@@ -1,4 +1,4 @@
-"""Where a request goes, and how its head is written."""
+"""Targets and heads of requests."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _PORTS: Final = {"http": 80, "https": 443}
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _PRINTABLE: Final = "".join(map(chr, range(0x21, 0x7F)))
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
-"""Methods that say how long their body is even where it is empty."""
+"""Methods that send the length of an empty body, too."""
 
 _FRAMING: Final = frozenset({"content-length", "transfer-encoding"})
-"""Headers that say where a body ends: ours alone to write."""
+"""Headers of the body's length, which callers may not set."""
 
 _DEFAULTS: Final = {
     "accept": "Accept: */*\r\n",
@@ -33,13 +33,13 @@ _DEFAULTS: Final = {
 
 @frozen(kw_only=True)
 class RequestTarget:
-    """Whom a URL names, and what is asked of them.
+    """Host, port and path of a URL.
 
     Attributes:
-        host: As it is looked up, and checked by TLS; an address of IPv6 without brackets.
-        authority: The host and, where it is not the usual one, the port.
-        path: With the query.
-        credentials: Who asks, as ``Basic`` has it; empty where the URL does not say.
+        host: Name for lookup and TLS; an IPv6 address has no brackets.
+        authority: Host, and the port unless it is the default one.
+        path: Path and query.
+        credentials: ``Basic`` credentials; empty if the URL has none.
     """
 
     is_secure: bool
@@ -51,16 +51,16 @@ class RequestTarget:
 
     @property
     def whole(self) -> str:
-        """The address as a proxy wants it, which does not make a tunnel."""
+        """Absolute URL, for a proxy without a tunnel."""
         return f"http{'s' if self.is_secure else ''}://{self.authority}{self.path}"
 
 
 @lru_cache(maxsize=256)
 def parse_target(url: str) -> RequestTarget:
-    """Read a URL that has a scheme and a host.
+    """Parse a URL that has a scheme and a host.
 
     Raises:
-        ValueError: It holds what no request may.
+        ValueError: It has a character that is not allowed in requests.
     """
     parts = urlsplit(url)
     host = parts.hostname or ""
@@ -69,9 +69,9 @@ def parse_target(url: str) -> RequestTarget:
     usual = _PORTS[parts.scheme]
     port = usual if parts.port is None else parts.port
     shown = f"[{host}]" if ":" in host else host
-    # The percent sign counts as printable, so that what is quoted already stays as it is.
+    # The percent sign counts as printable, so that quoted characters stay unchanged.
     path = quote(f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}", _PRINTABLE)
-    # What urlsplit takes out or the quoting would hide was not meant to stand there.
+    # urlsplit removes these characters, and quoting would hide them.
     if any(character <= " " or character == "\x7f" for character in url):
         raise ValueError("a character that no address may hold")
     if not re.fullmatch(r"[!-~]+", host) or re.search(r"[/?#@\\]", host):
@@ -101,22 +101,22 @@ def compose_head(
     *,
     proxy: RequestTarget | None = None,
 ) -> bytes:
-    """Write the head of a request.
+    """Compose the head of a request.
 
     Args:
-        size: Of the body.
-        proxy: That which the request is handed to; not one that only makes a tunnel.
+        size: Size of the body.
+        proxy: Proxy that gets the request; ``None`` in a tunnel.
 
     Raises:
-        RequestError: A header holds what none may.
-        ValueError: Something cannot be written.
+        RequestError: A header contains a line end.
+        ValueError: Another part is invalid.
     """
     place = target.path if proxy is None else target.whole
     lower, form = _lay_out(tuple(headers))
     values = tuple(
         [value.reveal() if isinstance(value, Secret) else value for value in headers.values()]
     )
-    # One look at all of them; which it was matters only if there is one.
+    # Check all of them at once; search the invalid one afterwards.
     said = "".join((method, *values))
     if "\n" in said or "\r" in said or "\0" in said:
         _refuse_ends_of_lines(headers)
@@ -135,9 +135,9 @@ def compose_head(
 
 
 def compose_tunnel(target: RequestTarget, proxy: RequestTarget) -> bytes:
-    """Write the request that makes a tunnel through a proxy."""
+    """Compose the request for a tunnel through a proxy."""
     host = f"[{target.host}]" if ":" in target.host else target.host
-    place = f"{host}:{target.port}"  # here even the usual port has to be said
+    place = f"{host}:{target.port}"  # the default port is required here
     known = f"Proxy-Authorization: {proxy.credentials}\r\n" if proxy.credentials else ""
     agent = _DEFAULTS["user-agent"]
     return f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n{agent}{known}\r\n".encode()
@@ -150,13 +150,12 @@ def is_token(text: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _lay_out(names: tuple[str, ...]) -> tuple[frozenset[str], str]:
-    """Return names of headers in lower case, and the lines of a head where their values go.
+    """Return names of headers in lower case, and a template of the lines, with default headers.
 
-    What a head says by default and these do not is among the lines. Requests mostly have headers
-    of the names that those before had.
+    Cached, as most requests have the same header names.
 
     Raises:
-        ValueError: One may be the name of no header.
+        ValueError: A name is not valid for a header.
     """
     lower = frozenset(map(str.lower, names))
     if not (all(map(is_token, names)) and lower.isdisjoint(_FRAMING)):

@@ -1,4 +1,4 @@
-"""From the name of a host to a socket that is connected to it."""
+"""Name lookup with a cache, and connecting to the first address that answers."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from itertools import chain, zip_longest
 from typing import Any, Final, TypeAlias
 
 Place: TypeAlias = tuple[socket.AddressFamily, tuple[Any, ...]]
-"""A family of addresses, and an address with its port as sockets of that family have it."""
+"""Address family, and an address with its port in the form of that family."""
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[Place]]]
-"""Returns where a host and port are, at least one place; raises OSError where there is none."""
+"""Returns the addresses of a host, at least one; raises OSError if there are none."""
 
 _KNOWN_SECONDS: Final = 60
 _HEAD_START_SECONDS: Final = 0.25
-"""How long an address is waited for before the next is tried as well (RFC 8305)."""
+"""Head start of an address before the next one is tried, too (RFC 8305)."""
 
 
 class Names:
-    """Looks up names, each once for all who ask meanwhile, and knows them for a while."""
+    """Cache of name lookups; concurrent callers share one lookup."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._looks: dict[tuple[str, int], tuple[asyncio.Task[Sequence[Place]], float]] = {}
 
     async def resolve(self, host: str, port: int) -> Sequence[Place]:
-        """Return where a host is. Raises OSError."""
+        """Return the addresses of a host. Raise OSError."""
         if place := read_address(host, port):
             return (place,)
         task, until = self._looks.get((host, port), (None, 0.0))
@@ -38,17 +38,17 @@ class Names:
             task = self._loop.create_task(_ask_system(self._loop, host, port))
             task.add_done_callback(self._forget_failure)
             self._looks[host, port] = task, now + _KNOWN_SECONDS
-        return await asyncio.shield(task)  # who gives up does not end it for the others
+        return await asyncio.shield(task)  # cancelling one caller does not affect others
 
     def _forget_failure(self, done: asyncio.Task[Sequence[Place]]) -> None:
-        """Let a name that is not known be asked for again: next time, it may be."""
+        """Do not cache failed lookups."""
         if done.cancelled() or done.exception() is not None:
             for key in [key for key, (task, _) in self._looks.items() if task is done]:
                 del self._looks[key]
 
 
 def read_address(host: str, port: int) -> Place | None:
-    """Return the place of a host that is an address; a zone is the system's."""
+    """Parse a host that is an IP address; addresses with a zone are left to the system."""
     with suppress(OSError):
         socket.inet_pton(socket.AF_INET, host)
         return socket.AF_INET, (host, port)
@@ -61,17 +61,17 @@ def read_address(host: str, port: int) -> Place | None:
 async def _ask_system(loop: asyncio.AbstractEventLoop, host: str, port: int) -> Sequence[Place]:
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     places = list(dict.fromkeys((family, address) for family, _, _, _, address in found))
-    # Families take turns, so that one that leads nowhere holds nobody up for long (RFC 8305).
+    # Alternate families, so that an unreachable one causes little delay (RFC 8305).
     first = [each for each in places if each[0] == places[0][0]]
     others = [each for each in places if each[0] != places[0][0]]
     return [each for each in chain.from_iterable(zip_longest(first, others)) if each is not None]
 
 
 async def connect(places: Sequence[Place]) -> socket.socket:
-    """Connect to the first place that answers; each has a head start before the next.
+    """Connect to the first address that answers; each has a head start before the next.
 
     Raises:
-        OSError: None does; of the first that was tried.
+        OSError: None answers; the error of the first one.
     """
     if not places:
         raise OSError(errno.EADDRNOTAVAIL, "The name has no address")
@@ -124,8 +124,8 @@ def _close_socket(attempt: asyncio.Task[socket.socket]) -> None:
 
 async def _connect_to(place: Place) -> socket.socket:
     family, address = place
-    # Only where the protocol is named does asyncio switch Nagle's delay off: with it, a body that
-    # is written behind its head waits 40 ms for the other side to acknowledge the head.
+    # asyncio switches Nagle's algorithm off only if the protocol is given. With it, a body that is
+    # written behind its head waits 40 ms for the acknowledgement of the head.
     made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         made.setblocking(False)

@@ -1,4 +1,4 @@
-"""The connections of one event loop: those at work, and those kept for the next request."""
+"""Connection pool of one event loop."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _KEPT_SECONDS: Final = 60
 
 
 class Pool:
-    """Keeps connections by whom they lead to.
+    """Connections by address, busy and idle.
 
-    As many are opened as are wanted at once: how many requests wait is decided above.
+    Their number is not limited here: callers limit concurrent requests.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -24,20 +24,20 @@ class Pool:
         self._all: set[HttpConnection] = set()
 
     def produce(self, address: str) -> HttpConnection:
-        """Make a connection that is not connected yet."""
+        """Make an unconnected connection."""
         connection = HttpConnection(self.loop, address, self.drop)
         self._all.add(connection)
         return connection
 
     def drop(self, connection: HttpConnection) -> None:
-        """Forget a connection that is gone, or did not come about."""
+        """Forget a closed or failed connection."""
         self._all.discard(connection)
         idle = self._idle.get(connection.address, ())
         if idle and connection in idle:
             idle.remove(connection)
 
     def take(self, address: str) -> HttpConnection | None:
-        """Return a connection that was kept, the latest first."""
+        """Take the newest idle connection, if there is one."""
         idle = self._idle.get(address)
         while idle:
             connection = idle.pop()  # the server has closed this one least likely
@@ -46,7 +46,7 @@ class Pool:
         return None
 
     def give_back(self, connection: HttpConnection) -> None:
-        """Keep a connection whose answer has been received, where another may follow."""
+        """Keep a connection after a complete response, if it can be used again."""
         if not connection.is_free:
             connection.leave()
             return
@@ -54,7 +54,7 @@ class Pool:
         self._idle.setdefault(connection.address, []).append(connection)
 
     async def close(self) -> None:
-        """Close all connections, those too that are at work."""
+        """Close all connections, busy ones, too."""
         for connection in list(self._all):
             connection.leave()
         await asyncio.sleep(0)  # in which they are closed

@@ -1,4 +1,4 @@
-"""Where connections read into, those of clients and of servers."""
+"""Shared receive buffer for connections of clients and servers."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import threading
 from typing import Final
 
 _READ_BYTES: Final = 262_144
-"""How much is read at once, as asyncio does."""
+"""Size of one read, as in asyncio."""
 
 
 class _Reading(threading.local):
-    """What is read into: one buffer for all connections of a thread.
+    """Receive buffer, one for all connections of a thread.
 
-    What has come is taken out before anything else is read. To let asyncio make new bytes for each
-    read costs more than all else on the way of a small answer: so many, of which few are used, the
-    system gives page by page, and takes back.
+    A connection copies its bytes before the next read. Letting asyncio allocate a buffer for each
+    read costs more than the rest of a small response: the system maps and unmaps pages that are
+    hardly used.
     """
 
     def __init__(self) -> None:
@@ -22,4 +22,4 @@ class _Reading(threading.local):
 
 
 reading: Final = _Reading()
-"""Whoever reads takes what has come out of its ``buffer`` before it returns to the event loop."""
+"""Copy the bytes out of its ``buffer`` before returning to the event loop."""

@@ -1,4 +1,4 @@
-"""The contexts of TLS connections: made once, as reading the system's certificates takes long."""
+"""TLS contexts, cached because loading the system's certificates is slow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vibe_llms.foundation.files import open_regular, warn_of_readers
 
 @lru_cache(maxsize=1)
 def access_usual_context() -> ssl.SSLContext:
-    """Return the context of connections for which nothing is set."""
+    """Return the default context."""
     return _produce_context()
 
 
@@ -25,7 +25,7 @@ def _produce_context() -> ssl.SSLContext:
 def produce_tls_context(
     authorities: Path | None, certificate: Path | None, key: Path | None
 ) -> ssl.SSLContext | None:
-    """Produce the context of all TLS connections; ``None`` where the usual one will do.
+    """Make a context for the settings; return ``None`` without any.
 
     Raises:
         ConfigurationError: A file is missing, is none of the kind, or does not fit another. The
@@ -69,7 +69,7 @@ def ensure_file(path: Path) -> None:
 
 
 def refuse_file(place: str, path: Path, error: OSError) -> ConfigurationError:
-    """Return the error of a file that cannot be loaded; the place is the name of the setting."""
+    """Return the error of an unreadable file, with the name of the setting as its place."""
     reason = getattr(error, "reason", None) or error.strerror or type(error).__name__
     needed = "It must be a readable PEM file; a key unencrypted, and that of the certificate."
     return ConfigurationError.at(place, f"{path} cannot be loaded: {reason}. {needed}")
