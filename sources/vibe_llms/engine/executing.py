@@ -55,7 +55,7 @@ class Executor:
         self._context = context
         self._record = record
         self._readings = readings
-        self._door = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def execute(self, calls: Sequence[Call]) -> None:
         """Executes the calls of a turn; when it returns, each has its result.
@@ -185,7 +185,7 @@ class Executor:
         """Adds to the conversation those results that nothing before them is waiting for."""
         if not self._owed or self._owed[0] not in self._record.results:
             return
-        async with self._door:  # several end at once; appended side by side they would mix
+        async with self._lock:  # several end at once; appended side by side they would mix
             ready: list[ResultCanister] = []
             for key in self._owed:
                 if key not in self._record.results:

@@ -67,7 +67,7 @@ class Portal:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._door = threading.Lock()
+        self._state_lock = threading.Lock()
         self._is_closed = False
         self._waited: set[Future[Any]] = set()
         # A daemon, which does not keep the process: `_end` closes the portal in time.
@@ -98,7 +98,7 @@ class Portal:
         finished = threading.Event()
         is_begun = False
         try:  # an interrupt may come as soon as the work has begun
-            with self._door:  # so that nothing is begun behind the back of `close`
+            with self._state_lock:  # so that nothing is begun behind the back of `close`
                 if self._is_closed or not self._thread.is_alive():
                     raise _portal_closed()
                 is_begun = True
@@ -172,7 +172,7 @@ class Portal:
 
     def close(self) -> None:
         """Cancels what still runs, waits for it for a short while, and ends the thread."""
-        with self._door:
+        with self._state_lock:
             if self._is_closed or not self._thread.is_alive():
                 return
             # First of all: what would be begun from here on, nobody would wind up.

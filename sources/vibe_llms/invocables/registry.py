@@ -75,7 +75,7 @@ class Registry:
         }
         self._stale: set[str] = set()
         self._listener: Callable[[], object] | None = None
-        self._door = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._held: dict[InvokerOrigin, str] = {}
         self._registrations: dict[str, Registration] = {}
         self._descriptions: tuple[InvocableDescription, ...] = ()
@@ -149,7 +149,7 @@ class Registry:
         """
         if not self._stale:
             return False
-        async with self._door:
+        async with self._lock:
             stale = [
                 name
                 for name, each in self._connected.items()

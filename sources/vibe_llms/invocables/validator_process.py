@@ -121,7 +121,7 @@ def _read_line(outbox: IO[bytes]) -> bytes:
     return bytes(line)
 
 
-_door = threading.Lock()
+_lock = threading.Lock()
 _running: _ValidatorProcess | None = None
 
 
@@ -150,7 +150,7 @@ def consult(schema: JsonObject, value: Any, name: str) -> tuple[ArgumentFault, .
 
 def _ask(question: bytes, schema: JsonObject, name: str) -> dict[str, Any]:
     global _running
-    with _door:
+    with _lock:
         for is_new in (_running is None, True):
             if _running is None:
                 try:
@@ -211,7 +211,7 @@ def _walk(schema: Any, place: str) -> Iterator[tuple[str, Any]]:
 def dismiss() -> None:
     """Ends the process, if there is one; the next question starts another."""
     global _running
-    with _door:
+    with _lock:
         if _running is not None:
             _running.end()
             _running = None
@@ -222,8 +222,8 @@ atexit.register(dismiss)
 
 def _forget() -> None:
     """The process belongs to the parent; a forked child starts one of its own."""
-    global _door, _running
-    _door = threading.Lock()
+    global _lock, _running
+    _lock = threading.Lock()
     _running = None
 
 

@@ -31,11 +31,11 @@ class OutputLog:
         self._size = 0
         self._rest = b""
         self._lines: deque[str] = deque(maxlen=_SHOWN_LINES)
-        self._door = threading.Lock()
+        self._lock = threading.Lock()
 
     def write(self, data: bytes) -> None:
         """Takes what the program says, cut anywhere."""
-        with self._door:
+        with self._lock:
             self._take(data)
 
     def _take(self, data: bytes) -> None:
@@ -75,13 +75,13 @@ class OutputLog:
 
     def tail(self) -> tuple[str, ...]:
         """Returns the last lines, the last also where it has not ended."""
-        with self._door:
+        with self._lock:
             self._flush()
             return tuple(self._lines)
 
     def close(self) -> None:
         """Takes what was said last, and closes the file. May be called again."""
-        with self._door:
+        with self._lock:
             self._flush()
             if self._file is not None:
                 self._file.close()

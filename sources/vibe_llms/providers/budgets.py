@@ -58,14 +58,14 @@ class Lease:
         self._usual = max(1.0, per_minute * _AHEAD_SECONDS // _MINUTE)
         self._clock = clock
         self._filling = threading.Lock()
-        self._door = threading.Lock()
+        self._lock = threading.Lock()
         self._next = 0.0  # when what is left of it may be used
         self._left = 0.0
         self._owed = 0.0  # what was used beyond what was put down, or not used of it
 
     def take(self, amount: float) -> float | None:
         """Returns when an amount may be used; ``None`` where that much is not taken up."""
-        with self._door:
+        with self._lock:
             late = self._clock.read() - self._next
             if late > _AHEAD_SECONDS:  # its time has gone by, and others may have used it
                 self._left = 0.0
@@ -87,12 +87,12 @@ class Lease:
 
     def correct(self, amount: float) -> None:
         """Notes that more was used than was put down, or less where it is below 0."""
-        with self._door:
+        with self._lock:
             self._owed += amount
 
     def _fill(self, amount: float) -> None:
         with self._filling:
-            with self._door:
+            with self._lock:
                 if self._left >= amount:  # another has filled it meanwhile
                     return
                 change = self._owed - self._left
@@ -103,7 +103,7 @@ class Lease:
             except BaseException:
                 self.correct(change)
                 raise
-            with self._door:
+            with self._lock:
                 self._next = self._clock.read() + max(0.0, seconds)
                 self._left = size
 

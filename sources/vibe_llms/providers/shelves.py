@@ -28,13 +28,13 @@ class Shelf:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.weight = 0
-        self._door = threading.RLock()  # a garbage collection may come at any time
+        self._lock = threading.RLock()  # a garbage collection may come at any time
         self._owners: OrderedDict[int, tuple[weakref.ref[Rememberer], int]] = OrderedDict()
 
     def put(self, owner: Rememberer, weight: int) -> None:
         """Is told how much somebody keeps now; lets others forget if that is too much."""
         name = id(owner)
-        with self._door:
+        with self._lock:
             self._drop(name)
             if weight > self.limit:
                 owner.forget()
@@ -50,6 +50,6 @@ class Shelf:
                     other.forget()
 
     def _drop(self, name: int) -> None:
-        with self._door:
+        with self._lock:
             if (dropped := self._owners.pop(name, None)) is not None:
                 self.weight -= dropped[1]

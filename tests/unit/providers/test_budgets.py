@@ -56,10 +56,10 @@ class Line:
     def __init__(self, clock: FastClock) -> None:
         self.clock, self.next, self.asked = clock, 0.0, 0
         self.failures = 0
-        self._door = threading.Lock()
+        self._lock = threading.Lock()
 
     def reserve(self, name: str, seconds: float) -> float:
-        with self._door:
+        with self._lock:
             if self.failures:
                 self.failures -= 1
                 raise StoreError(detail="away")

@@ -78,7 +78,7 @@ class FileLog:
         self._contents = contents
         self._disk = Disk() if disk is None else disk
         self._log: Log | None = None
-        self._door = threading.Lock()  # a file is not closed while it is synchronized
+        self._lock = threading.Lock()  # a file is not closed while it is synchronized
         self._turnstile = asyncio.Lock()
 
     @property
@@ -221,7 +221,7 @@ class FileLog:
     @mapping_errors
     def synchronize(self) -> None:
         """Returns when all that was written has reached the disk."""
-        with self._door:
+        with self._lock:
             if self._log is not None:
                 # Counted before: what is appended while the disk is at work is not promised yet.
                 number = self._before + self._log.end.lines
@@ -230,7 +230,7 @@ class FileLog:
 
     def close(self) -> None:
         """Closes the file and gives the claim up; may be called again."""
-        with self._door:
+        with self._lock:
             log, self._log = self._log, None
         if log is not None:
             # What was promised was waited for before: nothing hangs on how this goes.

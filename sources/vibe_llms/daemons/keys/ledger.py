@@ -87,17 +87,17 @@ class KeyLedger:
         self._path = directory / _FILE
         self._journals = directory / FOLDER
         self._read_clock, self._tell_time = read_clock, tell_time
-        self._door = threading.Lock()
+        self._lock = threading.Lock()
         self._database = open_database(self._path)
 
     def close(self) -> None:
         """Close the database."""
-        with self._door:
+        with self._lock:
             self._database.close()
 
     def fold(self) -> None:
         """Add all journals to the sums; those of dead processes completely."""
-        with self._door, telling(self._path):
+        with self._lock, telling(self._path):
             dead = [each for path in survey_journals(self._journals) if (each := _seize(path))]
             try:
                 with transaction(self._database):
@@ -117,7 +117,7 @@ class KeyLedger:
         self.fold()
         spent: dict[Bin, KeySpending] = {}
         under_way: dict[Bin, KeySpending] = {}
-        with self._door, telling(self._path):
+        with self._lock, telling(self._path):
             query = f"SELECT key, day, model, {_COLUMNS} FROM spending ORDER BY key, day, model"
             for key, day, model, *sums in self._database.execute(query):
                 spent[Bin(key, day, model)] = _read_spending(sums)
@@ -135,7 +135,7 @@ class KeyLedger:
 
     def admit(self, stakes: Sequence[Stake]) -> list[AccessError | None]:
         """Admit or refuse requests, in order; reserve the charges of admitted ones."""
-        with self._door, telling(self._path), transaction(self._database):
+        with self._lock, telling(self._path), transaction(self._database):
             # Ended requests have used less or more than their reservation.
             self._fold_all()
             return [self._try(stake) for stake in stakes]

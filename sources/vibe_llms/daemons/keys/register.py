@@ -103,7 +103,7 @@ class Register:
     tell_time: Callable[[], float] = time.time
     _keys: Mapping[str, Key] = attrs.field(factory=dict, init=False, repr=False)
     _stamp: object = attrs.field(default=None, init=False, repr=False)
-    _door: threading.Lock = attrs.field(factory=threading.Lock, init=False, repr=False)
+    _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False, repr=False)
     path: Path = attrs.field(init=False)
 
     @path.default
@@ -120,7 +120,7 @@ class Register:
         Raises:
             ConfigurationError: The file has mistakes; the error lists all of them.
         """
-        with self._door:
+        with self._lock:
             stamp = self._read_stamp()
             keys = read_keys(str(self.path)) if stamp is not None else {}
             self._keys = keys

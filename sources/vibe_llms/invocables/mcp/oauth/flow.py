@@ -71,7 +71,7 @@ class Authorization(httpx2.Auth):
         self._storage = TokenStorage(file, settings)
         self._provider = self._produce_provider(url)
         self._storage.context = self._context = self._provider.context
-        self._door = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._loopback: Loopback | None = None
         self._address = ""
         self._asked = 0
@@ -113,7 +113,7 @@ class Authorization(httpx2.Auth):
             response = yield request
             if not await self._is_challenge(response):
                 return
-        async with self._door:
+        async with self._lock:
             await self._storage.reload()  # another process may have been let in
             # Or another request of ours, while this one waited: a person is spared.
             if self._access_token() not in ("", sent):

@@ -62,7 +62,7 @@ class EnsembleCatalogue:
     _at: dict[str, Resource] = attrs.field(factory=dict, init=False)
     _named: dict[str, LibraryPrompt] = attrs.field(factory=dict, init=False)
     _is_stale: bool = attrs.field(default=True, init=False)
-    _door: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
+    _lock: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
 
     def outdate(self) -> None:
         """Says that what was found may hold no more."""
@@ -73,7 +73,7 @@ class EnsembleCatalogue:
 
         One that cannot be asked keeps what it had, and the log says so.
         """
-        async with self._door:
+        async with self._lock:
             if not self._is_stale:
                 return self.lists
             # Before they are asked: what is announced while they answer makes it stale again.

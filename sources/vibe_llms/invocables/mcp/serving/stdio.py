@@ -114,7 +114,7 @@ class _Wire:
     busy: set[str | int] = attrs.field(factory=set, init=False)
     _attended: dict[str | int, bool] = attrs.field(factory=dict, init=False)
     """Those that have begun, and whether they were cancelled."""
-    _door: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
+    _lock: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
 
     @asynccontextmanager
     async def open(
@@ -244,7 +244,7 @@ class _Wire:
 
     async def _write_line(self, text: bytes) -> None:
         line = text + b"\n"
-        async with self._door:
+        async with self._lock:
             try:
                 await run_in_thread(partial(_write_whole, self.target, line))
             except OSError as error:  # nobody reads: they will close our input, too
