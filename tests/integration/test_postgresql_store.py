@@ -30,7 +30,7 @@ from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.run_logs import claims, database_inbox, database_log
 from vibe_llms.conversations.run_logs.database_log import DatabaseLog
 from vibe_llms.conversations.run_logs.lines import write_line, write_logged
-from vibe_llms.conversations.run_logs.log import LogLine, read_events
+from vibe_llms.conversations.run_logs.log import LogLine, claim_at_once, read_events
 from vibe_llms.conversations.run_logs.publishing import find_place, subscribe
 from vibe_llms.conversations.stores.postgresql import database
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
@@ -90,7 +90,7 @@ def read_texts(store: PostgresqlStore, identity: str) -> list[str]:
 
 def pause(store: PostgresqlStore, identity: str) -> None:
     """Lets the claim of a process run out, as one that is not heard of for long."""
-    claims.access_keeper(store.database).remove(identity)
+    claims.access_renewer(store.database).remove(identity)
     with store.database.transact() as connection:
         connection.execute("UPDATE vibe_claims SET until = clock_timestamp()")
 
@@ -379,7 +379,7 @@ def test_015b_what_the_database_refuses_is_told_as_it_says_it(
     assert log.append("run", ENDED) == 1
     monkeypatch.setattr(type(store.database), "transact", refuse)
     log.close()  # its claim runs out
-    assert not claims.access_keeper(store.database)._claims
+    assert not claims.access_renewer(store.database)._claims
 
 
 def test_016_a_letter_that_is_taken_while_an_event_is_written_breaks_no_run(
@@ -606,6 +606,38 @@ def test_011_a_claim_that_is_renewed_is_nobody_else_s(
     log.close()
     elsewhere.claim()
     elsewhere.close()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "is_claimed"),
+    [
+        pytest.param(3_600, False, id="set back by an hour"),
+        pytest.param(5, True, id="corrected"),
+        pytest.param(-3_600, False, id="set forward"),
+    ],
+)
+def test_011b_a_claim_of_a_dead_process_expires_although_the_clock_was_set(
+    store: PostgresqlStore, other: PostgresqlStore, seconds: int, is_claimed: bool
+) -> None:
+    """And if that process lives after all, it cannot write."""
+    conversation = begin(store, "one")
+    log, elsewhere = (each.open_log(conversation.id) for each in (store, other))
+    log.claim()
+    claims.access_renewer(store.database).remove(conversation.id)
+    with store.database.transact() as connection:
+        connection.execute(
+            "UPDATE vibe_claims SET until = until + make_interval(secs => %s)", (seconds,)
+        )
+
+    assert elsewhere.is_claimed is is_claimed
+    assert claim_at_once(elsewhere) is not is_claimed
+
+    if not is_claimed:
+        with pytest.raises(StoreError, match="lost"):
+            log.append("run", ENDED)
+    (log if is_claimed else elsewhere).append("run", ENDED)
+    elsewhere.close()
+    log.close()
 
 
 def read_until(store: PostgresqlStore) -> Any:

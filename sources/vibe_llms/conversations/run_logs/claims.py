@@ -1,8 +1,8 @@
-"""Who has the logs of a database: claims that run out unless their process goes on renewing them.
+"""Claims on logs in a database: leases that their process renews.
 
-A claim has an epoch, a number that rises whenever somebody claims, and nothing is written under an
-earlier one. So a process that was paused, or cut off, until another took its run over finds that
-it has lost it as soon as it writes.
+A claim has an epoch, which increases with each claim of the log. Each write checks the epoch, so
+that a process that was paused or cut off for longer than its lease cannot write once another
+process has claimed the log.
 """
 
 from __future__ import annotations
@@ -17,27 +17,30 @@ if TYPE_CHECKING:
     from vibe_llms.conversations.stores.postgresql.database import Database
 
 LEASE_SECONDS: Final = 15.0
-"""How long a claim holds unless it is renewed: so long a killed process's runs wait for another."""
+"""Duration of a lease, of claims and of workers' heartbeats; holders renew it three times within.
+
+After the death of its process, a run waits this long for another one.
+"""
 
 _RENEW = """
 UPDATE vibe_claims SET until = clock_timestamp() + make_interval(secs => %s)
 FROM unnest(%s::text[], %s::bigint[]) AS mine (conversation, epoch)
 WHERE vibe_claims.conversation = mine.conversation AND vibe_claims.epoch = mine.epoch
 """
-_KEEPERS: weakref.WeakKeyDictionary[Database, ClaimRenewer] = weakref.WeakKeyDictionary()
-_DOOR = threading.Lock()
+_RENEWERS: weakref.WeakKeyDictionary[Database, ClaimRenewer] = weakref.WeakKeyDictionary()
+_LOCK = threading.Lock()
 
 
-def access_keeper(database: Database) -> ClaimRenewer:
-    """Returns what renews the claims of this process on a database."""
-    with _DOOR:
-        if database not in _KEEPERS:
-            _KEEPERS[database] = ClaimRenewer()
-        return _KEEPERS[database]
+def access_renewer(database: Database) -> ClaimRenewer:
+    """Return the renewer of this process's claims in a database."""
+    with _LOCK:
+        if database not in _RENEWERS:
+            _RENEWERS[database] = ClaimRenewer()
+        return _RENEWERS[database]
 
 
 class ClaimRenewer:
-    """Renews claims in a thread of its own, as long as there are any."""
+    """Thread that renews claims while there are any."""
 
     def __init__(self) -> None:
         self._claims: dict[str, int] = {}
@@ -45,7 +48,7 @@ class ClaimRenewer:
         self._thread: threading.Thread | None = None
 
     def add(self, database: Database, identity: str, epoch: int) -> None:
-        """Renews a claim from now on."""
+        """Start to renew a claim."""
         with self._change:
             self._claims[identity] = epoch
             if self._thread is None:
@@ -55,7 +58,7 @@ class ClaimRenewer:
                 self._thread.start()
 
     def remove(self, identity: str) -> None:
-        """Renews a claim no longer."""
+        """Stop renewing a claim."""
         with self._change:
             self._claims.pop(identity, None)
             self._change.notify_all()
@@ -72,5 +75,5 @@ class ClaimRenewer:
             try:
                 with database.transact() as connection:
                     connection.execute(_RENEW, row)
-            except StoreError:  # out of reach: it is tried again, and whoever writes will tell
+            except StoreError:  # unreachable: retried soon, and writers get the error
                 continue

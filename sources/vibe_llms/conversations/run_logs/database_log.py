@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from vibe_llms.conversations.run_logs.claims import LEASE_SECONDS, access_keeper
+from vibe_llms.conversations.run_logs.claims import LEASE_SECONDS, access_renewer
 from vibe_llms.conversations.run_logs.file_log import detach_event
 from vibe_llms.conversations.run_logs.lines import (
     Flaw,
@@ -41,16 +42,19 @@ if TYPE_CHECKING:
 
     from vibe_llms.conversations.stores.postgresql.database import Database
 
-# No row comes back where the claim of another has not run out.
-_CLAIM = """
+# A lease ends within its duration. One that seems to end later was made before the clock of
+# the database was set back, and counts as expired; a small correction expires none.
+_IS_VALID = "until BETWEEN clock_timestamp() AND clock_timestamp() + %(valid)s"
+# Return no row if another process has a valid claim.
+_CLAIM = f"""
 INSERT INTO vibe_claims AS claim
 SELECT id, 1, clock_timestamp() + make_interval(secs => %(seconds)s)
 FROM vibe_conversations WHERE id = %(identity)s
 ON CONFLICT (conversation) DO UPDATE SET epoch = claim.epoch + 1, until = excluded.until
-WHERE claim.until < clock_timestamp() RETURNING epoch
+WHERE NOT claim.{_IS_VALID} RETURNING epoch
 """
-_IS_CLAIMED = """
-SELECT 1 FROM vibe_claims WHERE conversation = %s AND until > clock_timestamp()
+_IS_CLAIMED = f"""
+SELECT 1 FROM vibe_claims WHERE conversation = %(identity)s AND {_IS_VALID}
 """
 # One round trip for what happened at one moment: it is refused where the claim is lost, and where
 # the first number is not the next.
@@ -108,11 +112,12 @@ class DatabaseLog:
     def is_claimed(self) -> bool:
         """Whether a process has claimed it that was alive within the time of a lease."""
         with self._database.transact() as connection:
-            return connection.execute(_IS_CLAIMED, (self._identity,)).fetchone() is not None
+            found = connection.execute(_IS_CLAIMED, self._describe_claim()).fetchone()
+        return found is not None
 
     def claim(self) -> None:
-        """Claims the log until :meth:`close`."""
-        given = {"seconds": LEASE_SECONDS, "identity": self._identity}
+        """Claim the log until :meth:`close`."""
+        given = self._describe_claim()
         with self._database.transact() as connection:
             row: tuple[int] | None = connection.execute(_CLAIM, given).fetchone()
             if row is None:
@@ -120,13 +125,17 @@ class DatabaseLog:
                 raise describe_busy()
         self._epoch, self._moments = row[0], Moments()
         self._certain = 0  # of what was lost meanwhile, the numbers are given again
-        access_keeper(self._database).add(self._database, self._identity, self._epoch)
+        access_renewer(self._database).add(self._database, self._identity, self._epoch)
         try:
             last = self.read_last()  # one that is damaged is not written on
             self._last = last.sequence if last else 0
         except BaseException:
             self.close()
             raise
+
+    def _describe_claim(self) -> dict[str, object]:
+        valid = timedelta(seconds=2 * LEASE_SECONDS)
+        return {"seconds": LEASE_SECONDS, "valid": valid, "identity": self._identity}
 
     def _ensure_known(self, connection: Any) -> None:
         found = connection.execute(
@@ -273,7 +282,7 @@ class DatabaseLog:
         """Gives the claim up; may be called again."""
         if not self._epoch:
             return
-        access_keeper(self._database).remove(self._identity)
+        access_renewer(self._database).remove(self._identity)
         epoch, self._epoch = self._epoch, 0
         with suppress(StoreError), self._database.transact() as connection:  # else it runs out
             connection.execute(

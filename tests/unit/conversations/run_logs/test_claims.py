@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from queue import Queue
 from typing import Any
 
-from vibe_llms.conversations.run_logs.claims import LEASE_SECONDS, ClaimRenewer, access_keeper
+from vibe_llms.conversations.run_logs.claims import LEASE_SECONDS, ClaimRenewer, access_renewer
 from vibe_llms.exceptions import StoreError
 
 
@@ -106,6 +106,6 @@ def test_each_database_has_one_that_renews_its_claims() -> None:
     one, other = (Database() for _ in range(2))
     first: Any = one
     second: Any = other
-    assert isinstance(access_keeper(first), ClaimRenewer)
-    assert access_keeper(first) is access_keeper(first)
-    assert access_keeper(first) is not access_keeper(second)
+    assert isinstance(access_renewer(first), ClaimRenewer)
+    assert access_renewer(first) is access_renewer(first)
+    assert access_renewer(first) is not access_renewer(second)
