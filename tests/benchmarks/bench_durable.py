@@ -29,7 +29,7 @@ from support.runs.written import SAID, CountingDisk, compose, look, measure_new
 from support.stores.postgresql_server import Server
 from vibe_llms import Conversation, Engine
 from vibe_llms.agents.durable.database import APPLICATION, VERSION, open_database
-from vibe_llms.agents.workers import HostSettings
+from vibe_llms.agents.workers import WorkerSettings
 from vibe_llms.conversations import ConversationStore, DirectoryStore
 from vibe_llms.conversations.run_logs.log import RunLog
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
@@ -126,7 +126,9 @@ def measure_ours(url: str, meter: Meter, folder: Path, store: ConversationStore)
 
     async def run() -> Cost:
         (folder / "none.toml").write_text(LIMITS)
-        premises = Premises(folder, tools=[look], shared=store, runner=url, settings=HostSettings())
+        premises = Premises(
+            folder, tools=[look], shared=store, runner=url, settings=WorkerSettings()
+        )
         order = premises.order(*compose(TURNS))
         async with premises:
             asked = await premises.runs.start(order, [UserCanister("Go.")])

@@ -66,7 +66,7 @@ WORKER = """
 import asyncio, os, signal, sys
 from vibe_llms.batches import chunk_runs
 from vibe_llms.agents.durable.runner import DurableRunner
-from vibe_llms.agents.performing import OrderPerformer
+from vibe_llms.agents.executing import RunExecutor
 from vibe_llms.agents.queues import BATCHES
 from vibe_llms.application import Application
 
@@ -81,7 +81,7 @@ async def attempt(work, due):
 async def main(url):
     chunk_runs.attempt = attempt
     application = Application.load()
-    executor = OrderPerformer(store=application.store, application=application)
+    executor = RunExecutor(store=application.store, application=application)
     runner = DurableRunner(url, executor, queues=(BATCHES,), lease_seconds=0.6)
     await runner.start()
     print("ready", flush=True)

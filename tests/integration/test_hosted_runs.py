@@ -18,10 +18,10 @@ from support.runs.acting import invoke, say
 from support.runs.hosted import Premises, produce_application, write_event
 from support.runs.scripting import write_script
 from vibe_llms.agents import workers
+from vibe_llms.agents.executing import RunExecutor
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import Order, OrderRules
-from vibe_llms.agents.performing import OrderPerformer
-from vibe_llms.agents.workers import HostSettings, RunWorker
+from vibe_llms.agents.workers import RunWorker, WorkerSettings
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.run_logs.file_log import FileLog
 from vibe_llms.conversations.run_logs.log import claim_soon
@@ -50,7 +50,7 @@ from vibe_llms.invocables.approvals import allow
 from vibe_llms.messages.canisters import StopReason, UserCanister
 from vibe_llms.messages.views import text_of
 from vibe_llms.runs import local as runs_local
-from vibe_llms.runs.opening import BegunRun
+from vibe_llms.runs.opening import ClaimedRun
 from vibe_llms.runs.spending import count_begun
 
 DONE = [say("Done.")]
@@ -108,7 +108,7 @@ async def test_who_finds_no_room_is_told_that(
     """Not that there is no such conversation, which a client would take for its own mistake."""
     premises = Premises(tmp_path)
 
-    def create(*_: object) -> None:
+    def create(*_: object, **more: object) -> None:
         raise StoreError(detail="No space left on device.")
 
     monkeypatch.setattr(DirectoryStore, "plant", create)
@@ -171,7 +171,7 @@ async def test_what_another_process_says_to_a_run_that_ends_is_seen_to_at_once(
         return "worked"
 
     tool = produce_invoker(work, effect="pure")
-    settings = HostSettings(look_seconds=3_600)
+    settings = WorkerSettings(look_seconds=3_600)
     async with Premises(tmp_path, [tool], settings=settings) as premises:
         run_id = await premises.start(premises.order([invoke("work")], DONE))
         await begun.wait()
@@ -201,7 +201,7 @@ async def test_what_is_said_while_the_end_is_written_is_heard(
     is_answered = asyncio.Event()
     monkeypatch.setattr(runs_local, "_LOOK_SECONDS", 0.01)
     monkeypatch.setattr(FileLog, "write", write_slowly)
-    async with Premises(tmp_path, settings=HostSettings(look_seconds=0.02)) as premises:
+    async with Premises(tmp_path, settings=WorkerSettings(look_seconds=0.02)) as premises:
         run_id = await premises.start(premises.order(DONE, DONE))
         await asyncio.wait_for(is_answered.wait(), 60)
         canisters = premises.store.read(run_id).canisters
@@ -330,7 +330,7 @@ async def test_limits_hold_over_all_times_that_it_is_taken_up(tmp_path: Path) ->
 async def test_what_is_out_of_reach_is_tried_again(tmp_path: Path) -> None:
     faults = [EnsembleError(detail="Nobody is there.") for _ in range(2)]
     async with Premises(tmp_path) as premises:
-        produce = premises.host.performer.produce_tools
+        produce = premises.host.executor.produce_tools
         assert produce is not None
 
         async def fail(names: Any) -> Any:
@@ -338,7 +338,7 @@ async def test_what_is_out_of_reach_is_tried_again(tmp_path: Path) -> None:
                 raise faults.pop()
             return await produce(names)
 
-        object.__setattr__(premises.host.performer, "produce_tools", fail)
+        object.__setattr__(premises.host.executor, "produce_tools", fail)
         run_id = await premises.start(premises.order(DONE))
         assert (await premises.wait(run_id, "ended")).reason == "answered"
         assert premises.read_kinds(run_id).count("run.retried") == 2
@@ -348,7 +348,7 @@ async def test_what_is_out_of_reach_is_tried_again(tmp_path: Path) -> None:
         assert premises.read_kinds(run_id).count("run.retried") == 3
 
 
-LONG = HostSettings(look_seconds=3_600, retry_seconds=3_600, longest_retry_seconds=3_600)
+LONG = WorkerSettings(look_seconds=3_600, retry_seconds=3_600, longest_retry_seconds=3_600)
 
 
 async def begin_to_pause(premises: Premises, tries: list[object]) -> str:
@@ -360,7 +360,7 @@ async def begin_to_pause(premises: Premises, tries: list[object]) -> str:
             raise EnsembleError(detail="Nobody is there.")
         return ()
 
-    object.__setattr__(premises.host.performer, "produce_tools", produce)  # type: ignore[attr-defined]
+    object.__setattr__(premises.host.executor, "produce_tools", produce)  # type: ignore[attr-defined]
     run_id = await premises.start(premises.order(DONE))
     await become(lambda: premises.host._active[run_id].is_pausing)  # type: ignore[attr-defined]
     return run_id
@@ -422,15 +422,15 @@ async def test_who_was_cut_off_says_nothing_of_a_run_that_another_has_ended(
     async with Premises(tmp_path) as premises:
         tries: list[object] = []
 
-        async def fail(_: object, begun: BegunRun) -> None:
+        async def fail(_: object, begun: ClaimedRun) -> None:
             tries.append(begun)
             if len(tries) == 2:  # as a host that could reach the store all the time
-                begun.let_go()  # its claim has run out
+                begun.release()  # its claim has run out
                 ended = RunEndedEvent(run_id="another", reason="answered", detail="")
                 write_event(premises.store, run_id, ended)
             raise StoreUnavailableError(path="store", detail="It is out of reach.")
 
-        monkeypatch.setattr(OrderPerformer, "perform", fail)
+        monkeypatch.setattr(RunExecutor, "execute", fail)
         run_id = await premises.start(premises.order(DONE))
         assert (await premises.wait(run_id, "ended")).reason == "answered"
         await become(lambda: not premises.host.working)
@@ -477,7 +477,7 @@ async def test_a_run_waits_for_a_disk_that_is_full(
                 raise left.pop()
             return ()
 
-        object.__setattr__(premises.host.performer, "produce_tools", produce)
+        object.__setattr__(premises.host.executor, "produce_tools", produce)
         run_id = await premises.start(premises.order(DONE))
         assert (await premises.wait(run_id, "ended")).reason == "answered"
     assert not faults
@@ -738,7 +738,7 @@ async def test_all_events_of_a_run_have_its_id_and_it_has_one_end(
                 raise faults.pop()
             return [PAY]
 
-        object.__setattr__(premises.host.performer, "produce_tools", produce)
+        object.__setattr__(premises.host.executor, "produce_tools", produce)
         said = [] if kind == "flow" else [UserCanister("Pay.")]
         run_id = (await premises.runs.start(order, said)).id
         await premises.wait(run_id, "waiting")

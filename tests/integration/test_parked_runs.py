@@ -12,11 +12,11 @@ import attrs
 import pytest
 
 from support.batches.vendor_batching import MODELS, advance_all, produce_application
+from vibe_llms.agents.deferred_batches import GATHER_SECONDS, DeferredBatches
+from vibe_llms.agents.deferred_requests import DeferredRequests
 from vibe_llms.agents.durable.runner import DurableRunner
-from vibe_llms.agents.lanes import GATHER_SECONDS, Lane
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import Order, OrderRules
-from vibe_llms.agents.parking import ParkingDesk
 from vibe_llms.agents.runners import open_runner
 from vibe_llms.agents.workers import RunWorker
 from vibe_llms.application import Application
@@ -28,7 +28,7 @@ from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of
 from vibe_llms.providers.batching import ModelBatches
 from vibe_llms.runs.local import LocalRunContext
-from vibe_llms.runs.opening import BegunRun
+from vibe_llms.runs.opening import ClaimedRun
 from vibe_llms.runs.replaying import replay_run
 from vibe_llms.runs.summaries import RunState
 from vibe_llms.telemetry.prices import Price, price_usage
@@ -120,7 +120,7 @@ async def await_condition(holds: Callable[[], bool]) -> None:
 def survey_names(runs: LocalRuns) -> list[str]:
     """Returns under which names the vendor is known to have batches."""
     assert isinstance(runs.host, RunWorker)
-    logs = runs.host.performer.desk._logs.values()
+    logs = runs.host.executor.deferred._logs.values()
     return [name for log in logs for name in log.vendor_names]
 
 
@@ -129,7 +129,9 @@ async def await_gathered(runs: LocalRuns, count: int) -> None:
     host = runs.host
     assert isinstance(host, RunWorker)
     await await_condition(
-        lambda: sum(len(lane._gathered) for lane in host.performer.desk._lanes.values()) == count
+        lambda: (
+            sum(len(lane._gathered) for lane in host.executor.deferred._models.values()) == count
+        )
     )
 
 
@@ -357,7 +359,7 @@ async def test_a_run_that_was_stopped_keeps_its_answer(simulator: SynchronousSim
     assert count_batches(simulator) == 1
 
 
-@pytest.mark.parametrize("where", [(Generator, "_take"), (Lane, "read")])
+@pytest.mark.parametrize("where", [(Generator, "_take"), (DeferredBatches, "read")])
 async def test_an_answer_is_kept_that_its_run_was_broken_off_with(
     simulator: SynchronousSimulator, monkeypatch: pytest.MonkeyPatch, where: tuple[type, str]
 ) -> None:
@@ -441,7 +443,7 @@ async def test_orders_that_cannot_be_parked_are_refused(home: Path) -> None:
         OrderRules().check(Order(channel="vendor", task=task), application)
     with pytest.raises(ConfigurationError, match="direct"):
         Order(channel="direct")
-    desk = ParkingDesk(application.store, application)
+    desk = DeferredRequests(application.store, application)
     with pytest.raises(ConfigurationError, match="local: runner"):
         await desk.access("scripted:echo")
     await application.close()
@@ -453,13 +455,13 @@ async def test_two_processes_do_not_submit_from_one_folder(
     """The second says so of its runs, and the first goes on; of each model it has one lane."""
     async with open_runs(simulator) as first:
         assert isinstance(first.host, RunWorker)
-        own = first.host.performer.desk
+        own = first.host.executor.deferred
         one, other = await asyncio.gather(own.access(""), own.access(""))
         assert one is other
         await first.wait(await start(first))
         async with open_runs(simulator) as second:
             assert isinstance(second.host, RunWorker)
-            desk = second.host.performer.desk
+            desk = second.host.executor.deferred
             with pytest.raises(OSError, match="lock"):
                 await desk.access("")
         await first.wait(await start(first))
@@ -474,9 +476,9 @@ def fill_inbox(patched: pytest.MonkeyPatch, chosen: list[str], *, first: bool = 
     Args:
         first: Whether whoever is told first is one of them.
     """
-    post = ParkingDesk._post
+    post = DeferredRequests._post
 
-    def refuse(self: ParkingDesk, run_id: str, answered: Any) -> None:
+    def refuse(self: DeferredRequests, run_id: str, answered: Any) -> None:
         nonlocal first
         if first:
             chosen.append(run_id)
@@ -485,7 +487,7 @@ def fill_inbox(patched: pytest.MonkeyPatch, chosen: list[str], *, first: bool = 
             raise describe_full()
         post(self, run_id, answered)
 
-    patched.setattr(ParkingDesk, "_post", refuse)
+    patched.setattr(DeferredRequests, "_post", refuse)
 
 
 async def test_one_full_inbox_holds_up_no_other_run(
@@ -623,7 +625,7 @@ async def test_results_that_are_gone_or_cut_end_their_runs(
     reason: str,
 ) -> None:
     """With what is missing, and not as if they had been cancelled."""
-    monkeypatch.setattr("vibe_llms.agents.lanes.READS", 3)
+    monkeypatch.setattr("vibe_llms.agents.deferred_batches.READS", 3)
     gate, names = Gate(is_open=False), list[str]()
     change_files(simulator, monkeypatch, change)
     provider = "openai_responses"
@@ -659,12 +661,12 @@ async def test_no_other_machine_goes_on_with_what_is_at_the_vendor(
             assert isinstance(others.host, RunWorker)
             log = runs.store.open_log(run_id)
             log.claim()
-            begun = BegunRun(
+            begun = ClaimedRun(
                 conversation=Conversation.restore(runs.store, run_id), log=log, events=log.read()
             )
             with pytest.raises(RequestError, match="billed, once more"):
-                await others.host.performer.perform(begun)
-            begun.let_go()
+                await others.host.executor.execute(begun)
+            begun.release()
         await runs.resume(run_id)  # its own machine has the request already
         await runs.wait(run_id, states=WAITING)
         await other.close()
@@ -679,7 +681,7 @@ async def test_workers_refuse_what_they_leave_to_others(
         run_id = await start(runs)
         await runs.wait(run_id)
         assert isinstance(runs.host, RunWorker)
-        runner = DurableRunner(f"sqlite:///{tmp_path}/runner.db", runs.host.performer)
+        runner = DurableRunner(f"sqlite:///{tmp_path}/runner.db", runs.host.executor)
         shared = LocalRuns(runs.store, runs.application, host=runner, is_owner=True)
         known = set(runs.store.survey())
         with pytest.raises(ConfigurationError, match="Only runs that a local: runner"):

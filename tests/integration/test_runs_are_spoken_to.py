@@ -169,7 +169,7 @@ async def test_a_stop_is_heard_that_came_while_tools_were_connected(
         return [work.produce()]
 
     async with Premises(tmp_path) as premises:
-        object.__setattr__(premises.host.performer, "produce_tools", connect)
+        object.__setattr__(premises.host.executor, "produce_tools", connect)
         if kind == "flow":
             task = compose_task("START --> T[/work/] --> P0 --> END", "yes")
             run_id = (await premises.runs.start(Order(task=task, ensembles=("any",)))).id

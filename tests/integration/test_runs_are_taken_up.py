@@ -17,7 +17,7 @@ from support.runs.hosted import Premises, write_event
 from support.stores.postgresql_server import produce_url
 from vibe_llms.agents import workers
 from vibe_llms.agents.orders import Order
-from vibe_llms.agents.workers import HostSettings
+from vibe_llms.agents.workers import WorkerSettings
 from vibe_llms.conversations import MemoryStore
 from vibe_llms.conversations.run_logs.database_log import DatabaseLog
 from vibe_llms.conversations.run_logs.file_log import FileLog
@@ -30,7 +30,7 @@ from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of
 
 DONE = [say("Done.")]
-QUIET = HostSettings(look_seconds=3_600)
+QUIET = WorkerSettings(look_seconds=3_600)
 
 
 @pytest.fixture(
@@ -98,7 +98,7 @@ async def test_what_cannot_be_made_ready_is_let_go_of(premises: Premises) -> Non
     async def fail(_: object) -> Any:
         raise EnsembleError(detail="Nobody is there.")
 
-    object.__setattr__(premises.host.performer, "produce_tools", fail)  # type: ignore[attr-defined]
+    object.__setattr__(premises.host.executor, "produce_tools", fail)  # type: ignore[attr-defined]
     run_id = await premises.start(premises.order(DONE))
     premises.host.wake(run_id)
     await become(lambda: "run.retried" in premises.read_kinds(run_id))
@@ -166,7 +166,7 @@ async def test_what_is_said_while_it_is_made_ready_is_heard(premises: Premises) 
         inbox.put(StopRequestedEvent(letter="b"))
         return ()
 
-    object.__setattr__(premises.host.performer, "produce_tools", tell)  # type: ignore[attr-defined]
+    object.__setattr__(premises.host.executor, "produce_tools", tell)  # type: ignore[attr-defined]
     run_id = await premises.start(premises.order(DONE))
     premises.host.wake(run_id)
     await become(lambda: not premises.host.working)

@@ -13,7 +13,7 @@ from support.runs.hosted import Premises
 from support.runs.written import CountingDisk, compose, count_rows, look, measure_new
 from support.stores.postgresql_server import produce_url
 from vibe_llms import Conversation, Engine
-from vibe_llms.agents.workers import HostSettings
+from vibe_llms.agents.workers import WorkerSettings
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.foundation.limits import Limits
@@ -52,7 +52,7 @@ async def test_with_a_runner_it_writes_no_more(tmp_path: Path, turns: int) -> No
     (tmp_path / "none.toml").write_text(f"[limits]\nrun_steps = {turns + 1}\n")
     with_store = PostgresqlStore(url)
     premises = Premises(
-        tmp_path, tools=[look], shared=with_store, runner=url, settings=HostSettings()
+        tmp_path, tools=[look], shared=with_store, runner=url, settings=WorkerSettings()
     )
     async with premises:
         before = count_rows(url)

@@ -56,7 +56,7 @@ async def open_batches(
         yield None
         return
     from vibe_llms.agents.durable.chunks import DurableChunkQueue
-    from vibe_llms.agents.performing import OrderPerformer
+    from vibe_llms.agents.executing import RunExecutor
     from vibe_llms.application import Application
 
     application = application or Application.load()
@@ -67,7 +67,7 @@ async def open_batches(
     )
     worker = None
     if queues:
-        performer = OrderPerformer(
+        performer = RunExecutor(
             store=store,
             application=application,
             limits=application.configuration.limits,

@@ -8,10 +8,15 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from vibe_llms.agents.awaiting import await_state
+from vibe_llms.agents.deferred_requests import (
+    VENDOR,
+    DeferredRequests,
+    refuse_foreign,
+    refuse_workers,
+)
 from vibe_llms.agents.interfaces import ToldEvent
-from vibe_llms.agents.ordering import begin_run, request_run, summarize_begun
+from vibe_llms.agents.ordering import begin_run, request_run, summarize_claimed
 from vibe_llms.agents.orders import Order, OrderRules, derive_identity
-from vibe_llms.agents.parking import VENDOR, ParkingDesk, refuse_strange, refuse_workers
 from vibe_llms.agents.runners import Runner
 from vibe_llms.application import Application
 from vibe_llms.conversations.conversation import Conversation
@@ -53,7 +58,7 @@ from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.views import asks_nothing
 from vibe_llms.runs.delivering import deliver, is_heard
 from vibe_llms.runs.indexing import RunIndex
-from vibe_llms.runs.opening import BegunRun
+from vibe_llms.runs.opening import ClaimedRun
 from vibe_llms.runs.owners import read_subject
 from vibe_llms.runs.patience import retry_for
 from vibe_llms.runs.subscriptions import LogSubscriptions, ensure_reached
@@ -120,15 +125,15 @@ class LocalRuns:
         host = self.host
         claims = host is not None and host.has_room and order.task is None
 
-        def write() -> tuple[BegunRun | None, RunSummary]:
-            begun = self._order(identity, order, canisters, subject, claims=claims)
-            return begun, self._read(identity) if begun is None else summarize_begun(begun)
+        def write() -> tuple[ClaimedRun | None, RunSummary]:
+            claimed = self._order(identity, order, canisters, subject, claims=claims)
+            return claimed, self._read(identity) if claimed is None else summarize_claimed(claimed)
 
-        begun, summary = await asyncio.to_thread(write)
-        if begun is None or host is None:
+        claimed, summary = await asyncio.to_thread(write)
+        if claimed is None or host is None:
             return self._see_to(summary)
         self.index.touch(identity)
-        host.begin(begun)
+        host.begin(claimed)
         return summary
 
     @in_thread
@@ -282,7 +287,7 @@ class LocalRuns:
 
     def _check_channel(self, channel: JsonValue) -> None:
         """Refuses for workers what they leave to others. Raises ConfigurationError."""
-        if channel == VENDOR and self.host is not None and not self.host.desk_name:
+        if channel == VENDOR and self.host is not None and not self.host.deferred_name:
             raise refuse_workers()
 
     # --- in a thread -----------------------------------------------------------------------------
@@ -310,10 +315,11 @@ class LocalRuns:
         return summary
 
     def _refuse_strange(self, run_id: str) -> None:
-        host = self.host
-        # Without a host somebody on this machine goes on with it.
-        desk = ParkingDesk(self.store, self.application).name if host is None else host.desk_name
-        refuse_strange(self.store.open_log(run_id).read(), desk)
+        if self.host is None:  # another process of this machine executes the run
+            own = DeferredRequests(self.store, self.application).name
+        else:
+            own = self.host.deferred_name
+        refuse_foreign(self.store.open_log(run_id).read(), own)
 
     def _find_ending(self, identity: str) -> tuple[RunEndedEvent, ...]:
         """Returns the end of a run where nothing is left to be done, so that nobody takes it up."""
@@ -337,7 +343,7 @@ class LocalRuns:
         subject: str,
         *,
         claims: bool,
-    ) -> BegunRun | None:
+    ) -> ClaimedRun | None:
         order = self.rules.complete(order, self.application)
         self.rules.check(order, self.application)
         self._check_channel(order.channel)

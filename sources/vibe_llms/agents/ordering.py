@@ -1,4 +1,4 @@
-"""Writing down what is asked for: an order is in its log before anybody is told of a run."""
+"""Requests for runs: the order is on the disk before the caller learns of the run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vibe_llms.events.flow import LogEvent
 from vibe_llms.events.runs import RunRequestedEvent
 from vibe_llms.exceptions import RequestError, Stage, StoreError, UnknownConversationError
 from vibe_llms.messages.identities import access_now
-from vibe_llms.runs.opening import BegunRun
+from vibe_llms.runs.opening import ClaimedRun
 from vibe_llms.runs.snapshots import Snapshot, plant
 from vibe_llms.runs.summaries import RunSummary, summarize
 from vibe_llms.runs.surveying import complete_summary
@@ -26,28 +26,27 @@ def begin_run(
     wanted: RunRequestedEvent,
     *,
     claims: bool,
-) -> BegunRun | None:
-    """Makes the conversation of a run, with its order, unless it is there: whoever was killed asks
-    again.
+) -> ClaimedRun | None:
+    """Create the conversation of a run with its order; do nothing if both exist.
 
     Args:
-        claims: Claim its log as well, where it is new and nobody was faster.
+        claims: Claim the log as well, if the conversation is new.
 
     Returns:
-        The run, where its log is claimed.
+        The run, if its log was claimed.
 
     Raises:
-        RequestError: Something else was asked for before.
-        StoreError: It could not be written.
+        RequestError: The conversation has a different order.
+        StoreError: The order could not be written.
     """
     try:
         if store.plants_whole:
-            begun = _plant_run(store, identity, metadata, wanted)
-            return begun if claims and claim_at_once(begun.log) else None
+            claimed = _plant_run(store, identity, metadata, wanted)
+            return claimed if claims and claim_at_once(claimed.log) else None
         store.create(identity, metadata)
     except StoreError as error:
         try:
-            store.read_metadata(identity)  # whoever was killed had made it
+            store.read_metadata(identity)  # created by a process that was killed
         except UnknownConversationError:
             raise error from error.__cause__  # such as that of a full disk
     request_run(store, identity, wanted)
@@ -59,7 +58,7 @@ def _plant_run(
     identity: str,
     metadata: ConversationMetadata,
     wanted: RunRequestedEvent,
-) -> BegunRun:
+) -> ClaimedRun:
     said, moment = wanted.canisters, access_now()
     line = write_line(1, moment, identity, wanted)
     position = plant(store, Snapshot.begin(identity, metadata, said, [line]))
@@ -67,13 +66,13 @@ def _plant_run(
     logged = LoggedEvent(sequence=1, timestamp=moment, run_id=identity, event=wanted)
     conversation = Conversation.take(store, history)
     log = store.open_log(identity)
-    return BegunRun(conversation=conversation, log=log, events=(logged,), is_new=True)
+    return ClaimedRun(conversation=conversation, log=log, events=(logged,), is_new=True)
 
 
-def summarize_begun(begun: BegunRun) -> RunSummary:
-    """Returns where a run stands of which all is known."""
-    conversation = begun.conversation
-    summary = summarize(begun.events, conversation.id)
+def summarize_claimed(claimed: ClaimedRun) -> RunSummary:
+    """Return the summary of a claimed run."""
+    conversation = claimed.conversation
+    summary = summarize(claimed.events, conversation.id)
     return complete_summary(summary, conversation.metadata)
 
 
@@ -83,17 +82,17 @@ def request_run(
     wanted: RunRequestedEvent,
     ending: Sequence[LogEvent] = (),
 ) -> None:
-    """Writes an order into the log of a conversation, unless one is there.
+    """Write an order into the log of a conversation, unless it has one.
 
     Args:
-        ending: What is written behind it, where nothing is left to be done.
+        ending: Events to write behind it if the run has nothing to do.
 
     Raises:
-        RequestError: Something else was asked for before.
-        StoreError: It could not be written.
+        RequestError: The conversation has a different order.
+        StoreError: The order could not be written.
     """
     log = store.open_log(identity)
-    # Another may ask for the same just now.
+    # Another process may write the same order concurrently.
     while claim_soon(log, unless=lambda: _is_requested(store, identity, wanted)):
         try:
             if not any(isinstance(each.event, RunRequestedEvent) for each in log.read()):
@@ -117,6 +116,6 @@ def _is_requested(store: ConversationStore, identity: str, wanted: RunRequestedE
 
 
 def _describe_wanted(event: RunRequestedEvent) -> tuple[object, ...]:
-    """Returns what makes two orders the same; ids and moments are new each time."""
+    """Return what identifies an order: not the ids and times, which are new each time."""
     said = [(type(each), getattr(each, "content", None)) for each in event.canisters]
     return dict(event.order), said

@@ -9,7 +9,7 @@ from typing import Annotated, Any, cast
 
 import attrs
 
-from vibe_llms.agents.parking import VENDOR
+from vibe_llms.agents.deferred_requests import VENDOR
 from vibe_llms.agents.queues import DEFAULT_QUEUE, PRIORITY, QUEUE
 from vibe_llms.application import Application
 from vibe_llms.engine.limits import export_limits

@@ -1,4 +1,4 @@
-"""What became of a run that raised: it is over, or is tried again, when its time has come."""
+"""Outcome of a failed execution: the run ends, or is retried later."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PASSING: Final[tuple[type[ConverseError], ...]] = (
     StreamTruncatedError,
     TransportError,
 )
-"""Faults of the surroundings: a gateway, a database or a server of tools that is not there now."""
+"""Temporary failures: a gateway, a database or a server of tools is unreachable."""
 
 
 def write_outcome(
@@ -32,24 +32,23 @@ def write_outcome(
     known: Sequence[LoggedEvent],
     choose: Callable[[Sequence[LoggedEvent]], LogEvent],
 ) -> LogEvent | None:
-    """Adds to a log what became of its run, and waits for the disk, unless the run is over by then.
+    """Append the outcome of a run to its log and wait for the disk, unless the run is over.
 
-    Whether it is, is looked for with the log claimed, so that nobody ends the run between that look
-    and what is written: not itself, nor another host that went on with it while this one was cut
-    off. Does file work.
+    The log is claimed first, so that no other worker can end the run between the check and the
+    write. Does file work.
 
     Args:
-        known: What was in the log when whoever performed it began.
-        choose: Says what became of it, by all that is in the log.
+        known: The events when the execution started.
+        choose: Chooses the outcome by all events of the log.
 
     Returns:
-        What was written; ``None`` where it is over.
+        The event written; ``None`` if the run is over.
 
     Raises:
-        StoreError: Somebody has the log and keeps it, or it cannot be written.
+        StoreError: Another process keeps the log claimed, or it cannot be written.
     """
     log = store.open_log(run_id)
-    claim_soon(log)  # whoever says something to the run has it for a moment
+    claim_soon(log)  # processes that deliver messages have it for a moment
     try:
         since = log.read(after=known[-1].sequence if known else 0)
         outcome = choose([*known, *since])
@@ -66,6 +65,6 @@ def _is_over(since: Sequence[LoggedEvent], outcome: LogEvent) -> bool:
     ends = [each.event for each in since if isinstance(each.event, ENDS)]
     if not ends:
         return False
-    # A flow says that it has ended, too, where it can be tried again; nothing else goes behind it.
+    # A flow records its end also when it can be retried; only a retry may follow that.
     is_passing = isinstance(ends[-1], FlowEndedEvent) and isinstance(ends[-1].error, PASSING)
     return not (is_passing and isinstance(outcome, RunRetriedEvent))

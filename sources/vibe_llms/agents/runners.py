@@ -1,4 +1,4 @@
-"""Who performs runs, chosen by a URL: this process, or workers over a database."""
+"""Runners, chosen by a URL: this process, or workers that share a database."""
 
 from __future__ import annotations
 
@@ -13,71 +13,71 @@ from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.runs.patience import PATIENCE_SECONDS, retry_for
 
 if TYPE_CHECKING:
+    from vibe_llms.agents.executing import RunExecutor
     from vibe_llms.agents.local import LocalRuns
-    from vibe_llms.agents.performing import OrderPerformer
-    from vibe_llms.agents.workers import HostSettings
+    from vibe_llms.agents.workers import WorkerSettings
     from vibe_llms.application import Application
     from vibe_llms.batches.functions import Function
     from vibe_llms.conversations.stores.interfaces import ConversationStore
     from vibe_llms.instruments.engines import Tool
     from vibe_llms.runs.indexing import RunIndex
-    from vibe_llms.runs.opening import BegunRun
+    from vibe_llms.runs.opening import ClaimedRun
 
 LOCAL: Final = "local:"
 SQLITE: Final = "sqlite:///"
 
 
 class Runner(Protocol):
-    """Sees to it that runs are performed; what was done in them is in their logs alone."""
+    """Has runs executed: in this process or by workers."""
 
     @property
     def index(self) -> RunIndex:
-        """Knows where they stand."""
+        """Knows the states of runs."""
 
     @property
-    def desk_name(self) -> str:
-        """By which logs say who has requests of runs at vendors' batches; empty where nobody."""
+    def deferred_name(self) -> str:
+        """The name of this process in logs with deferred requests; empty if it defers none."""
 
     @property
     def working(self) -> Sequence[str]:
-        """The ids of the runs that this process sees to now."""
+        """The ids of the runs that this process has taken on."""
 
     async def start(self) -> None:
-        """Begins, and takes up what was broken off.
+        """Start; continue interrupted runs.
 
         Raises:
-            StoreError: The database is out of reach.
-            DependencyError: What it needs is not installed.
+            StoreError: The database is unreachable.
+            DependencyError: An extra is not installed.
         """
 
     async def close(self) -> None:
-        """Lets go of all runs; whoever performs them next goes on with them."""
+        """Release all runs so that other workers can continue them."""
 
     def wake(self, run_id: str) -> None:
-        """Has a run seen to soon, of which something was said; as often as one likes."""
+        """Have a run executed soon: it is due, or got a message. Idempotent."""
 
     @property
     def has_room(self) -> bool:
-        """Whether a run that is asked for now would be begun at once, in this process."""
+        """Whether a new run would start at once in this process."""
 
-    def begin(self, begun: BegunRun) -> None:
-        """Performs a run that was just ordered; its log was claimed for that."""
+    def begin(self, claimed: ClaimedRun) -> None:
+        """Execute a new run whose log was claimed by its request."""
 
     async def interrupt(self, run_id: str) -> None:
-        """Breaks off a run that works in this process, and waits until it has come to rest.
+        """Cancel a run's execution in this process and wait for its end.
 
-        One that works elsewhere hears what was said to it by itself.
+        In other processes a run receives its messages itself.
         """
 
 
 def check_url(url: str) -> None:
-    """Refuses what is the URL of no runner. Raises ConfigurationError."""
+    """Raise ConfigurationError unless a URL names a runner."""
     if url != LOCAL:
         check_shared(url)
 
 
 def check_shared(url: str) -> None:
-    """Refuses what is the URL of no runner with workers. Raises ConfigurationError."""
+    """Raise ConfigurationError unless a URL names a runner with workers."""
     if is_postgresql_url(url) or (url.startswith(SQLITE) and len(url) > len(SQLITE)):
         return
     shown = f"{urlsplit(url).scheme}:…" if "@" in url else repr(url)  # passwords stay
@@ -89,43 +89,43 @@ def check_shared(url: str) -> None:
 
 def produce_runner(
     url: str,
-    performer: OrderPerformer,
+    executor: RunExecutor,
     *,
     queues: Sequence[Queue] = (Queue(),),
     functions: Sequence[Function] = (),
-    hosting: HostSettings | None = None,
+    hosting: WorkerSettings | None = None,
     index: RunIndex | None = None,
 ) -> Runner:
-    """Makes the runner that a URL names; nothing is opened before it starts.
+    """Produce the runner that a URL names; nothing is opened before it starts.
 
     Args:
         url: ``local:``, ``sqlite:///FILE`` or ``postgresql://…``.
-        performer: Performs one run.
-        queues: From which this process takes runs; none for one that only asks for them.
-            ``local:`` has none and performs all.
-        functions: May be the work of a batch whose chunks it takes; they are found by their names.
-        hosting: How much at once, and how often what fails is tried.
-        index: Knows where runs stand; by default one of its own.
+        executor: Executes one run.
+        queues: The queues from which this process takes work; none for one that only enqueues.
+            ``local:`` has no queues and executes all runs.
+        functions: Functions that batches may name as their work.
+        hosting: Concurrency and retries.
+        index: Knows the states of runs; by default a new one.
 
     Raises:
-        ConfigurationError: It names none.
+        ConfigurationError: The URL names no runner.
     """
     check_url(url)
     if url == LOCAL:
         from vibe_llms.agents.workers import RunWorker
 
-        return RunWorker(performer, hosting, index)
+        return RunWorker(executor, hosting, index)
     from vibe_llms.agents.durable.runner import DurableRunner
 
     return DurableRunner(
-        url, performer, queues=queues, functions=functions, hosting=hosting, index=index
+        url, executor, queues=queues, functions=functions, hosting=hosting, index=index
     )
 
 
 def choose_store(url: str, application: Application) -> ConversationStore:
-    """Returns where runs of a runner are kept: as configured, or else beside its queues.
+    """Return the store of a runner's runs: as configured, or else beside its queues.
 
-    What workers on many machines share cannot lie in a directory.
+    Workers on several machines cannot share a directory.
     """
     if is_postgresql_url(url) and application.configuration.store == DIRECTORY_STORE:
         from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
@@ -142,39 +142,39 @@ async def open_runner(
     store: ConversationStore | None = None,
     queues: Sequence[Queue] = (Queue(),),
     functions: Sequence[Function] = (),
-    hosting: HostSettings | None = None,
+    hosting: WorkerSettings | None = None,
     produce_tools: Callable[[Sequence[str]], Awaitable[Sequence[Tool]]] | None = None,
 ) -> AsyncIterator[LocalRuns]:
-    """Lends runs, and performs them as long as it is entered; the same for every URL.
+    """Open the runs of a store, and execute them inside the context; the same for every URL.
 
     Args:
         url: ``local:``, ``sqlite:///FILE`` or ``postgresql://…``.
-        application: Has the models; by default as the user has configured them.
-        store: Where the runs are kept; by default as configured, and with PostgreSQL there.
-        queues: From which this process takes runs itself; none to leave them to workers.
-        functions: As of :func:`produce_runner`.
-        hosting: How much at once, and how often what fails is tried.
-        produce_tools: Makes ensembles of the names in orders; by default those configured.
+        application: Provides the models; by default as the user has configured them.
+        store: The store of the runs; by default as configured, or the runner's PostgreSQL.
+        queues: The queues from which this process takes work; none to leave it to workers.
+        functions: Functions that batches may name as their work.
+        hosting: Concurrency and retries.
+        produce_tools: Produces the ensembles that orders name; by default those configured.
 
     Raises:
         ConfigurationError: The URL names no runner.
-        StoreError: The database cannot be used, or was out of reach for a minute.
-        DependencyError: What the runner needs is not installed.
+        StoreError: The database is unusable, or was unreachable for a minute.
+        DependencyError: An extra that the runner needs is not installed.
     """
+    from vibe_llms.agents.executing import RunExecutor
     from vibe_llms.agents.local import LocalRuns
-    from vibe_llms.agents.performing import OrderPerformer
     from vibe_llms.application import Application
 
     check_url(url)
     application = application or Application.load()
     store = store or choose_store(url, application)
-    performer = OrderPerformer(
+    executor = RunExecutor(
         store=store,
         application=application,
         limits=application.configuration.limits,
         produce_tools=produce_tools,
     )
-    runner = produce_runner(url, performer, queues=queues, functions=functions, hosting=hosting)
+    runner = produce_runner(url, executor, queues=queues, functions=functions, hosting=hosting)
     try:
         await retry_for(PATIENCE_SECONDS, runner.start)
         yield LocalRuns(

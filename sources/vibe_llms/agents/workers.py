@@ -12,8 +12,8 @@ from typing import Final
 
 import attrs
 
+from vibe_llms.agents.executing import RunExecutor
 from vibe_llms.agents.outcomes import PASSING, write_outcome
-from vibe_llms.agents.performing import OrderPerformer
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.run_logs.inbox import LETTER_WORDS
 from vibe_llms.conversations.run_logs.log import LoggedEvent, LogLine, claim_at_once
@@ -36,7 +36,7 @@ from vibe_llms.foundation.portal import finish
 from vibe_llms.runs.compacting import compact_logs, find_moment
 from vibe_llms.runs.delivering import deliver
 from vibe_llms.runs.indexing import RunIndex
-from vibe_llms.runs.opening import BegunRun
+from vibe_llms.runs.opening import ClaimedRun
 from vibe_llms.runs.spending import count_begun, count_retried
 from vibe_llms.runs.summaries import RunSummary
 from vibe_llms.runs.surveying import OPEN, is_pausing
@@ -48,7 +48,7 @@ _PAUSE_SECONDS: Final = 0.5
 
 
 @frozen(kw_only=True)
-class HostSettings:
+class WorkerSettings:
     """Concurrency and retries of a run worker.
 
     Attributes:
@@ -96,19 +96,19 @@ class RunWorker:
     Several workers may share a store: only the one that has claimed a run's log executes it.
 
     Args:
-        performer: Executes one run.
+        executor: Executes one run.
         settings: Concurrency and retries.
         index: Knows the states of runs; by default a new one.
     """
 
     def __init__(
         self,
-        performer: OrderPerformer,
-        settings: HostSettings | None = None,
+        executor: RunExecutor,
+        settings: WorkerSettings | None = None,
         index: RunIndex | None = None,
     ) -> None:
-        self.performer = performer
-        self.settings = settings or HostSettings()
+        self.executor = executor
+        self.settings = settings or WorkerSettings()
         self._room = asyncio.Semaphore(self.settings.runs)
         self._active: dict[str, _Active] = {}
         self._damaged: set[str] = set()
@@ -116,7 +116,7 @@ class RunWorker:
         self._tidied = time.monotonic()
         self._tidying: asyncio.Task[None] | None = None
         self._is_closing = False
-        self.index = index or RunIndex(performer.store)
+        self.index = index or RunIndex(executor.store)
         self.index.tended = self._active
 
     @property
@@ -127,17 +127,17 @@ class RunWorker:
     @property
     def store(self) -> ConversationStore:
         """The store of the runs."""
-        return self.performer.store
+        return self.executor.store
 
     @property
-    def desk_name(self) -> str:
+    def deferred_name(self) -> str:
         """The name under which logs record this process's deferred requests."""
-        return self.performer.desk.name
+        return self.executor.deferred.name
 
     async def start(self) -> None:
         """Start as the runner of this process: execute all that the store has queued."""
         self._is_closing = False
-        await self.performer.desk.start(self.wake)
+        await self.executor.deferred.start(self.wake)
 
         async def wake_all(run_ids: Sequence[str]) -> None:
             for run_id in run_ids:
@@ -153,8 +153,8 @@ class RunWorker:
         for task in tasks:
             task.cancel()
         await finish(asyncio.gather(*tasks, return_exceptions=True))
-        await self.performer.desk.close()
-        await self.performer.connections.drop()
+        await self.executor.deferred.close()
+        await self.executor.connections.drop()
 
     @property
     def has_room(self) -> bool:
@@ -168,15 +168,15 @@ class RunWorker:
             return
         self._take_on(run_id)
 
-    def begin(self, begun: BegunRun) -> None:
+    def begin(self, claimed: ClaimedRun) -> None:
         """Execute a new run whose log was claimed by its request."""
-        run_id = begun.conversation.id
+        run_id = claimed.conversation.id
         if run_id in self._active:  # a scan was faster
-            begun.let_go()
+            claimed.release()
             self.wake(run_id)
             return
         # Release the claim even if the task is cancelled before it starts.
-        self._take_on(run_id, begun).add_done_callback(lambda _: begun.let_go())
+        self._take_on(run_id, claimed).add_done_callback(lambda _: claimed.release())
 
     async def interrupt(self, run_id: str) -> None:
         """Cancel a run's execution in this process and wait for its end."""
@@ -193,9 +193,9 @@ class RunWorker:
             await asyncio.wait([task])
         return task is None or task.cancelled() or task.exception() is None
 
-    def _take_on(self, run_id: str, begun: BegunRun | None = None) -> asyncio.Task[None]:
+    def _take_on(self, run_id: str, claimed: ClaimedRun | None = None) -> asyncio.Task[None]:
         active = self._active[run_id] = _Active()
-        active.task = asyncio.create_task(self._process(run_id, active, begun))
+        active.task = asyncio.create_task(self._process(run_id, active, claimed))
         active.task.add_done_callback(lambda task: self._forget(run_id, task))
         return active.task
 
@@ -282,22 +282,22 @@ class RunWorker:
         if time.monotonic() < self._tidied + self.settings.tidy_seconds:
             return
         self._tidied = time.monotonic()
-        before = find_moment(self.performer.limits.log_days)
+        before = find_moment(self.executor.limits.log_days)
         for done in compact_logs(self.store, before, lambda: not self._is_closing):
             _LOGGER.info("the log of %s was compacted up to event %d", done.identity, done.until)
 
     # --- executing a run -------------------------------------------------------------------------
 
-    async def _process(self, run_id: str, active: _Active, begun: BegunRun | None) -> None:
+    async def _process(self, run_id: str, active: _Active, claimed: ClaimedRun | None) -> None:
         """Execute a run until it rests and has no new messages."""
-        if begun is not None and not self.has_room:
-            begun.let_go()  # do not block other processes while it waits
-            begun = None
+        if claimed is not None and not self.has_room:
+            claimed.release()  # do not block other processes while it waits
+            claimed = None
         while True:
             async with self._room:
                 try:
-                    claimed, begun = begun or await self._claim(run_id, active), None
-                    pause = None if claimed is None else await self._execute(claimed, active)
+                    run, claimed = claimed or await self._claim(run_id, active), None
+                    pause = None if run is None else await self._execute(run, active)
                     if pause is None:
                         return  # a later message takes the run on again
                 except (CorruptionError, StoreUnavailableError, UnknownConversationError):
@@ -323,52 +323,52 @@ class RunWorker:
         finally:
             active.is_pausing = False
 
-    async def _claim(self, run_id: str, active: _Active) -> BegunRun | None:
+    async def _claim(self, run_id: str, active: _Active) -> ClaimedRun | None:
         """Claim the log of a run that is due; return ``None`` if it is not, or is claimed."""
         active.woken.clear()  # messages up to now are in the log
         claiming = asyncio.create_task(asyncio.to_thread(self._claim_due, run_id))
         try:
             return await finish(claiming)
         except asyncio.CancelledError:  # the thread goes on and may have the claim by now
-            if not (claiming.cancelled() or claiming.exception()) and (begun := claiming.result()):
-                begun.let_go()
+            if not (claiming.cancelled() or claiming.exception()) and (run := claiming.result()):
+                run.release()
             raise
 
-    def _claim_due(self, run_id: str) -> BegunRun | None:
+    def _claim_due(self, run_id: str) -> ClaimedRun | None:
         deliver(self.store, run_id, wait_seconds=0)
         due, log = self._find_due(run_id), self.store.open_log(run_id)
         if due is None or not claim_at_once(log):
             return None
-        begun: BegunRun | None = None
+        claimed: ClaimedRun | None = None
         try:
             events = log.read()
             # If the log has grown, another process may have executed the run before the claim.
             if events[-1].sequence == due or self._find_due(run_id) is not None:
                 conversation = Conversation.restore(self.store, run_id)
-                begun = BegunRun(conversation=conversation, log=log, events=events)
+                claimed = ClaimedRun(conversation=conversation, log=log, events=events)
         finally:
-            if begun is None:
+            if claimed is None:
                 log.close()
-        return begun
+        return claimed
 
     def _find_due(self, run_id: str) -> int | None:
         """Return the number of the last event of a run that is due; else ``None``."""
         summary = self.index.read_summary(run_id)
         return summary.sequence if summary.state in OPEN and summary.order else None
 
-    async def _execute(self, begun: BegunRun, active: _Active) -> float | None:
+    async def _execute(self, claimed: ClaimedRun, active: _Active) -> float | None:
         """Execute a claimed run once; return the pause before the next look.
 
         ``None`` means that the run rests.
         """
-        run_id, log = begun.conversation.id, begun.events
+        run_id, log = claimed.conversation.id, claimed.events
         times = count_begun(log)
         if times >= self.settings.begun:
-            begun.let_go()
+            claimed.release()
             detail = f"It was started {times} times without any progress."
             error = ConverseError(detail=detail, stage=Stage.EXECUTE)
             return await self._settle(run_id, log, error)
-        execution = active.execution = asyncio.create_task(self.performer.perform(begun))
+        execution = active.execution = asyncio.create_task(self.executor.execute(claimed))
         try:
             with self._listening(run_id, active):
                 await asyncio.wait([execution])
@@ -378,7 +378,7 @@ class RunWorker:
             raise
         finally:
             active.execution = None
-            begun.let_go()  # the execution may have failed before it took the claim
+            claimed.release()  # the execution may have failed before it took the claim
         if execution.cancelled():
             return 0.0
         return await self._settle(run_id, log, execution.exception())

@@ -29,7 +29,7 @@ from vibe_llms.foundation.portal import access_portal
 from vibe_llms.instruments.engines import Tool
 from vibe_llms.invocables.approvals import Approver
 from vibe_llms.invocables.ensembles import Ensemble, gather_ensembles
-from vibe_llms.runs.opening import BegunRun
+from vibe_llms.runs.opening import ClaimedRun
 
 Share: TypeAlias = Callable[[Iterable[Ensemble]], list[Ensemble]]
 """Returns ensembles in the place of others."""
@@ -113,7 +113,7 @@ class UniversalAdapter:
         *,
         run_id: str | None = None,
         conversation: Conversation | None = None,
-        begun: BegunRun | None = None,
+        claimed: ClaimedRun | None = None,
         passing: tuple[type[ConverseError], ...] = (),
     ) -> AdapterResult:
         """Runs a task until it has ended, or comes to rest for another reason.
@@ -126,7 +126,7 @@ class UniversalAdapter:
             variables: For ``{{name}}`` in prompts, besides those in the task.
             run_id: What the run is called, and its conversation; a new name by default.
             conversation: Instead: of the run, where one was begun that has not come to its flow.
-            begun: The same run, where its log was claimed for this.
+            claimed: The same run, where its log was claimed for this.
             passing: Errors that do not end the run: the result has them, and it can be resumed.
         """
         strict = self.config.strict_validation
@@ -138,14 +138,14 @@ class UniversalAdapter:
             conversation = begin_conversation(reading.task, run_id)
         given = dict(variables or {})
         return await TaskRun(
-            self, reading, conversation, given, begun=begun, passing=passing
+            self, reading, conversation, given, claimed=claimed, passing=passing
         ).perform()
 
     async def resume(
         self,
         run_id: str,
         *,
-        begun: BegunRun | None = None,
+        claimed: ClaimedRun | None = None,
         passing: tuple[type[ConverseError], ...] = (),
     ) -> AdapterResult:
         """Goes on with a run that came to rest before its end; one that has ended is told again.
@@ -154,7 +154,7 @@ class UniversalAdapter:
         this adapter's config changes.
 
         Args:
-            begun, passing: See :meth:`execute`.
+            claimed, passing: See :meth:`execute`.
 
         Raises:
             UnknownConversationError: There is no such run.
@@ -163,14 +163,14 @@ class UniversalAdapter:
         """
         store = self._access_store()
         record = await asyncio.to_thread(read_record, store, run_id)
-        if begun is None:
+        if claimed is None:
             conversation = await asyncio.to_thread(Conversation.restore, store, run_id)
         else:
-            conversation = begun.conversation
+            conversation = claimed.conversation
         reading, config = self._compose_config(record)
         given = record.started.variables
         run = TaskRun(
-            self, reading, conversation, given, config=config, begun=begun, passing=passing
+            self, reading, conversation, given, config=config, claimed=claimed, passing=passing
         )
         return await run.perform()
 

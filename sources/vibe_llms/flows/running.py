@@ -61,7 +61,7 @@ from vibe_llms.messages.canisters import AssistantCanister, UserCanister
 from vibe_llms.messages.codec.canonical import encode_document
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.runs.journals import ConversationJournal
-from vibe_llms.runs.opening import BegunRun, open_run
+from vibe_llms.runs.opening import ClaimedRun, open_run
 
 if TYPE_CHECKING:
     from vibe_llms.flows.adapter import UniversalAdapter
@@ -83,7 +83,7 @@ class TaskRun:
         config: Instead of the adapter's.
         listener: Instead of the adapter's.
         budget: What it may use; a part of another's where it is a subflow.
-        begun: The same run, where its log was claimed for this.
+        claimed: The same run, where its log was claimed for this.
         passing: Errors that do not end it: the log has no end, and it can be taken up later.
     """
 
@@ -95,7 +95,7 @@ class TaskRun:
     config: AdapterConfig = attrs.field(kw_only=True)
     listener: FlowListener | None = attrs.field(kw_only=True)
     budget: Budget = attrs.field(kw_only=True)
-    begun: BegunRun | None = attrs.field(default=None, kw_only=True)
+    claimed: ClaimedRun | None = attrs.field(default=None, kw_only=True)
     passing: tuple[type[ConverseError], ...] = attrs.field(default=(), kw_only=True)
 
     @config.default
@@ -233,7 +233,7 @@ class TaskRun:
             visitor.store,
             run_id=conversation.id,
             listener=cast("Any", bus),
-            begun=self.begun,
+            claimed=self.claimed,
             waits=bool(self.passing),
         )
         async with opened as (context, journal):

@@ -58,7 +58,7 @@ from vibe_llms.messages.canisters import (
 )
 from vibe_llms.messages.requests import Request
 from vibe_llms.messages.views import add_usages, text_of, usage_of
-from vibe_llms.runs.opening import BegunRun, open_run
+from vibe_llms.runs.opening import ClaimedRun, open_run
 
 if TYPE_CHECKING:
     from vibe_llms.instruments.channels.following import ReplyFollowing, SyncReplyFollowing
@@ -144,7 +144,7 @@ class Run:
         approvals: Sequence[Approval],
         spent: Readings | None = None,
         passing: tuple[type[ConverseError], ...] = (),
-        begun: BegunRun | None = None,
+        claimed: ClaimedRun | None = None,
         hear: Hear | None = None,
         *,
         waits: bool = False,
@@ -153,7 +153,7 @@ class Run:
         self.outcome: RunOutcome | None = None
         self._engine = engine
         self._approvals = approvals
-        self._spent, self._passing, self._begun = spent, passing, begun
+        self._spent, self._passing, self._claimed = spent, passing, claimed
         self._hear = hear
         self._waits = waits or bool(passing)
 
@@ -170,7 +170,7 @@ class Run:
             conversation,
             engine.store,
             listener=await engine.join_listeners(),
-            begun=self._begun,
+            claimed=self._claimed,
             waits=self._waits,
         )
         async with engine.access_registry() as registry, opened as (context, journal):
@@ -286,7 +286,7 @@ class Engine(Closing):
         *,
         spent: Readings | None = None,
         passing: tuple[type[ConverseError], ...] = (),
-        begun: BegunRun | None = None,
+        claimed: ClaimedRun | None = None,
         hear: Hear | None = None,
         waits: bool = False,
     ) -> Run:
@@ -296,13 +296,13 @@ class Engine(Closing):
             approvals: Answers to what an earlier run of it waits for.
             spent: What was used before of what the limits allow, where it is taken up.
             passing: Errors that do not end it: they are raised, and it can be taken up later.
-            begun: The same conversation, where its log was claimed for this run.
+            claimed: The same conversation, where its log was claimed for this run.
             hear: Is given each event of the answers, and waited for.
             waits: Wait while the disk is full, rather than fail, as with ``passing``.
         """
         if not isinstance(conversation, Conversation):
             conversation = Conversation(canisters=gather_canisters(conversation))
-        return Run(self, conversation, approvals, spent, passing, begun, hear, waits=waits)
+        return Run(self, conversation, approvals, spent, passing, claimed, hear, waits=waits)
 
     async def answer(
         self, conversation: Input, *, approvals: Sequence[Approval] = ()

@@ -34,7 +34,7 @@ from vibe_llms.runs.settling import settle_calls
 
 
 @define(kw_only=True, eq=False)
-class BegunRun:
+class ClaimedRun:
     """A run whose log is claimed for whoever performs it.
 
     Attributes:
@@ -55,7 +55,7 @@ class BegunRun:
         self._is_held = False
         return self.log
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Gives the claim up where nobody has taken it; may be called again."""
         if self._is_held:
             self._is_held = False
@@ -69,7 +69,7 @@ async def open_run(
     *,
     run_id: str | None = None,
     listener: Callable[[RunEvent], object] | None = None,
-    begun: BegunRun | None = None,
+    claimed: ClaimedRun | None = None,
     waits: bool = False,
 ) -> AsyncIterator[tuple[LocalRunContext, ConversationJournal]]:
     """Takes a conversation up for a run, alone, and lets it go in the end.
@@ -83,7 +83,7 @@ async def open_run(
         run_id: The name of the run; by default that of its conversation, where it is kept: by that
             it is found, and no other run of it works meanwhile. Else a new one.
         listener: See :class:`LocalRunContext`.
-        begun: The same run, where its log was claimed for this.
+        claimed: The same run, where its log was claimed for this.
         waits: Wait while the disk is full, rather than fail.
 
     Raises:
@@ -92,11 +92,11 @@ async def open_run(
     """
     name = run_id or (produce_identity() if store is None else conversation.id)
     opening = _Opening(ConversationJournal(conversation, store, waits=waits), store, name)
-    if begun is not None:
-        opening.log = begun.take()
+    if claimed is not None:
+        opening.log = claimed.take()
     try:
-        if begun is not None and begun.is_new:
-            opening.take_over(begun)
+        if claimed is not None and claimed.is_new:
+            opening.take_over(claimed)
         else:
             await _open(opening, waits=waits)
         assert opening.log is not None
@@ -156,12 +156,12 @@ class _Opening:
     unheard: Sequence[LogEvent] = ()
     earlier: Sequence[LogEvent] = ()
 
-    def take_over(self, begun: BegunRun) -> None:
+    def take_over(self, claimed: ClaimedRun) -> None:
         """Goes on with a log that was claimed for this run, and all of which is known."""
-        self.journal.log = begun.log
+        self.journal.log = claimed.log
         assert self.store is not None  # a run that was asked for is in a store
         self.inbox = self.store.open_inbox(self.journal.conversation_id)
-        self.earlier = [each.event for each in begun.events]
+        self.earlier = [each.event for each in claimed.events]
 
     def open(self) -> None:
         """Claims the log, stores what is new, and reads what has happened. Does file work."""
@@ -185,9 +185,7 @@ class _Opening:
         try:
             return self._claim_there(self.store)
         except UnknownConversationError:  # a new one: only the logs of its parents know of calls
-            log = MemoryLog()
-            log.claim()
-            settle_calls(self.journal.conversation, self.store, log, self.journal.keep)
+            settle_calls(self.journal.conversation, self.store, MemoryLog(), self.journal.keep)
             self.journal.keep()  # it has a place for a log from now on
             return self._claim_there(self.store)
 

@@ -11,12 +11,12 @@ from typing import Any
 import attrs
 
 from support.runs.scripting import write_script
+from vibe_llms.agents.executing import RunExecutor
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import Order
-from vibe_llms.agents.performing import OrderPerformer
 from vibe_llms.agents.queues import Queue
 from vibe_llms.agents.runners import LOCAL, Runner, produce_runner
-from vibe_llms.agents.workers import HostSettings
+from vibe_llms.agents.workers import WorkerSettings
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.conversations import ConversationStore, DirectoryStore
@@ -25,7 +25,7 @@ from vibe_llms.events.flow import LogEvent
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.runs.summaries import RunSummary
 
-FAST = HostSettings(look_seconds=0.05, retry_seconds=0.01, longest_retry_seconds=0.02, attempts=3)
+FAST = WorkerSettings(look_seconds=0.05, retry_seconds=0.01, longest_retry_seconds=0.02, attempts=3)
 
 
 def produce_application(folder: Path) -> Application:
@@ -66,7 +66,7 @@ class Premises:
 
     folder: Path
     tools: Sequence[Any] = ()
-    settings: HostSettings = FAST
+    settings: WorkerSettings = FAST
     shared: ConversationStore | None = None
     runner: str = LOCAL
     queues: Sequence[Queue] = (Queue(),)
@@ -82,16 +82,14 @@ class Premises:
         async def produce_tools(_: Sequence[str]) -> Sequence[Any]:
             return self.tools
 
-        performer = OrderPerformer(
+        executor = RunExecutor(
             store=store,
             application=application,
             limits=limits,
             produce_tools=produce_tools,
             listener=self.listener,
         )
-        self.host = produce_runner(
-            self.runner, performer, queues=self.queues, hosting=self.settings
-        )
+        self.host = produce_runner(self.runner, executor, queues=self.queues, hosting=self.settings)
         self.runs = LocalRuns(store, application, host=self.host)
 
     @property

@@ -15,9 +15,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # a program of its own finds
 
 from support.batches.vendor_batch_runner import install, outlive
 from support.batches.vendor_batching import advance_all, produce_application
-from vibe_llms.agents.lanes import Lane
+from vibe_llms.agents.deferred_batches import DeferredBatches
+from vibe_llms.agents.deferred_requests import DeferredRequests
 from vibe_llms.agents.orders import Order
-from vibe_llms.agents.parking import ParkingDesk
 from vibe_llms.agents.runners import open_runner
 from vibe_llms.batches.vendor_chunks import ChunkLog
 from vibe_llms.messages.canisters import UserCanister
@@ -25,15 +25,15 @@ from vibe_llms.providers.batching import ModelBatches
 from vibe_llms.testing.clocks import HurriedClock
 
 POINTS: dict[str, tuple[type, str, bool]] = {
-    "before it is gathered": (Lane, "put", False),
-    "when it is gathered": (Lane, "put", True),
+    "before it is gathered": (DeferredBatches, "put", False),
+    "when it is gathered": (DeferredBatches, "put", True),
     "after the intent": (ChunkLog, "intend", True),
     "after submitting": (ModelBatches, "submit", True),
     "after the vendor's name": (ChunkLog, "name", True),
-    "before the run is told": (ParkingDesk, "tell", False),
-    "after the run was told": (ParkingDesk, "tell", True),
-    "before it is read": (Lane, "read", False),
-    "after it was read": (Lane, "read", True),
+    "before the run is told": (DeferredRequests, "tell", False),
+    "after the run was told": (DeferredRequests, "tell", True),
+    "before it is read": (DeferredBatches, "read", False),
+    "after it was read": (DeferredBatches, "read", True),
 }
 
 

@@ -13,22 +13,22 @@ from support.runs.acting import say
 from support.runs.hosted import Premises
 from support.stores.disks import Crash, CrashingDisk, Ledger
 from vibe_llms.agents import local as module
-from vibe_llms.agents.ordering import begin_run, summarize_begun
-from vibe_llms.agents.workers import HostSettings
+from vibe_llms.agents.ordering import begin_run, summarize_claimed
+from vibe_llms.agents.workers import WorkerSettings
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.events.runs import RunRequestedEvent
 from vibe_llms.exceptions import StoreError, UnknownConversationError
 from vibe_llms.messages.canisters import UserCanister
-from vibe_llms.runs.opening import BegunRun
+from vibe_llms.runs.opening import ClaimedRun
 from vibe_llms.runs.surveying import read_summary
 
 RUN = "run"
-QUIET = HostSettings(look_seconds=3_600, runs=1)
+QUIET = WorkerSettings(look_seconds=3_600, runs=1)
 
 
-def begin(store: Any, *, claims: bool = True) -> BegunRun | None:
+def begin(store: Any, *, claims: bool = True) -> ClaimedRun | None:
     wanted = RunRequestedEvent(order={"model": "m:n"}, canisters=(UserCanister("Do it."),))
     return begin_run(store, RUN, ConversationMetadata(model="m:n"), wanted, claims=claims)
 
@@ -69,7 +69,7 @@ def test_the_log_is_claimed_for_one(tmp_path: Path) -> None:
     store = DirectoryStore(tmp_path)
     begun = begin(store)
     assert begun is not None
-    assert summarize_begun(begun) == read_summary(store, RUN)
+    assert summarize_claimed(begun) == read_summary(store, RUN)
     other = store.open_log(RUN)
     with pytest.raises(StoreError, match="on its way"):
         other.claim()
@@ -127,7 +127,7 @@ async def test_who_leaves_while_they_ask_has_a_run_that_is_performed(
     premises = Premises(tmp_path, settings=QUIET)
     loop, written = asyncio.get_running_loop(), asyncio.Event()
 
-    def tell(*given: Any, **more: Any) -> BegunRun | None:
+    def tell(*given: Any, **more: Any) -> ClaimedRun | None:
         begun = begin_run(*given, **more)
         loop.call_soon_threadsafe(written.set)
         return begun

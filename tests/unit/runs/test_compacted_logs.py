@@ -593,14 +593,14 @@ async def test_100_hosts_compact_by_themselves(tmp_path: Path) -> None:
     """After as many days as the limit says."""
     settings = attrs.evolve(FAST, tidy_seconds=0.0)
     premises = Premises(tmp_path, settings=settings)
-    performer = premises.host.performer  # type: ignore[attr-defined]
+    executor = premises.host.executor  # type: ignore[attr-defined]
     old, young = Limits(), Limits(log_days=0)
-    object.__setattr__(performer, "limits", old)
+    object.__setattr__(executor, "limits", old)
     async with premises:
         run_id = await premises.start(premises.order([say("Done.")]))
         ended = await premises.wait(run_id, "ended")
         assert read(premises.store, run_id)[-1].kept == 0
-        object.__setattr__(performer, "limits", young)
+        object.__setattr__(executor, "limits", young)
         async with asyncio.timeout(60):
             while True:
                 if read(premises.store, run_id)[-1].kept:

@@ -45,7 +45,7 @@ from vibe_llms.messages.contents import ImageContent
 from vibe_llms.messages.views import text_of
 from vibe_llms.runs.journals import ConversationJournal, is_at_hand
 from vibe_llms.runs.local import LocalRunContext
-from vibe_llms.runs.opening import BegunRun, open_run
+from vibe_llms.runs.opening import ClaimedRun, open_run
 
 STATE = StateEnteredEvent(state="generate", turn=0)
 PROGRESS = InvocationProgressEvent(key="k", invocation_id="i", name="f", text="half")
@@ -480,10 +480,10 @@ async def test_050_a_run_that_was_just_begun_knows_its_order_and_hears_what_is_s
     """Nothing is read again for it; its log is held, and given back."""
     store, conversation, log = produce_claimed(tmp_path, kind)
     logged = LoggedEvent(sequence=1, timestamp=datetime.now(UTC), run_id="run", event=STATE)
-    begun = BegunRun(conversation=conversation, log=log, events=[logged], is_new=True)
+    begun = ClaimedRun(conversation=conversation, log=log, events=[logged], is_new=True)
     said = MessageReceivedEvent(canister=UserCanister("Wait."), letter="one")
 
-    async with open_run(conversation, store, run_id="run", begun=begun) as (context, journal):
+    async with open_run(conversation, store, run_id="run", claimed=begun) as (context, journal):
         assert context.survey() == [STATE]
         assert journal.log is log
         assert await context.receive() == ()
@@ -504,14 +504,14 @@ async def test_051_a_run_that_is_taken_up_by_who_has_its_log_is_read_and_stored(
     """As any other, but for the claim: whoever had it lets go of nothing then."""
     store, conversation, log = produce_claimed(tmp_path, kind)
     log.append("run", STATE)
-    begun = BegunRun(conversation=conversation, log=log, events=log.read())
+    begun = ClaimedRun(conversation=conversation, log=log, events=log.read())
     store.open_inbox(conversation.id).put(
         said := MessageReceivedEvent(canister=UserCanister("Wait."), letter="one")
     )
     conversation.add_user_message("More.")
 
-    async with open_run(conversation, store, run_id="run", begun=begun) as (context, journal):
-        begun.let_go()
+    async with open_run(conversation, store, run_id="run", claimed=begun) as (context, journal):
+        begun.release()
         assert context.survey() == [STATE, said]
         assert journal.log is log
         assert await context.receive() == [said]
@@ -520,7 +520,7 @@ async def test_051_a_run_that_is_taken_up_by_who_has_its_log_is_read_and_stored(
             store.open_log(conversation.id).claim()
 
     log.claim()  # somebody else, for all that the run knows
-    begun.let_go()
+    begun.release()
     with pytest.raises(StoreError, match="on its way"):
         store.open_log(conversation.id).claim()
     log.close()
@@ -531,10 +531,10 @@ def test_052_a_claim_that_nobody_has_taken_is_let_go_of_once() -> None:
     conversation.save(store)
     log = store.open_log(conversation.id)
     log.claim()
-    begun = BegunRun(conversation=conversation, log=log, events=())
-    begun.let_go()
+    begun = ClaimedRun(conversation=conversation, log=log, events=())
+    begun.release()
     log.claim()
-    begun.let_go()
+    begun.release()
     with pytest.raises(StoreError, match="on its way"):
         log.claim()
 

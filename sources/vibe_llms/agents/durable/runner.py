@@ -12,9 +12,9 @@ from vibe_llms.agents.durable.chunks import CHUNK_WORKFLOW, DurableChunkQueue
 from vibe_llms.agents.durable.database import DurableDatabase, open_database
 from vibe_llms.agents.durable.queue_worker import QueueWorker
 from vibe_llms.agents.durable.scheduling import WORKFLOW, Scheduler
-from vibe_llms.agents.performing import OrderPerformer
+from vibe_llms.agents.executing import RunExecutor
 from vibe_llms.agents.queues import BATCH_QUEUE, Queue
-from vibe_llms.agents.workers import HostSettings, RunWorker
+from vibe_llms.agents.workers import RunWorker, WorkerSettings
 from vibe_llms.batches import databases
 from vibe_llms.batches.executors import ChunkExecutor
 from vibe_llms.batches.functions import Function
@@ -24,7 +24,7 @@ from vibe_llms.conversations.run_logs.claims import LEASE_SECONDS
 from vibe_llms.exceptions import StoreError
 from vibe_llms.foundation.portal import finish
 from vibe_llms.runs.indexing import RunIndex
-from vibe_llms.runs.opening import BegunRun
+from vibe_llms.runs.opening import ClaimedRun
 from vibe_llms.runs.surveying import OPEN
 
 _LOGGER = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class DurableRunner:
 
     Args:
         url: Of the database.
-        performer: Executes one run.
+        executor: Executes one run.
         queues: The queues to take work from, runs and chunks of batches; none for a process that
             only enqueues.
         functions: Functions that batches may name as their work.
@@ -52,24 +52,24 @@ class DurableRunner:
     def __init__(
         self,
         url: str,
-        performer: OrderPerformer,
+        executor: RunExecutor,
         *,
         queues: Sequence[Queue] = (Queue(),),
         functions: Iterable[Function] = (),
-        hosting: HostSettings | None = None,
+        hosting: WorkerSettings | None = None,
         index: RunIndex | None = None,
         lease_seconds: float = LEASE_SECONDS,
     ) -> None:
         self.url = url
         self.queues = tuple(queues)
         self._run_queues = [each for each in queues if each.name != BATCH_QUEUE]
-        self._host = RunWorker(performer, hosting, index)
+        self._host = RunWorker(executor, hosting, index)
         self._batches = databases.open_database(url)
-        self._application = performer.application
+        self._application = executor.application
         self._maker = WorkMaker(
-            application=performer.application,
-            store=performer.store,
-            produce_tools=performer.produce_tools,
+            application=executor.application,
+            store=executor.store,
+            produce_tools=executor.produce_tools,
             functions=gather_functions(functions),
         )
         self._chunks: ChunkExecutor | None = None
@@ -85,7 +85,7 @@ class DurableRunner:
         return self._host.index
 
     @property
-    def desk_name(self) -> str:
+    def deferred_name(self) -> str:
         """Empty: workers do not defer requests."""
         return ""
 
@@ -165,10 +165,10 @@ class DurableRunner:
         """Never: any worker may take the run."""
         return False
 
-    def begin(self, begun: BegunRun) -> None:
+    def begin(self, claimed: ClaimedRun) -> None:
         """Release the claim of a new run and enqueue it."""
-        begun.let_go()
-        self.wake(begun.conversation.id)
+        claimed.release()
+        self.wake(claimed.conversation.id)
 
     async def interrupt(self, run_id: str) -> None:
         """Cancel a run's execution in this process."""

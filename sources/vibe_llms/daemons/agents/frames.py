@@ -8,7 +8,7 @@ from typing import Final, get_args
 
 import msgspec
 
-from vibe_llms.agents.performing import HostedEvent
+from vibe_llms.agents.executing import HostedEvent
 from vibe_llms.conversations.run_logs.lines import read_head
 from vibe_llms.conversations.run_logs.log import LogLine
 from vibe_llms.events.codec import encode_event

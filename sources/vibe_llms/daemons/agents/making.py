@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from vibe_llms.agents.conversations import LocalConversations
+from vibe_llms.agents.executing import RunExecutor
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import OrderRules
-from vibe_llms.agents.performing import OrderPerformer
 from vibe_llms.agents.queues import read_queues
 from vibe_llms.agents.runners import produce_runner
-from vibe_llms.agents.workers import HostSettings
+from vibe_llms.agents.workers import WorkerSettings
 from vibe_llms.application import Application
 from vibe_llms.conversations.index.interfaces import Index
 from vibe_llms.conversations.stores.interfaces import ConversationStore
@@ -42,7 +42,7 @@ def produce_service(
     *,
     rules: OrderRules | None = None,
     produce_tools: Callable[[Sequence[str]], Awaitable[Sequence[Tool]]] | None = None,
-    hosting: HostSettings | None = None,
+    hosting: WorkerSettings | None = None,
     authorizer: Authorizer | None = None,
     listeners: Sequence[Listener] = (),
     conversation_index: Index | None = None,
@@ -70,7 +70,7 @@ def produce_service(
     rules = rules or OrderRules(limits=application.configuration.limits)
     index = RunIndex(store)
     subscriptions, pool = LogSubscriptions(index, EVENT_STREAM), EnsemblePool()
-    performer = OrderPerformer(
+    executor = RunExecutor(
         store=store,
         application=application,
         limits=rules.limits,
@@ -80,9 +80,9 @@ def produce_service(
     )
     host = produce_runner(
         settings.runner,
-        performer,
+        executor,
         queues=read_queues(settings.queues) if settings.queues else (),
-        hosting=hosting or HostSettings(runs=settings.runs),
+        hosting=hosting or WorkerSettings(runs=settings.runs),
         index=index,
     )
     runs = LocalRuns(store, application, rules=rules, host=host)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-from vibe_llms.agents.performing import HostedEvent
+from vibe_llms.agents.executing import HostedEvent
 from vibe_llms.daemons.agents.frames import DELETED, is_volatile, write_piece
 from vibe_llms.exceptions import RequestError, Stage, UnknownConversationError
 from vibe_llms.runs.subscriptions import LogSubscriptions, ensure_reached

@@ -15,7 +15,7 @@ import pytest
 from support.gateways.gateways import become
 from support.runs.acting import say
 from support.runs.hosted import Premises
-from vibe_llms.agents.workers import HostSettings
+from vibe_llms.agents.workers import WorkerSettings
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.daemons.agents.frames import EVENT_STREAM
 from vibe_llms.daemons.agents.streams import follow, pass_on
@@ -34,7 +34,7 @@ before the model is asked, and for the answer."""
 OPENS_LIMIT = 21
 """Of files and folders, those of the order included; there were 53 once."""
 
-QUIET = HostSettings(look_seconds=3_600)
+QUIET = WorkerSettings(look_seconds=3_600)
 
 
 class CountingDisk(Disk):

@@ -79,14 +79,14 @@ async def _work(
     grace: float,
 ) -> None:
     from vibe_llms.agents.runners import check_shared, open_runner
-    from vibe_llms.agents.workers import HostSettings
+    from vibe_llms.agents.workers import WorkerSettings
 
     check_shared(url)
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, told.set)
-    hosting = HostSettings(grace_seconds=grace)
+    hosting = WorkerSettings(grace_seconds=grace)
     async with open_runner(
         url, application=application, queues=queues, functions=functions, hosting=hosting
     ):

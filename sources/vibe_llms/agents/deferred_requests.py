@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-from vibe_llms.agents.lanes import UNSENT, Lane, answer
+from vibe_llms.agents.deferred_batches import UNSENT, DeferredBatches, answer
 from vibe_llms.application import Application
 from vibe_llms.batches.vendor_chunks import SUFFIX, ChunkLog
 from vibe_llms.batches.vendor_runs import find_batches
@@ -49,7 +49,7 @@ _NAME_DIGITS: Final = 16
 _WAITING: Final[tuple[RunState, ...]] = ("waiting",)
 
 
-class ParkingDesk:
+class DeferredRequests:
     """Has the requests of runs answered by their vendors' batches.
 
     One process of a machine does so at a time, for the runs that it performs itself.
@@ -70,7 +70,7 @@ class ParkingDesk:
         self._lock: FileIO | None = None
         self._logs: dict[str, ChunkLog] = {}
         self._unread: set[str] = set()  # to which models requests are, of which nobody knows whose
-        self._lanes: dict[str, Lane] = {}
+        self._models: dict[str, DeferredBatches] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, wake: Callable[[str], None]) -> None:
@@ -107,13 +107,13 @@ class ParkingDesk:
         await finish(asyncio.gather(*tasks, return_exceptions=True))
         for log in self._logs.values():
             log.close()
-        self._logs, self._lanes = {}, {}
+        self._logs, self._models = {}, {}
         await self._application.release(self)
         lock, self._lock = self._lock, None
         if lock is not None:
             locks.release(lock)
 
-    async def access(self, address: str) -> Lane:
+    async def access(self, address: str) -> DeferredBatches:
         """Returns what takes requests to a model.
 
         Raises:
@@ -124,9 +124,9 @@ class ParkingDesk:
             raise refuse_workers()
         address = str(self._application.resolve_address(address))
         async with self._door:
-            return self._lanes.get(address) or await self._open_lane(address)
+            return self._models.get(address) or await self._open_lane(address)
 
-    async def _open_lane(self, address: str) -> Lane:
+    async def _open_lane(self, address: str) -> DeferredBatches:
         try:
             batches = find_batches(await self._application.access_model(address, holder=self))
             if self._lock is None:
@@ -138,7 +138,7 @@ class ParkingDesk:
         except ConverseError as error:
             _LOGGER.warning("requests to %s cannot be submitted: %s", address, error)
             raise
-        lane = self._lanes[address] = Lane(self, batches, log)
+        lane = self._models[address] = DeferredBatches(self, batches, log)
         lane.take_up()
         return lane
 
@@ -205,7 +205,7 @@ class ParkingDesk:
             if summary.order.get("channel") != VENDOR:
                 continue
             try:
-                key = self._find_parked(summary.id)
+                key = self._find_deferred(summary.id)
                 if key and f"{summary.id}/{key}" not in held:
                     self._post(summary.id, answer(key, UNSENT))
                     told.append(summary.id)
@@ -213,12 +213,12 @@ class ParkingDesk:
                 _LOGGER.warning("%s goes on waiting for what nobody has: %s", summary.id, error)
         return told
 
-    def _find_parked(self, run_id: str) -> str:
+    def _find_deferred(self, run_id: str) -> str:
         """Returns for what an answer is waited for, from this desk; empty where for nothing.
 
         What may be in a file that does not read is waited for, too: nobody asks for it twice.
         """
-        parked = find_parked(self.store.open_log(run_id).read())
+        parked = find_deferred(self.store.open_log(run_id).read())
         if parked is None or parked.desk != self.name:
             return ""
         address = str(self._application.resolve_address(parked.model)) if self._unread else ""
@@ -232,7 +232,7 @@ def refuse_workers() -> ConfigurationError:
     )
 
 
-def find_parked(log: Iterable[LoggedEvent]) -> GenerationParkedEvent | None:
+def find_deferred(log: Iterable[LoggedEvent]) -> GenerationParkedEvent | None:
     """Returns which request of a run is at a vendor, by its log; ``None`` where none is."""
     parked: GenerationParkedEvent | None = None
     for logged in log:
@@ -244,7 +244,7 @@ def find_parked(log: Iterable[LoggedEvent]) -> GenerationParkedEvent | None:
     return parked
 
 
-def refuse_strange(log: Iterable[LoggedEvent], desk: str) -> None:
+def refuse_foreign(log: Iterable[LoggedEvent], desk: str) -> None:
     """Refuses to go on with a run whose request is at a vendor by another's hand.
 
     It would be submitted once more, and billed twice.
@@ -255,7 +255,7 @@ def refuse_strange(log: Iterable[LoggedEvent], desk: str) -> None:
     Raises:
         RequestError: There is such a request.
     """
-    parked = find_parked(log)
+    parked = find_deferred(log)
     if parked is not None and parked.desk != desk:
         raise RequestError(
             path="run",

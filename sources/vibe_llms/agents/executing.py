@@ -1,4 +1,4 @@
-"""Performing what an order asks for, by an engine or as a flow: once, until it comes to rest."""
+"""Execution of a run: by an engine or as a flow, once, until it rests."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, Final, cast
 
 import attrs
 
+from vibe_llms.agents.deferred_requests import VENDOR, DeferredRequests, refuse_foreign
 from vibe_llms.agents.orders import Order, read_order
 from vibe_llms.agents.outcomes import PASSING
-from vibe_llms.agents.parking import VENDOR, ParkingDesk, refuse_strange
 from vibe_llms.application import Application
 from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.conversations.stores.interfaces import ConversationStore
@@ -26,7 +26,7 @@ from vibe_llms.foundation.limits import Limits
 from vibe_llms.instruments.engines import Engine, Tool
 from vibe_llms.invocables.ensembles import Ensemble, gather_ensembles
 from vibe_llms.invocables.pools import EnsemblePool
-from vibe_llms.runs.opening import BegunRun
+from vibe_llms.runs.opening import ClaimedRun
 from vibe_llms.runs.spending import measure_spent
 
 HOLDING_SECONDS: Final = 60.0
@@ -36,17 +36,17 @@ HostedEvent = RunEvent | FlowEvent | VisitEvent
 
 @define(eq=False)
 class Connections:
-    """Keeps what stands behind models open from one run to the next, for a while."""
+    """Connections of models, kept open from one run to the next."""
 
     application: Application
     _holder: object = attrs.field(factory=object)
     _since: float = float("-inf")
 
     async def hold(self, model: str) -> None:
-        """Accesses a model, which stays; what was known of it long ago is found out anew.
+        """Access a model and keep it; renew what is known of models after a while.
 
         Raises:
-            ConverseError: There is no such model, or it cannot be accessed.
+            ConverseError: The model is unknown or inaccessible.
         """
         now = asyncio.get_running_loop().time()
         if now > self._since + HOLDING_SECONDS:
@@ -55,21 +55,21 @@ class Connections:
         await self.application.access_model(model, holder=self._holder)
 
     async def drop(self) -> None:
-        """Lets go of all, but for what somebody uses."""
+        """Release all connections that are not in use."""
         holder, self._holder = self._holder, object()
         await self.application.release(holder)
 
 
 @frozen(kw_only=True, eq=False)
-class OrderPerformer:
-    """Performs orders.
+class RunExecutor:
+    """Executes runs.
 
     Attributes:
-        store: Where their conversations and logs are.
-        application: Where models are found.
-        limits: Of each run, but for those that its order says.
-        produce_tools: Makes ensembles of their names; by default those that are configured.
-        listener: Hears of everything, with the id of its run.
+        store: The store of the runs.
+        application: Provides the models.
+        limits: Limits of each run; its order may lower them.
+        produce_tools: Produces ensembles by name; by default those that are configured.
+        listener: Receives all events, with the id of their run.
         desk: Has requests answered by vendors' batches, where an order says so.
         pool: Keeps the ensembles connected from one run to the next; ``None`` to connect them for
             each run.
@@ -82,37 +82,37 @@ class OrderPerformer:
     listener: Callable[[str, HostedEvent], object] | None = None
     pool: EnsemblePool | None = None
     connections: Connections = attrs.field(init=False)
-    desk: ParkingDesk = attrs.field(init=False)
+    deferred: DeferredRequests = attrs.field(init=False)
 
     @connections.default
     def _produce_connections(self) -> Connections:
         return Connections(self.application)
 
-    @desk.default
-    def _produce_desk(self) -> ParkingDesk:
-        return ParkingDesk(self.store, self.application)
+    @deferred.default
+    def _produce_deferred(self) -> DeferredRequests:
+        return DeferredRequests(self.store, self.application)
 
-    async def perform(self, begun: BegunRun) -> None:
-        """Goes on with a run that somebody has asked for until it comes to rest.
+    async def execute(self, claimed: ClaimedRun) -> None:
+        """Execute a queued run until it rests.
 
         Raises:
-            TransportError, StreamTruncatedError, EnsembleError: What it needs cannot be reached;
-                it can be tried again.
-            ConverseError: It cannot be begun; its log does not say so yet.
-            StoreError: Another one performs it, or something cannot be written.
-            CancelledError: It was cancelled; the log says how far it was.
+            TransportError, StreamTruncatedError, EnsembleError: A service is unreachable; the run
+                can be tried again.
+            ConverseError: The run cannot start; its log does not record that yet.
+            StoreError: The claim was lost, or the store refused a write.
+            CancelledError: The execution was cancelled; the log has its state.
         """
-        events = (each.event for each in begun.events)
+        events = (each.event for each in claimed.events)
         wanted = [each for each in events if isinstance(each, RunRequestedEvent)][-1]
-        order, conversation = read_order(wanted.order), begun.conversation
-        if not begun.is_new:
+        order, conversation = read_order(wanted.order), claimed.conversation
+        if not claimed.is_new:
             said = {canister.id for canister in conversation.canisters}
             lacking = [each for each in wanted.canisters if each.id not in said]
             conversation.add_canisters(lacking)
         share = self._share_for(wanted.subject)
         tools = share(gather_ensembles(await self._access_tools(order.ensembles)))
         try:
-            await self._go_on(order, begun, tools, share)
+            await self._go_on(order, claimed, tools, share)
         except PASSING:
             await self.connections.drop()  # what is known of its models may be of before
             raise
@@ -123,16 +123,16 @@ class OrderPerformer:
         return list if pool is None else lambda ensembles: pool.share(ensembles, subject)
 
     async def _go_on(
-        self, order: Order, begun: BegunRun, tools: Sequence[Ensemble], share: Share
+        self, order: Order, claimed: ClaimedRun, tools: Sequence[Ensemble], share: Share
     ) -> None:
-        conversation, log = begun.conversation, begun.events
+        conversation, log = claimed.conversation, claimed.events
         if order.task is not None:
-            await self._perform_flow(order, begun, tools, share)
+            await self._perform_flow(order, claimed, tools, share)
             return
         parking = None
         if order.channel == VENDOR:
-            refuse_strange(log, self.desk.name)
-            parking = await self.desk.access(order.model)
+            refuse_foreign(log, self.deferred.name)
+            parking = await self.deferred.access(order.model)
         engine = Engine(
             order.model,
             tools,
@@ -148,14 +148,14 @@ class OrderPerformer:
                 conversation,
                 spent=measure_spent(log),
                 passing=PASSING,
-                begun=begun,
+                claimed=claimed,
             )
             await run.perform()
 
     async def _perform_flow(
-        self, order: Order, begun: BegunRun, tools: Sequence[Ensemble], share: Share
+        self, order: Order, claimed: ClaimedRun, tools: Sequence[Ensemble], share: Share
     ) -> None:
-        conversation, log = begun.conversation, begun.events
+        conversation, log = claimed.conversation, claimed.events
         adapter = UniversalAdapter(
             self._bound_flow(order, log),
             tools=tools,
@@ -165,19 +165,19 @@ class OrderPerformer:
             share=share,
         )
         if any(isinstance(each.event, FlowStartedEvent) for each in log):
-            result = await adapter.resume(conversation.id, begun=begun, passing=PASSING)
+            result = await adapter.resume(conversation.id, claimed=claimed, passing=PASSING)
         else:
             result = await adapter.execute(
                 order.task or {},
                 order.variables,
                 conversation=conversation,
-                begun=begun,
+                claimed=claimed,
                 passing=PASSING,
             )
         _raise_refusal(result)
 
     def _bound_flow(self, order: Order, log: Sequence[LoggedEvent]) -> AdapterConfig:
-        """Returns what bounds a flow as a whole: time, and what its order says; it stops there."""
+        """Return the limits of a flow as a whole: the time left and its order's budgets."""
         left = order.bound(self.limits).run_seconds - measure_spent(log).seconds
         budgets = {name: order.limits.get(limit) for name, limit in BUDGETS.items()}
         return AdapterConfig(
@@ -198,7 +198,7 @@ class OrderPerformer:
 
 
 def _raise_refusal(result: AdapterResult) -> None:
-    """Raises what a flow was not begun for, or failed of and can be tried again."""
+    """Raise the error of a flow that was refused or failed temporarily."""
     error = result.error
     if error is not None and (result.reason == "refused" or isinstance(error, PASSING)):
         raise error

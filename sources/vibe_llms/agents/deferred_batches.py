@@ -41,8 +41,8 @@ LOST: Final = "lost"
 _GONE: Final = "the vendor has its batch, or the results of it, no more"
 
 
-class LaneOwner(Protocol):
-    """Whose lanes these are; see :class:`vibe_llms.agents.parking.ParkingDesk`."""
+class BatchesOwner(Protocol):
+    """Whose lanes these are; see :class:`vibe_llms.agents.deferred_requests.DeferredRequests`."""
 
     name: str
 
@@ -58,12 +58,12 @@ def answer(key: str, fate: str, body: str = "") -> GenerationAnsweredEvent:
     return GenerationAnsweredEvent(key=key, fate=fate, body=body, letter=produce_identity())
 
 
-class Lane:
+class DeferredBatches:
     """Takes the requests to one model; see :class:`vibe_llms.engine.parking.Parking`."""
 
     tier = "batch"
 
-    def __init__(self, desk: LaneOwner, batches: ModelBatches, log: ChunkLog) -> None:
+    def __init__(self, desk: BatchesOwner, batches: ModelBatches, log: ChunkLog) -> None:
         self._desk = desk
         self._batches = batches
         self._log = log
