@@ -1,11 +1,10 @@
-"""Lists and searches conversations through a cache: an SQLite database with full-text search.
+"""Index of conversations: a cache in SQLite for lists and full-text search.
 
-The files of the conversations are the truth and the database can always be made again from
-them; it is brought up to date when it is asked, never when a canister is appended. A store that
-has no files lists and searches by itself, or is read through (``reading``). On the way
-of ``vibe list`` this package imports little more than ``os`` and ``sqlite3``; parsers come in
-when a file has changed. It may import the errors and the form of identities; it refuses to
-know canisters as objects, how anything is shown, and who asks.
+The database can always be rebuilt from the files of the conversations. It is updated by queries,
+never by appends. A store without files lists and searches itself, or is read as a whole
+(``reading``). For ``vibe list``, this package imports little more than ``os`` and ``sqlite3``, and
+parsers only if a file has changed. It may import the errors and the form of ids; it must not know
+canisters as objects, nor any output.
 """
 
 from __future__ import annotations

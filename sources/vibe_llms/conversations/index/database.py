@@ -1,7 +1,7 @@
-"""Opens the cache, and throws it away when it is no good.
+"""Opening and replacing the database of the index.
 
-Whoever uses the database holds a shared lock on a file beside it; whoever replaces it, an
-exclusive one. Without it, SQLite could find the journal of one database beside another.
+Using the database takes a shared lock on a file beside it, replacing it an exclusive one. Without
+the lock, SQLite could find the journal of one database beside another.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ CREATE VIRTUAL TABLE texts USING fts5 (text, role, tokenize = "{TOKENIZER}");
 
 _DAMAGED = frozenset(
     {
-        sqlite3.SQLITE_ERROR,  # a table is missing: not our schema, whatever its version says
+        sqlite3.SQLITE_ERROR,  # a table is missing: another schema, in spite of its version
         sqlite3.SQLITE_CORRUPT,
         sqlite3.SQLITE_NOTADB,
         sqlite3.SQLITE_CONSTRAINT,
@@ -77,31 +77,31 @@ _DAMAGED = frozenset(
 
 
 class UnusableIndexError(Exception):
-    """The database is of another version or directory, and has to be made anew. Stays inside."""
+    """The database has another version or directory and must be rebuilt. Internal."""
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Tells whether an error means that the database is damaged, and not merely unavailable."""
+    """Tell whether an error means that the database is damaged, not just unavailable."""
     code = getattr(error, "sqlite_errorcode", None)
-    return code is None or code & 0xFF in _DAMAGED  # the lowest byte tells the kind of error
+    return code is None or code & 0xFF in _DAMAGED  # the lowest byte is the kind of error
 
 
 @contextmanager
 def open_database(path: str, directory: str) -> Iterator[sqlite3.Connection]:
-    """Opens the database, making it when there is none.
+    """Open the database, or create it.
 
     Args:
-        directory: Of the conversations that it is to index.
+        directory: Directory of the conversations.
 
     Raises:
-        UnusableIndexError: What is there is of another version, or of another directory.
-        sqlite3.Error, OSError: It cannot be used now, or is damaged; :func:`is_damage` knows.
+        UnusableIndexError: It has another version or directory.
+        sqlite3.Error, OSError: It is unavailable or damaged; see :func:`is_damage`.
     """
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with _hold(path, shared=True), closing(_connect(path)) as connection:
         connection.execute("PRAGMA synchronous = NORMAL")  # a cache may lose its last moments
         (version,) = connection.execute("PRAGMA user_version").fetchone()
-        # A new file, or one that whoever made it was killed before filling.
+        # A new file, or one whose creator was killed before filling it.
         if version == 0:
             _prepare_shared(connection, directory)
         elif version != VERSION:
@@ -116,7 +116,7 @@ def _hold(path: str, *, shared: bool) -> AbstractContextManager[None]:
 
 
 def _connect(path: str) -> sqlite3.Connection:
-    # SQLite would let everybody read what is nobody else's business. An existing file must not
+    # SQLite would create a file that all users can read. An existing file must not
     # be opened here: closing it again would take another thread's locks away.
     with suppress(FileExistsError):
         open_handle(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600).close()
@@ -125,17 +125,17 @@ def _connect(path: str) -> sqlite3.Connection:
 
 @contextmanager
 def open_memory() -> Iterator[sqlite3.Connection]:
-    """Opens a database that lives only as long as it is open, for when the cache is no use."""
+    """Open a temporary database, if the cache is unavailable."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         _prepare(connection, "")
         yield connection
 
 
 def discard_database(path: str) -> None:
-    """Removes the database, once nobody uses it any more.
+    """Remove the database when no process uses it.
 
     Raises:
-        OSError: Others go on using it for too long, or it cannot be removed.
+        OSError: Other processes used it until the timeout, or it cannot be removed.
     """
     with _hold(path, shared=False):
         for suffix in ("", "-wal", "-shm", "-journal"):
@@ -154,26 +154,26 @@ def _prepare_shared(connection: sqlite3.Connection, directory: str) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
     with transaction(connection):
         (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version == 0:  # nobody else was faster
+        if version == 0:  # no other process was faster
             _prepare(connection, directory)
             connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Performs the block alone among all processes, and wholly or not at all."""
+    """Run the block as a transaction, with an exclusive lock among processes."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
     except BaseException:
-        if connection.in_transaction:  # SQLite has ended it itself where the disk is full
+        if connection.in_transaction:  # SQLite itself rolls back if the disk is full
             connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
 
 
 def _split(script: str) -> Iterator[str]:
-    """Parts a script into statements: ``executescript`` would commit on its own."""
+    """Split a script into statements; ``executescript`` would commit."""
     statement = ""
     for line in script.splitlines():
         statement += line.partition("--")[0] + "\n"

@@ -1,7 +1,7 @@
-"""What the index keeps of a stored conversation: read from its lines, not from its objects.
+"""Extraction of indexed text and metadata from stored lines.
 
-Stored lines are read as plain JSON, and what has an unexpected shape is left out rather than
-complained about: proving the files is the store's business, and an index must not fail.
+Lines are parsed as plain JSON, and unexpected parts are skipped: the store verifies its files, and
+an index must not fail.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HUGE = (1 << 63) - 1
 
 
 class CanisterEntry(NamedTuple):
-    """What is kept of one canister."""
+    """Indexed parts of a canister."""
 
     id: str
     role: str
@@ -31,7 +31,7 @@ class CanisterEntry(NamedTuple):
 
 
 class Description(NamedTuple):
-    """What is kept of a conversation's metadata."""
+    """Indexed parts of a conversation's metadata."""
 
     name: str | None
     created: int
@@ -44,7 +44,7 @@ class Description(NamedTuple):
 
 
 def read_place(line: bytes) -> CanisterEntry | None:
-    """Reads one stored line; ``None`` where it holds no canister."""
+    """Parse a stored line; return ``None`` for a line without a canister."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
@@ -61,7 +61,7 @@ def read_place(line: bytes) -> CanisterEntry | None:
 
 
 def _survey_texts(record: dict[str, object]) -> Iterator[str]:
-    """Yields all words of a canister, in the order in which a reader would meet them."""
+    """Yield all texts of a canister, in reading order."""
     for field in ("title", "name"):
         if text := _text(record.get(field)):
             yield text
@@ -79,7 +79,7 @@ def _survey_texts(record: dict[str, object]) -> Iterator[str]:
 
 
 def _unescape(arguments: str) -> str:
-    """Shows the letters of arguments in which a model has written them as ``\\u…``."""
+    """Show the letters of arguments in which a model has written them as ``\\u…``."""
     if "\\u" not in arguments:
         return arguments
     try:
@@ -96,13 +96,13 @@ def _compose_model(origin: object) -> str | None:
 
 
 def compose_first_words(text: str) -> str:
-    """Returns the beginning of a prepared text, on one line."""
-    # Cut first: a text may be as long as a book, of which the beginning is enough.
+    """Return the beginning of a text, on one line."""
+    # Truncate first: a text may be as long as a book.
     return " ".join(text[: 4 * FIRST_WORDS_LENGTH].split())[:FIRST_WORDS_LENGTH]
 
 
 def read_description(data: bytes) -> Description:
-    """Reads the metadata of a conversation; what is missing or damaged there is empty."""
+    """Read the metadata of a conversation; missing or damaged values are empty."""
     import tomli
 
     try:
@@ -124,15 +124,15 @@ def read_description(data: bytes) -> Description:
 
 
 def _write_tags(tags: list[object]) -> str:
-    """Writes tags, whatever is in them; empty for none."""
+    """Format tags with any characters; empty for none."""
     texts = list(filter(None, map(_text, tags)))
     return json.dumps(texts) if texts else ""
 
 
 def read_moment(moment: object) -> int:
-    """Returns a moment in nanoseconds since 1970; what is none counts as the beginning.
+    """Return a time in nanoseconds since 1970; 0 for an invalid one.
 
-    SQLite's integers reach from 1677 to 2262; what lies beyond is brought to that edge.
+    SQLite's integers cover 1677 to 2262; other times are clamped.
     """
     if isinstance(moment, str):
         try:
@@ -141,7 +141,7 @@ def read_moment(moment: object) -> int:
             return 0
     if not isinstance(moment, datetime):
         return 0
-    # A person may have written one without its zone, and it could not be subtracted.
+    # A handwritten time may have no zone, and could not be subtracted.
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return max(-_HUGE, min(_HUGE, (moment - _EPOCH) // _MICROSECOND * 1000))
@@ -152,7 +152,7 @@ def _table(value: object) -> dict[str, object]:
 
 
 def _text(value: object) -> str:
-    """Returns a text that SQLite can hold; JSON's may contain half a character."""
+    """Return a text that SQLite can store; JSON may contain lone surrogates."""
     if not isinstance(value, str):
         return ""
     return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")

@@ -1,4 +1,4 @@
-"""The index as callers see it."""
+"""The index of a directory of conversations."""
 
 from __future__ import annotations
 
@@ -31,13 +31,12 @@ _Answer = TypeVar("_Answer")
 
 
 class ConversationIndex:
-    """Lists and searches the conversations in a directory.
+    """Lists and full-text search of the conversations in a directory.
 
-    Each call sees what was on the disk when it began. The database is a cache: where it is
-    missing, damaged or of another version it is made anew; where it cannot be used, because
-    another process keeps it locked or the place is read-only, the answer comes from reading
-    the files, which takes longer. Calls block; on an event loop use ``asyncio.to_thread``.
-    Several threads and processes may ask at once.
+    Each call sees the files as they were at its start. The database is a cache: if it is missing,
+    damaged or of another version, it is rebuilt; if it is locked or read-only, calls read the
+    files, which takes longer. Calls block; on an event loop use ``asyncio.to_thread``. Threads and
+    processes can use it at the same time.
     """
 
     def __init__(
@@ -46,14 +45,14 @@ class ConversationIndex:
         database: str | os.PathLike[str],
         progress: Progress | None = None,
     ):
-        """Touches nothing yet.
+        """Initialize the index without opening files.
 
         Args:
-            conversations: The directory with a folder for each conversation.
-            database: The file of the cache; its directory is made when it is missing.
-            progress: Shows the indexing of many megabytes, the first time above all.
+            conversations: Directory with a folder for each conversation.
+            database: File of the cache; its directory is created if it is missing.
+            progress: Shows the progress of indexing many megabytes.
         """
-        # The database knows the directory by this name, whichever link led to it.
+        # The database stores this name of the directory, without symbolic links.
         self._conversations = os.path.realpath(conversations)
         self._database = os.path.abspath(database)
         self._progress = progress
@@ -61,11 +60,11 @@ class ConversationIndex:
     def survey(
         self, *, limit: int | None = DEFAULT_LIMIT, parts: bool = False
     ) -> list[ConversationRow]:
-        """Returns conversations, the one in which something was last said first.
+        """Return conversations, the newest message first.
 
         Args:
-            limit: How many at most; ``None`` for all.
-            parts: Also those that are parts of others.
+            limit: Maximum number; ``None`` for all.
+            parts: Include parts of other conversations.
         """
 
         def question(connection: sqlite3.Connection) -> list[ConversationRow]:
@@ -84,9 +83,9 @@ class ConversationIndex:
         role: str | None = None,
         parts: bool = False,
     ) -> list[SearchHit]:
-        """Returns the canisters that hold all words of the query, the best match first.
+        """Return the canisters that contain all words of the query, the best match first.
 
-        Searched is the text of all contents: text, reasoning, refusals, transcripts, names
+        The search covers the text of all contents: text, reasoning, refusals, transcripts, names
         and titles of media, names and arguments of invocations, and results. Case and accents
         do not matter. Words in double quotes are a phrase, ``*`` ends a word of which only the
         beginning is given, every other sign only parts words.
@@ -94,13 +93,13 @@ class ConversationIndex:
         A fork does not repeat its parent: what they share is found in the parent.
 
         Args:
-            query: As a person typed it; nothing in it is an error.
-            limit: How many at most.
+            query: The user's words; any text is valid.
+            limit: Maximum number.
             role: Only canisters of this role.
-            parts: Also in conversations that are parts of others.
+            parts: Include parts of other conversations.
 
         Raises:
-            UnknownNameError: There is no such role.
+            UnknownNameError: The role is unknown.
             LimitError: The query has more than 64 words.
         """
         from vibe_llms.conversations.index.words import compose_match
@@ -110,7 +109,7 @@ class ConversationIndex:
         def question(connection: sqlite3.Connection) -> list[SearchHit]:
             with snapshot(connection):
                 hits = search_places(connection, match, limit, parts=parts)
-            # Names and tags are looked at for what is shown alone, and may change what is to be
+            # Names and tags are read only for the shown conversations, and may change which are
             # shown.
             if refresh_metadata(connection, self._conversations, {hit.id for hit in hits}):
                 with snapshot(connection):
@@ -122,14 +121,14 @@ class ConversationIndex:
     def _answer(self, question: Callable[[sqlite3.Connection], list[_Answer]]) -> list[_Answer]:
         if not _is_begun(self._conversations):
             return []
-        # The second time is for the database that is made anew after the first was thrown away.
+        # The second attempt is for the new database, after the first one was removed.
         for _ in range(2):
             try:
                 with open_database(self._database, self._conversations) as connection:
                     refresh_messages(connection, self._conversations, self._progress)
                     return question(connection)
             except (UnusableIndexError, sqlite3.Error) as error:
-                # Locked or read-only is no damage: others may be using it, and go on doing so.
+                # A locked or read-only database is not damaged: other processes may use it.
                 if isinstance(error, sqlite3.Error) and not is_damage(error):
                     break
             except OSError:
@@ -144,7 +143,7 @@ class ConversationIndex:
 
 
 def _is_begun(conversations: str) -> bool:
-    """Tells whether anything was ever said here. Raises StoreError where that cannot be seen."""
+    """Tell whether there are any conversations. Raise StoreError if the directory is unreadable."""
     try:
         with os.scandir(conversations):
             return True

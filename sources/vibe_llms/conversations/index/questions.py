@@ -60,7 +60,7 @@ def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
 def survey_newest(
     connection: sqlite3.Connection, limit: int | None, *, parts: bool = False
 ) -> list[str]:
-    """Returns the ids of conversations, those first in which something was last said."""
+    """Return the ids of conversations, those first in which something was last said."""
     rows = connection.execute(
         "SELECT id FROM conversations WHERE ? OR tags NOT LIKE ? ORDER BY updated DESC, id LIMIT ?",
         (parts, _PART, -1 if limit is None else limit),
@@ -69,7 +69,7 @@ def survey_newest(
 
 
 def read_rows(connection: sqlite3.Connection, identities: Iterable[str]) -> list[ConversationRow]:
-    """Returns what a list shows of some conversations, in the order given."""
+    """Return what a list shows of some conversations, in the order given."""
     known: dict[str, Ancestry] = {}
     rows = []
     for identity in identities:
@@ -109,7 +109,7 @@ def _read_moment(moment_ns: int) -> datetime:
 def search_places(
     connection: sqlite3.Connection, match: str, limit: int, *, parts: bool = False
 ) -> list[SearchHit]:
-    """Returns the canisters that match best, the best first.
+    """Return the canisters that match best, the best first.
 
     Of very many that match, only those in the newest conversations are compared.
     """
@@ -152,7 +152,7 @@ def _read_hit(
 
 
 def _part_marks(snippet: str) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """Takes the marks out of a snippet and says where they were; marks that touch are one."""
+    """Take the marks out of a snippet and says where they were; marks that touch are one."""
     snippet = snippet.replace(MARK_END + MARK_START, "")
     text = ""
     marks = []
@@ -167,7 +167,7 @@ def _part_marks(snippet: str) -> tuple[str, tuple[tuple[int, int], ...]]:
 def trace_ancestry(
     connection: sqlite3.Connection, identity: str, known: dict[str, Ancestry]
 ) -> Ancestry:
-    """Follows a conversation's ancestors; what was learnt is kept in ``known``.
+    """Follow a conversation's ancestors; what was learnt is kept in ``known``.
 
     A parent that is not there, which the store would call damage, counts as empty.
     """
@@ -206,7 +206,7 @@ def _inherit(connection: sqlite3.Connection, link: _Link, known: dict[str, Ances
 
 
 def _count_before(connection: sqlite3.Connection, identity: str, size: int | None) -> int:
-    """Returns how many canisters of its own a conversation had when it had so many bytes.
+    """Return how many canisters of its own a conversation had when it had so many bytes.
 
     What it took over from deleted parents comes before those bytes and belongs to them.
     """

@@ -1,4 +1,4 @@
-"""Lists and searches the conversations of any store, by reading them: nothing is kept."""
+"""Lists and search for any store, by reading its conversations, without a cache."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from vibe_llms.exceptions import StoreError
 
 
 def produce_index(store: ConversationStore) -> Index:
-    """Gives what lists and searches a store: its own, or one that reads all that there is."""
+    """Return the index of a store: its own, or one that reads all conversations."""
     return store.index if isinstance(store, IndexedStore) else ReadingIndex(store)
 
 
 class ReadingIndex:
-    """Lists and searches a store through what every store can do; see :class:`.Index`.
+    """Index through the protocol of stores; see :class:`.Index`.
 
     A list reads the metadata of all conversations, and the history of those that it shows. A
-    search reads every history. What is damaged, or is deleted meanwhile, is left out.
+    search reads every history. Damaged and deleted conversations are skipped.
     """
 
     def __init__(self, store: ConversationStore) -> None:
@@ -36,7 +36,7 @@ class ReadingIndex:
     def survey(
         self, *, limit: int | None = DEFAULT_LIMIT, parts: bool = False
     ) -> list[ConversationRow]:
-        """Returns conversations, the one in which something was last said first."""
+        """Return conversations, the newest message first."""
         found = [each for each in survey_dated(self._store) if parts or not is_part(each[2].tags)]
         dated = sorted(found, key=lambda each: (-each[0].timestamp(), each[1]))
         return [self._describe(identity, metadata) for _, identity, metadata in dated[:limit]]
@@ -76,7 +76,7 @@ class ReadingIndex:
         role: str | None = None,
         parts: bool = False,
     ) -> list[SearchHit]:
-        """Returns the canisters that hold all words of the query, the best match first."""
+        """Return the canisters that contain all words of the query, the best match first."""
         match = compose_match(query, role)
         dated = survey_dated(self._store)
         kept = (each for each in dated if parts or not is_part(each[2].tags))
@@ -102,7 +102,7 @@ class ReadingIndex:
 
 
 def _count_shared(parents: list[CanisterEntry], places: list[CanisterEntry]) -> int:
-    """Counts what a fork has from its parent: the same canisters at the beginning."""
+    """Count the canisters that a fork shares with its parent."""
     count = 0
     for theirs, ours in zip(parents, places, strict=False):
         if theirs.id != ours.id:

@@ -1,4 +1,4 @@
-"""Brings the database up to date with the files: compares first, reads only what has changed.
+"""Update of the database from the files: compare first, read only changes.
 
 The comparison takes one look at each ``messages.jsonl``. Metadata are compared for the
 conversations that are about to be shown and for no others, which halves the work; so nothing
@@ -29,7 +29,7 @@ NOTHING: Stamp = (0, 0, 0)
 
 
 def measure_messages(directory: str) -> tuple[list[str], list[int]]:
-    """Measures the messages of all conversations in a directory.
+    """Measure the messages of all conversations in a directory.
 
     Returns:
         The ids of the conversations, and the numbers of their stamps in one row: pairing them
@@ -58,7 +58,7 @@ def measure_messages(directory: str) -> tuple[list[str], list[int]]:
 
 
 def measure_file(descriptor: int) -> Stamp:
-    """Returns the stamp of an open file."""
+    """Return the stamp of an open file."""
     status = os.fstat(descriptor)
     return _fit((status.st_ino, status.st_size, status.st_mtime_ns))
 
@@ -69,7 +69,7 @@ def _fit(stamp: Stamp) -> Stamp:
 
 
 def measure_metadata(directory: str, identity: str) -> str:
-    """Returns a word that changes when the metadata of a conversation do."""
+    """Return a stamp that changes with the metadata of a conversation."""
     try:
         status = os.stat(f"{directory}/{identity}/{METADATA}")
     except OSError:
@@ -80,7 +80,7 @@ def measure_metadata(directory: str, identity: str) -> str:
 def refresh_messages(
     connection: sqlite3.Connection, directory: str, progress: Progress | None = None
 ) -> None:
-    """Brings the index of what was said up to date.
+    """Update the index of messages.
 
     A fingerprint of all measurements spares the comparison one by one, which would cost as
     much again as the measurements.
@@ -98,7 +98,7 @@ def refresh_messages(
     present = {
         name: stamp
         for name, stamp in zip(names, stamps, strict=True)
-        if is_identity_form(name)  # else it is somebody's copy of a folder, which no store reads
+        if is_identity_form(name)  # else it is a copy of a folder, which no store reads
     }
     update_conversations(connection, directory, present, fingerprint, progress)
 
@@ -106,7 +106,7 @@ def refresh_messages(
 def refresh_metadata(
     connection: sqlite3.Connection, directory: str, identities: Iterable[str]
 ) -> bool:
-    """Brings the metadata of some conversations up to date; tells whether any had changed."""
+    """Update the metadata of some conversations; tell whether any have changed."""
     stale = []
     for identity in identities:
         for (description,) in connection.execute(

@@ -34,7 +34,7 @@ _TERM = r'"([^"]*)"?|([^\s"]+)'
 
 
 def prepare_text(text: str) -> str:
-    """Makes a text fit for the index: composed, without control characters, cut where needed."""
+    """Make a text fit for the index: composed, without control characters, cut where needed."""
     text = text.translate(_CONTROLS)
     if text.isascii():
         return text
@@ -45,12 +45,12 @@ def prepare_text(text: str) -> str:
 
 
 def restore_text(text: str) -> str:
-    """Takes the invisible spaces out again, for the eye."""
+    """Take the invisible spaces out again, for the eye."""
     return text.replace(_SEPARATOR, "")
 
 
 def compose_match(query: str, role: str | None) -> str:
-    """Composes what FTS5 is asked from what a person typed: all words, in one canister.
+    """Compose what FTS5 is asked from what a person typed: all words, in one canister.
 
     Words in double quotes are a phrase, a ``*`` at a word's end stands for any ending; every
     other sign only parts words. No input is an error of syntax.

@@ -1,4 +1,4 @@
-"""Writes into the index what has changed in the files."""
+"""Writer of changes in the files to the index."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TAIL_BYTES = 4096
 
 
 class _Known(NamedTuple):
-    """What the database knows of one conversation."""
+    """Row of a conversation in the database."""
 
     key: int
     inode: int
@@ -63,7 +63,7 @@ def update_conversations(
     fingerprint: str,
     progress: Progress | None = None,
 ) -> None:
-    """Makes the index say what the files say.
+    """Update the index from the files.
 
     Args:
         progress: Shows it where it takes longer than a second or so, in bytes.
@@ -101,7 +101,7 @@ def update_conversations(
 
 @contextmanager
 def _shown(size: int, progress: Progress | None) -> Iterator[Callable[[int], None]]:
-    """Shows a piece of work where it is long, and gives the function that tells of advances."""
+    """Show a piece of work where it is long, and gives the function that tells of advances."""
     if progress is None or size <= BATCH_BYTES:
         yield lambda amount: None
         return
@@ -113,7 +113,7 @@ def _shown(size: int, progress: Progress | None) -> Iterator[Callable[[int], Non
 
 
 def _read_known(connection: sqlite3.Connection) -> dict[str, tuple[int, int, int, int]]:
-    """Returns the key and the stamp of each conversation."""
+    """Return the key and the stamp of each conversation."""
     rows = connection.execute("SELECT id, key, inode, size, changed FROM conversations")
     return {row[0]: row[1:] for row in rows}
 
@@ -143,9 +143,9 @@ def _forget_places(connection: sqlite3.Connection, key: int) -> None:
 
 
 def _index_conversation(connection: sqlite3.Connection, directory: str, identity: str) -> None:
-    """Indexes what is new in one conversation, or all of it if it is not merely longer.
+    """Index the new part of a conversation, or all of it unless it only grew.
 
-    Looks at the file again, since another process may have been faster than the caller.
+    Looks at the file again, since another process may have been faster.
     """
     row = connection.execute(
         f"SELECT {_KNOWN_COLUMNS} FROM conversations WHERE id = ?", (identity,)
@@ -167,7 +167,7 @@ def _index_conversation(connection: sqlite3.Connection, directory: str, identity
 def _open_messages(
     directory: str, identity: str
 ) -> AbstractContextManager[BinaryIO] | AbstractContextManager[None]:
-    """Opens what was said, if something was and if we may read it."""
+    """Open the messages, if the file exists and is readable."""
     try:
         return read_along(f"{directory}/{identity}/{MESSAGES}")
     except OSError:
@@ -175,7 +175,7 @@ def _open_messages(
 
 
 def _renew(connection: sqlite3.Connection, identity: str, known: _Known | None) -> _Known:
-    """Makes the row of a conversation of which nothing is indexed yet."""
+    """Insert the row of a new conversation."""
     if known is None:
         cursor = connection.execute(
             "INSERT INTO conversations (id, inode, size, changed, description, indexed, tail,"
@@ -201,7 +201,7 @@ def _has_only_grown(file: BinaryIO, known: _Known) -> bool:
 
 
 def _digest_tail(file: BinaryIO, end: int) -> bytes:
-    """Digests the bytes before a point, and leaves the file there."""
+    """Hash the bytes before a position, and leave the file there."""
     start = max(0, end - _TAIL_BYTES)
     file.seek(start)
     return blake2b(file.read(end - start), digest_size=16).digest()
@@ -214,7 +214,7 @@ def _index_file(
     file: BinaryIO | None,
     known: _Known,
 ) -> None:
-    """Indexes a file from where the last time ended, and the metadata beside it."""
+    """Index a file from the last position on, and the metadata beside it."""
     # Measured before it is read: a change in between is then noticed the next time.
     description = measure_metadata(directory, identity)
     if file is not None:
@@ -231,7 +231,7 @@ def _index_file(
 
 
 def _index_lines(connection: sqlite3.Connection, file: BinaryIO, known: _Known) -> _Known:
-    """Indexes lines up to the size that was seen; a last one without an end is left for later."""
+    """Index lines up to the size seen; skip an incomplete last line until later."""
     end, position = known.indexed, known.canisters
     first_words, first_position = known.first_words, known.first_position
     used_model = known.used_model
@@ -265,14 +265,14 @@ def _index_lines(connection: sqlite3.Connection, file: BinaryIO, known: _Known) 
 def update_descriptions(
     connection: sqlite3.Connection, directory: str, identities: Iterable[str]
 ) -> None:
-    """Reads the metadata of some conversations again."""
+    """Read the metadata of some conversations again."""
     with transaction(connection):
         for identity in identities:
             _describe(connection, directory, identity, measure_metadata(directory, identity))
 
 
 def _describe(connection: sqlite3.Connection, directory: str, identity: str, stamp: str) -> None:
-    # An empty file has the time of its making, at which nothing was said.
+    # An empty file has only the time of its creation.
     try:
         data = read_regular(f"{directory}/{identity}/{METADATA}")
     except OSError:
