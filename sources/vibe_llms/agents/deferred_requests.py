@@ -20,8 +20,8 @@ from urllib.parse import quote, unquote
 
 from vibe_llms.agents.deferred_batches import UNSENT, DeferredBatches, answer
 from vibe_llms.application import Application
+from vibe_llms.batches.vendor_backend import find_batches
 from vibe_llms.batches.vendor_chunks import SUFFIX, ChunkLog
-from vibe_llms.batches.vendor_runs import find_batches
 from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.engine import GenerationAnsweredEvent, GenerationParkedEvent

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, NoReturn, Protocol
 
 from vibe_llms.batches.databases import BatchDatabase
 from vibe_llms.batches.items import BUCKETS, BatchItem, read_buckets
@@ -73,13 +73,25 @@ def _account_counts(hour: int, provider: str, model: str, *counts: int | None) -
 
 
 class BudgetLedger(Protocol):
-    """Cap of a batch, and the sum of what is spent and reserved."""
+    """Cap of a batch, and the sum of what is spent and reserved.
+
+    Attributes:
+        is_in_journal: Whether the journal corrects the sum with each result.
+    """
+
+    is_in_journal: bool
 
     def reserve(self, amount: int) -> asyncio.Future[bool]:
         """Begin to reserve an amount; the result says whether as much was left."""
 
     def correct(self, change: int) -> asyncio.Future[bool]:
         """Begin to change the sum."""
+
+    async def account(self, account: ItemAccount, known: int, *, is_kept: bool = False) -> None:
+        """Replace a reservation by the cost of an item. Raises StoreError."""
+
+    def explain(self) -> LimitError:
+        """Return the error of a batch that has reached its cap."""
 
 
 class MemoryLedger:
@@ -89,6 +101,8 @@ class MemoryLedger:
         cap: What the whole batch may cost.
         cost: What its items have cost.
     """
+
+    is_in_journal = False
 
     def __init__(self, cap: Decimal) -> None:
         self.cap = count_money(cap)
@@ -111,6 +125,11 @@ class MemoryLedger:
         done.set_result(result)
         return done
 
+    async def account(self, account: ItemAccount, known: int, *, is_kept: bool = False) -> None:
+        """Replace a reservation by the cost of an item."""
+        self.cost += account.cost
+        self.correct(account.replace(known))
+
     def explain(self) -> LimitError:
         """Return the error of a batch that has reached its cap."""
         cost, cap = read_money(self.cost), read_money(self.cap)
@@ -131,6 +150,8 @@ class RowLedger:
         batch: Its id.
     """
 
+    is_in_journal = True
+
     def __init__(self, database: BatchDatabase, batch: str) -> None:
         self._database = database
         self._batch = batch
@@ -141,6 +162,15 @@ class RowLedger:
         return asyncio.ensure_future(self._gatherer.ask(amount))
 
     correct = reserve
+
+    async def account(self, account: ItemAccount, known: int, *, is_kept: bool = False) -> None:
+        """Replace a reservation by the cost of an item that is in no journal."""
+        if change := -known if is_kept else account.replace(known):
+            await self.correct(change)
+
+    def explain(self) -> LimitError:
+        """Return the error of a batch that has reached its cap; the batch's row says more."""
+        return LimitError(limit="cap", detail=f"Batch {self._batch} has reached its cap.")
 
     def _change(self, amounts: Sequence[int]) -> list[bool]:
         with self._database.transact() as transaction:
@@ -215,6 +245,24 @@ class BatchBudget:
             await change
         self._out += 1
         return True
+
+    async def account(self, item: BatchItem[Any], reserved: int, *, is_kept: bool) -> None:
+        """Replace a reservation by the cost of an item that is asked again. Raises StoreError.
+
+        Args:
+            is_kept: Whether its run goes on, which says in the end what all of it has cost.
+        """
+        known = self.measure_known(item, reserved)
+        await self._ledger.account(account_item(item), known, is_kept=is_kept)
+
+    async def account_journaled(self, item: BatchItem[Any], known: int) -> None:
+        """Replace a reservation by the cost of an item whose result is journaled."""
+        if not self._ledger.is_in_journal:
+            await self._ledger.account(account_item(item), known)
+
+    def refuse(self) -> NoReturn:
+        """Raise the LimitError of a batch that has reached its cap."""
+        raise self._ledger.explain()
 
     def _give_back(self, asked: asyncio.Future[bool], amount: int) -> None:
         """Return the reservation of a task that was cancelled."""

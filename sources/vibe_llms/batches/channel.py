@@ -2,51 +2,52 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import abstractmethod
 from collections.abc import (
     AsyncGenerator,
-    AsyncIterable,
     Awaitable,
     Callable,
-    Iterable,
     Mapping,
 )
 from contextlib import AsyncExitStack, aclosing
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Generic, TypeAlias, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
+from vibe_llms.batches.asking import AskBackend
+from vibe_llms.batches.file_journals import FileJournal, open_file_journal
 from vibe_llms.batches.functions import FunctionWork
-from vibe_llms.batches.handing import Submission, SubmittedRun
 from vibe_llms.batches.items import (
     BatchItem,
     BatchReport,
     BatchTally,
 )
+from vibe_llms.batches.lines import digest
 from vibe_llms.batches.orders import BatchRunner
-from vibe_llms.batches.pools import perform_all
-from vibe_llms.batches.runs import BatchRun
+from vibe_llms.batches.runner_backend import RunnerBackend, Submission
+from vibe_llms.batches.runs import BatchBackend, BatchRun, Inputs
+from vibe_llms.batches.sources import InputSource
 from vibe_llms.batches.vendor_chunks import refuse_open_chunks
 from vibe_llms.batches.work import ModelWork, Wording
 from vibe_llms.exceptions import Finding
 from vibe_llms.foundation.async_closing import Closing
+from vibe_llms.foundation.portal import finish
 from vibe_llms.foundation.reprs import represent
 from vibe_llms.instruments.channels.composing import Composing
 from vibe_llms.instruments.engines import Engine, SyncEngine
 from vibe_llms.instruments.models import Model, RequestOptions, SyncModel
 from vibe_llms.instruments.parsers.parsers import Parser
 
+if TYPE_CHECKING:
+    from vibe_llms.batches.budgets import BatchBudget
+
 T = TypeVar("T")
 
 Work: TypeAlias = Model | SyncModel | Engine | SyncEngine | str | Callable[[Any], Awaitable[Any]]
-Inputs: TypeAlias = Iterable[Any] | AsyncIterable[Any]
 
 CONCURRENCY = 64
 """How many inputs are worked on at once, unless somebody says otherwise."""
-
-_WINDOW = 4
-"""How many inputs may be taken and not handed out, for each that may be worked on: results that
-came before their turn wait in this room, and where it is full nothing more is begun."""
 
 
 class JournalSettings(TypedDict, total=False):
@@ -72,7 +73,7 @@ class BatchSettings(JournalSettings, RequestOptions, total=False):
 class ItemsChannel(Closing, Generic[T]):
     """What every channel of a batch can do, however its inputs are worked on."""
 
-    _work: ModelWork | Callable[[Any], Awaitable[T]]
+    _work: ModelWork | FunctionWork
     tally: BatchTally
 
     @abstractmethod
@@ -99,8 +100,7 @@ class ItemsChannel(Closing, Generic[T]):
 
     async def close(self) -> None:
         """Frees what only this batch's model needed. May be called again."""
-        if isinstance(self._work, ModelWork):
-            await self._work.close()
+        await self._work.close()
 
 
 class BatchChannel(ItemsChannel[T]):
@@ -123,8 +123,7 @@ class BatchChannel(ItemsChannel[T]):
             names; the journal is written when all is done, and the next ones hold.
         key: With the same settings a key is one batch: who asks again goes on with it. Without
             one, each run is a batch of its own. Here, a journal does that.
-        retries: How often an input is asked again whose error may pass; by workers when its chunk
-            is through.
+        retries: How often an input is asked again whose error may pass.
         cap: What the whole batch may cost, in dollars; it stops before that is passed. Of each run
             of an engine as much is put down as its limit ``run_cents`` says.
         priority: Of two batches the higher one goes first, from -1000 to 1000.
@@ -187,7 +186,6 @@ class BatchChannel(ItemsChannel[T]):
         if concurrency < 1:
             raise ValueError(f"The concurrency of a batch is at least 1, not {concurrency}.")
         self._work = _produce_work(work, prompt, parser, options)
-        self._carried: ModelWork | FunctionWork | None = None
         self._concurrency = concurrency
         self.journal = None if journal is None else Path(journal).resolve()
         self._retry_failed = retry_failed
@@ -211,9 +209,7 @@ class BatchChannel(ItemsChannel[T]):
         if runner is None:
             # A key and a priority mean nothing here, and a script that has them stays as it is.
             return None
-        self._carried = work if isinstance(work, ModelWork) else FunctionWork(work)
-        if isinstance(work, ModelWork):
-            work.ensure_portable()
+        work.ensure_portable()
         return Submission(
             runner=runner,
             concurrency=self._concurrency,
@@ -250,44 +246,60 @@ class BatchChannel(ItemsChannel[T]):
             LimitError: The cap was reached; all that was asked was yielded.
             ConverseError: The model cannot be used for any input.
         """
-        self.tally = tally = BatchTally(total=measure(inputs) if total is None else total)
-        if self._submission is not None:
-            elsewhere = self._hand_over(self._submission)
-            self.batch = await elsewhere.submit(inputs)
-            async with aclosing(elsewhere.follow(ordered=ordered, stored=stored)) as items:
+        self.tally = BatchTally(total=measure(inputs) if total is None else total)
+        async with AsyncExitStack() as stack:
+            run = await self._open(stack, inputs, ordered=ordered, stored=stored)
+            # Closed before the stack is left: no worker writes to a journal that is closed.
+            async with aclosing(run.perform(inputs)) as items:
                 async for item in items:
                     yield item
-            return
-        async with AsyncExitStack() as stack:
-            run: BatchRun[T] = BatchRun(
-                self._work,
-                self.journal,
-                tally,
-                progress=self._progress,
-                retries_failed=self._retry_failed,
-                yields_stored=stored,
-                retries=self._retries,
-                cap=self._cap,
-            )
-            await run.open(stack)
+
+    async def _open(
+        self, stack: AsyncExitStack, inputs: Inputs, *, ordered: bool, stored: bool
+    ) -> BatchRun[T]:
+        """Make the run; leaving the stack closes its journal."""
+        journal: FileJournal | None = None
+        backend: BatchBackend
+        if self._submission is not None:
+            backend = RunnerBackend(self._work, self._submission, ordered=ordered)
+            self.batch = await backend.submit(inputs)
+            self.tally.total = backend.total
+        else:
+            ask = await self._work.prepare()
+            # After the preparation, in which the settings that are described become known.
+            if self.journal is not None:
+                settings = digest(self._work.describe())
+                journal = await open_file_journal(stack, self.journal, settings)
+                self.findings = journal.findings
             refuse_open_chunks(self.journal)
-            self.findings = run.findings
-            performed = perform_all(
-                run.limit(inputs),
-                run.perform,
-                run.finish,
+            backend = AskBackend(
+                ask,
                 concurrency=self._concurrency,
                 ordered=ordered,
-                window=self._concurrency * _WINDOW,
+                retries=self._retries,
+                budget=await self._produce_budget(journal),
             )
-            # Closed before the stack is left: no worker writes to a journal that is closed.
-            async with aclosing(performed):
-                async for item in performed:
-                    yield item
-            # Before the journal is settled, which is none of the work that is timed.
-            tally.end()
-            await run.settle()
-            run.ensure_whole()
+        source = InputSource(self._work, journal, retries_failed=self._retry_failed)
+        return BatchRun(
+            source,
+            journal,
+            backend,
+            self.tally,
+            progress=self._progress,
+            yields_stored=stored,
+        )
+
+    async def _produce_budget(self, journal: FileJournal | None) -> BatchBudget | None:
+        if self._cap is None:
+            return None
+        from vibe_llms.batches.budgets import BatchBudget, MemoryLedger
+
+        assert isinstance(self._work, ModelWork)
+        ledger = MemoryLedger(self._cap)
+        estimator = await self._work.produce_estimator(self._cap)
+        if journal is not None:
+            await finish(asyncio.to_thread(ledger.count_stored, journal.walk()))
+        return BatchBudget(ledger, estimator)
 
     async def submit(self, inputs: Inputs) -> str:
         """Hands a batch over to its runner, and returns its id; nobody need wait for it.
@@ -298,16 +310,12 @@ class BatchChannel(ItemsChannel[T]):
         """
         if self._submission is None:
             raise ValueError("A batch without a runner is performed by `run`.")
-        return await self._hand_over(self._submission).submit(inputs)
-
-    def _hand_over(self, submission: Submission) -> SubmittedRun[T]:
-        assert self._carried is not None
-        return SubmittedRun(self._carried, submission, self.tally, self._progress)
+        return await RunnerBackend(self._work, self._submission).submit(inputs)
 
 
 def _produce_work(
     work: Work, prompt: Composing | None, parser: Any, options: Mapping[str, Any]
-) -> ModelWork | Callable[[Any], Awaitable[Any]]:
+) -> ModelWork | FunctionWork:
     if isinstance(work, (str, Model, SyncModel)):
         return produce_model_work(work, prompt, parser, options)
     if isinstance(work, SyncEngine):
@@ -321,7 +329,7 @@ def _produce_work(
     given |= {} if prompt is None else {"prompt": prompt}
     if given:
         raise TypeError(f"A function takes no {', '.join(sorted(given))}: those are a model's.")
-    return work
+    return FunctionWork(work)
 
 
 def produce_model_work(

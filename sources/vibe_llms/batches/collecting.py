@@ -9,8 +9,10 @@ from typing import Any, Final, Generic, TypeVar
 
 import attrs
 
+from vibe_llms.batches.asking import Due, make_ours
+from vibe_llms.batches.file_journals import FileJournal
 from vibe_llms.batches.items import BatchItem
-from vibe_llms.batches.runs import BatchRun, Due, make_ours
+from vibe_llms.batches.runs import BatchRun
 from vibe_llms.batches.submitting import (
     FIRST_PAUSE_SECONDS,
     ChunkCourse,
@@ -38,9 +40,8 @@ class Collector(Generic[T]):
         work: Makes values of answers.
         batches: The vendor's.
         log: What was submitted.
+        journal: The results.
         tell: Hears what happens to chunks.
-
-    Attributes:
         dues: What is waited for, by its name at the vendor.
     """
 
@@ -50,14 +51,17 @@ class Collector(Generic[T]):
         work: ModelWork,
         batches: ModelBatches,
         log: ChunkLog,
+        journal: FileJournal,
         tell: Listener,
+        dues: dict[str, Due],
     ) -> None:
         self._run = run
         self._work = work
         self._batches = batches
         self._log = log
         self._tell = tell
-        self.dues: dict[str, Due] = {}
+        self._journal = journal
+        self.dues = dues
 
     async def collect(self) -> AsyncGenerator[BatchItem[T], None]:
         """Waits for all that is at the vendor, and yields what comes of it."""
@@ -151,7 +155,7 @@ class Collector(Generic[T]):
             if due is not None:
                 yield await self._deliver(chunk, due, BatchItem(error=error))
         # What says that all was read may not outlive what was read.
-        await self._run.secure()
+        await self._journal.secure()
         await self._log.end(chunk, end)
         self._news(ChunkCourse.LOST if end is ChunkEnd.LOST else ChunkCourse.ENDED, chunk)
 

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from decimal import Decimal
 from typing import Any, Final
 
+from vibe_llms.batches.asking import AskBackend
 from vibe_llms.batches.budgets import BatchBudget, RowLedger
-from vibe_llms.batches.chunk_runs import ChunkRun, Work
+from vibe_llms.batches.chunk_sources import ChunkSource
 from vibe_llms.batches.databases import BatchDatabase
-from vibe_llms.batches.making import WorkMaker
+from vibe_llms.batches.items import BatchTally
+from vibe_llms.batches.making import Items, WorkMaker
 from vibe_llms.batches.orders import BatchOrder, decode_order
-from vibe_llms.batches.places import Places
 from vibe_llms.batches.queues import ChunkQueue, enqueue_due, enqueue_missing
 from vibe_llms.batches.row_chunks import Taken, leave, take
+from vibe_llms.batches.row_journals import RowJournal
+from vibe_llms.batches.runs import BatchRun
 from vibe_llms.batches.tables import WORKING, BatchState
 from vibe_llms.exceptions import ConverseError, StoreError
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.portal import finish
 from vibe_llms.instruments.estimates import AnyEstimator, Estimator, RunEstimator, read_money
 from vibe_llms.messages.codec.errors import encode_error
@@ -32,6 +36,22 @@ _PAUSE_SECONDS: Final = 1.0
 """Pause before a chunk is taken again after a fault."""
 _BATCHES: Final = 16
 """How many batches are kept ready to be asked for."""
+
+
+@define(kw_only=True)
+class Work:
+    """What the chunks of a batch share in this process.
+
+    Attributes:
+        room: Bounds how many inputs are asked at once, of any chunk.
+        users: How many chunks are being executed.
+    """
+
+    order: BatchOrder
+    items: Items
+    room: asyncio.Semaphore
+    budget: BatchBudget | None = None
+    users: int = 0
 
 
 class ChunkExecutor:
@@ -143,17 +163,13 @@ class ChunkExecutor:
         """
         try:
             work = await self._access(taken)
-            run = ChunkRun(self._database, taken, work, lambda: self.is_leaving)
             work.users += 1
             try:
-                await run.perform()
+                outcome = await self._ask(taken, work)
             finally:
                 work.users -= 1
-            if run.is_done:  # it is released already
-                return "done"
-            if run.is_capped:
-                await self._stop(taken, "capped")
-            outcome = "taken by another worker" if run.is_lost else ""
+            if outcome == "done":  # it is released already
+                return outcome
         except (StoreError, asyncio.CancelledError):
             await self._leave(taken, broke_off=True)
             raise
@@ -162,6 +178,43 @@ class ChunkExecutor:
             outcome = ""
         await self._leave(taken)
         return outcome
+
+    async def _ask(self, taken: Taken, work: Work) -> str:
+        source = ChunkSource(self._database, taken, work.items)
+        order = work.order
+        # A budget knows the cost of an answer when it is written. Where an input may end this
+        # process, those before it must not be lost with it; and a run is removed only then.
+        waits = taken.cap is not None or source.is_careful or source.keeps_runs
+        journal = RowJournal(
+            self._database,
+            taken,
+            settings=order.settings,
+            room=0 if waits else order.concurrency,
+            is_leaving=lambda: self.is_leaving,
+        )
+        backend = AskBackend(
+            source.ask,
+            concurrency=1 if source.is_careful else min(order.concurrency, len(taken.rows)),
+            retries=order.retries,
+            budget=None if taken.cap is None else work.budget,
+            room=work.room,
+            must_stop=lambda: bool(journal.must_stop or source.must_stop or self.is_leaving),
+        )
+        run: BatchRun[Any] = BatchRun(source, journal, backend, BatchTally())
+        await source.open()
+        try:
+            async with aclosing(backend.perform(run, taken.rows)) as items:
+                async for _ in items:
+                    pass
+        finally:
+            await journal.finish()
+        if source.withheld is not None:
+            raise source.withheld
+        if backend.is_capped:
+            await self._stop(taken, "capped")
+        if journal.is_done:
+            return "done"
+        return "taken by another worker" if journal.is_lost else ""
 
     async def _leave(self, taken: Taken, *, broke_off: bool = False) -> None:
         """Release a chunk, unless the process dies or fails: that counts as an attempt."""
@@ -199,7 +252,7 @@ class ChunkExecutor:
         return Work(
             order=order,
             items=await self._maker.produce(batch, order),
-            places=Places(order.concurrency),
+            room=asyncio.Semaphore(order.concurrency),
         )
 
     async def _make_room(self) -> None:

@@ -7,16 +7,19 @@ an item counts: one that failed and was tried again has two until the batch is d
 
 from __future__ import annotations
 
+import asyncio
 from array import array
 from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
 from io import FileIO
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self, TypeAlias
 
 from vibe_llms.batches.items import BatchItem
 from vibe_llms.batches.journals import DoneItem, refuse_input
-from vibe_llms.batches.lines import decode_head
+from vibe_llms.batches.lines import decode_head, encode
 from vibe_llms.exceptions import Finding, RequestError, StoreError
+from vibe_llms.foundation.portal import finish
 from vibe_llms.logs import locks
 from vibe_llms.logs.disk import Disk, replacing, write_new_file
 from vibe_llms.logs.lines import read_at
@@ -24,6 +27,55 @@ from vibe_llms.logs.log import Log
 
 _BEGINNING = b'{"batch":"'
 """What every line begins with: a file that begins otherwise is none of ours."""
+
+
+_SURVIVING_SECONDS: Final = 1.0
+"""Age of the lines that a loss of power takes; the death of the process takes none."""
+_TOGETHER_BYTES: Final = 1_048_576
+"""How much is written at once, so that memory does not hold many long answers twice."""
+
+
+async def open_file_journal(stack: AsyncExitStack, path: Path, batch: str) -> FileJournal:
+    """Open a journal until the stack is left, and write it to the disk from time to time.
+
+    Raises:
+        StoreError: As :class:`FileJournal`.
+        RequestError: As :class:`FileJournal`.
+    """
+    opened: list[FileJournal] = []
+    try:  # it may be long: in a thread
+        await finish(asyncio.to_thread(lambda: opened.append(FileJournal(path, batch))))
+    finally:
+        for journal in opened:
+            stack.callback(journal.close)
+    # The stack is left from its end: the ticking stops before the journal is closed.
+    ticking = asyncio.ensure_future(_synchronize(opened[0]))
+    stack.push_async_callback(_cancel, ticking)
+    return opened[0]
+
+
+async def _synchronize(journal: FileJournal) -> None:
+    while True:
+        await asyncio.sleep(_SURVIVING_SECONDS)
+        await journal.secure()
+
+
+async def _cancel(task: asyncio.Future[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+_Pending: TypeAlias = tuple[BatchItem[Any], bytes, "asyncio.Future[None]"]
+
+
+def _part(pending: Sequence[_Pending]) -> list[_Pending]:
+    """Return the first lines, as many as are written at once."""
+    size = 0
+    for count, each in enumerate(pending, 1):
+        size += len(each[1])
+        if size > _TOGETHER_BYTES:
+            return list(pending[:count])
+    return list(pending)
 
 
 class FileJournal:
@@ -61,6 +113,7 @@ class FileJournal:
             raise
         self._synchronized = self._log.end
         self._is_closed = False
+        self._pending: list[_Pending] = []
 
     def find(self, key: str | int, input_digest: str) -> DoneItem | None:
         """Returns what is known of an item; ``None`` where it was not done.
@@ -72,6 +125,43 @@ class FileJournal:
         if entry is not None and entry.input_digest != input_digest:
             raise refuse_input(str(self.path), key, "or name another file")
         return entry
+
+    async def put(
+        self, item: BatchItem[Any], input_digest: str, reserved: int = 0
+    ) -> BatchItem[Any]:
+        """Write the line of an item, together with those of the same turn of the event loop.
+
+        Raises:
+            StoreError: It could not be written; the lines before it are whole.
+        """
+        item, line = encode(item, self._batch, input_digest)
+        loop = asyncio.get_running_loop()
+        if not self._pending:
+            loop.call_soon(self._write_pending)
+        kept = loop.create_future()
+        self._pending.append((item, line, kept))
+        await kept
+        return item
+
+    def _write_pending(self) -> None:
+        while self._pending:
+            several = _part(self._pending)
+            try:
+                self.write([each[:2] for each in several])
+            except StoreError:  # a disk may be full, and each of them was paid for
+                for each in several:  # a shorter one may find room
+                    self._write_one(*each)
+            for _, _, kept in several:
+                if not kept.done():
+                    kept.set_result(None)
+            del self._pending[: len(several)]  # an interrupt leaves them to the next write
+
+    def _write_one(self, item: BatchItem[Any], line: bytes, kept: asyncio.Future[None]) -> None:
+        try:
+            self.write([(item, line)])
+        except StoreError as error:
+            if not kept.done():
+                kept.set_exception(error)
 
     def write(self, written: Sequence[tuple[BatchItem[Any], bytes]]) -> None:
         """Writes lines, at once. When this returns, the death of this process does not lose them.
@@ -108,6 +198,10 @@ class FileJournal:
         for offset in self._places[1::2]:
             yield self._log.read_line(offset)
 
+    async def secure(self) -> None:
+        """Synchronize in a thread, to its end. Raises StoreError."""
+        await finish(asyncio.to_thread(self.synchronize))
+
     def synchronize(self) -> None:
         """Lets what was written so far survive the loss of power, too."""
         end = self._log.end
@@ -115,11 +209,19 @@ class FileJournal:
             self._log.synchronize()
             self._synchronized = end
 
-    def settle(self) -> None:
-        """Leaves one line an item, in the order of the inputs.
+    async def finish(self) -> None:
+        """Settle the file in a thread. Raises StoreError."""
+        # A thread cannot be stopped: who is cancelled waits until the file is whole.
+        await finish(asyncio.to_thread(self.settle))
 
-        Where that is not so already, the file is replaced by another at once: a crash leaves the
-        one or the other.
+    def settle(self) -> None:
+        """Leave one line an item, in the order of the inputs.
+
+        Where that is not so already, the file is replaced at once: a crash leaves the one or the
+        other.
+
+        Raises:
+            StoreError: The file cannot be written.
         """
         places = self._choose()
         if places is None:
@@ -137,6 +239,7 @@ class FileJournal:
             return
         self._is_closed = True
         try:
+            self._write_pending()
             self.synchronize()
         finally:
             self._log.close()

@@ -1,4 +1,4 @@
-"""The work of a batch whose inputs a function is called with, where workers perform it."""
+"""Functions as the work of a batch."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from vibe_llms.batches.asking import AskInput
+from vibe_llms.batches.items import BatchItem
 from vibe_llms.batches.lines import digest
 from vibe_llms.exceptions import ConfigurationError, RequestError
 
@@ -66,27 +68,55 @@ def _refuse(message: str) -> ConfigurationError:
 
 
 class FunctionWork:
-    """Has a function called with each input, by its name.
+    """Function that is called with each input.
 
     Args:
         function: As this process has it.
-
-    Raises:
-        TypeError: It has no name.
     """
 
     def __init__(self, function: Function) -> None:
-        self._name = name_function(function)
+        self._function = function
 
-    async def prepare(self) -> None:
-        """Does nothing."""
+    async def prepare(self) -> AskInput:
+        """Return what calls the function."""
+        return self._call
+
+    async def _call(self, value: Any) -> BatchItem[Any]:
+        return BatchItem(value=await self._function(value))
+
+    def describe(self) -> Any:
+        """Return what tells the function from others."""
+        function = self._function
+        # An object that can be called has no name of its own; its class has.
+        kind = function if hasattr(function, "__qualname__") else type(function)
+        return {"function": f"{kind.__module__}.{kind.__qualname__}"}
+
+    async def identify(self, value: Any) -> Any:
+        """Return the input."""
+        return value
+
+    async def say(self, value: Any) -> Any:
+        """Return the input."""
+        return value
+
+    async def restore(self, item: BatchItem[Any]) -> BatchItem[Any]:
+        """Return the item."""
+        return item
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+    def ensure_portable(self) -> None:
+        """Refuse a function that has no name by which workers find it. Raises TypeError."""
+        name_function(self._function)
 
     def carry(self) -> dict[str, Any]:
-        """Returns what an order says of the work; see :class:`.BatchOrder`."""
-        return {"function": self._name, "settings": digest({"function": self._name})}
+        """Return what an order says of the work; see :class:`.BatchOrder`."""
+        name = name_function(self._function)
+        return {"function": name, "settings": digest({"function": name})}
 
     async def write(self, value: Any) -> tuple[str, str]:
-        """Returns the digest of an input, and how it is kept. Raises RequestError."""
+        """Return the digest of an input, and how it is kept. Raises RequestError."""
         try:
             kept = msgspec.json.encode(value).decode()
         except (TypeError, ValueError, RecursionError, OverflowError) as error:

@@ -1,21 +1,41 @@
-"""The journal of a batch: what came of each item, written before anybody is told of it.
+"""Result journal of a batch: keeps each result before it is yielded.
 
-A file of lines keeps it where one process performs a batch (``line_journals``), and rows of a
-database where several do (``row_journals``).
+A file of lines where one process performs a batch (``file_journals``), rows of a database where
+several do (``row_journals``).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+from vibe_llms.batches.items import BatchItem
 from vibe_llms.exceptions import RequestError
 
 
+class ResultJournal(Protocol):
+    """Keeps the results of a batch."""
+
+    async def put(
+        self, item: BatchItem[Any], input_digest: str, reserved: int = 0
+    ) -> BatchItem[Any]:
+        """Keep a result; return it as it was written.
+
+        Args:
+            reserved: The reservation in the budget that its cost replaces.
+
+        Raises:
+            StoreError: It cannot be written.
+        """
+
+    async def finish(self) -> None:
+        """Write what is left, at the end of a run. Raises StoreError."""
+
+
 class DoneItem(NamedTuple):
-    """What is known of an item that was done before.
+    """Entry of the journal for an item that was done before.
 
     Attributes:
-        offset: Where its line is: the journal knows what that means.
+        offset: The position of its line.
         input_digest: Of its input.
         has_failed: Whether it failed.
     """
@@ -26,7 +46,7 @@ class DoneItem(NamedTuple):
 
 
 def refuse_input(place: str, key: str | int, otherwise: str) -> RequestError:
-    """Says that a journal has something else under a name or place."""
+    """Return the error of a journal that has another input under a name or place."""
     name = f"{key!r}" if isinstance(key, str) else f"number {key}"
     return RequestError(
         path=f"inputs[{key}]",

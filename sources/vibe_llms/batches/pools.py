@@ -16,35 +16,25 @@ from collections.abc import (
     Callable,
     Iterable,
     Iterator,
-    Sequence,
 )
 from typing import Generic, TypeVar
 
 _In = TypeVar("_In")
-_Done = TypeVar("_Done")
 _Out = TypeVar("_Out")
 
-Perform = Callable[[int, _In], Awaitable[_Done]]
-"""Does one piece of work, given its place."""
-
-Finish = Callable[[Sequence[_Done]], Sequence[_Out | None]]
-"""Finishes what was done in one turn of the event loop, before anybody is told of it; ``None``
-stands for what nobody wants to hear of."""
+Perform = Callable[[int, _In], Awaitable[_Out | None]]
+"""Performs one input, given its place; ``None`` is not yielded."""
 
 
 async def perform_all(
     source: Iterable[_In] | AsyncIterable[_In],
-    perform: Perform[_In, _Done],
-    finish: Finish[_Done, _Out],
+    perform: Perform[_In, _Out],
     *,
     concurrency: int,
     ordered: bool,
     window: int,
 ) -> AsyncGenerator[_Out, None]:
-    """Performs work on each input; yields what comes of it, in order or as it comes.
-
-    What is done at the same moment is finished together, which for many small things takes a
-    fraction of the time, and at once, whether anybody reads what is yielded or not.
+    """Perform work on each input; yield the results, in order or as they come.
 
     An error of the work ends everything at once. An error of the source ends the taking: what
     is under way is finished and yielded before it is raised. Leaving cancels what is under way.
@@ -54,7 +44,7 @@ async def perform_all(
         ordered: Whether results come in the order of the inputs.
         window: How many inputs may be taken and not yet be handed out; at least ``concurrency``.
     """
-    pool = _Workers(source, perform, finish, ordered=ordered, window=max(window, concurrency))
+    pool = _Workers(source, perform, ordered=ordered, window=max(window, concurrency))
     workers = [asyncio.ensure_future(pool.work()) for _ in range(concurrency)]
     for worker in workers:
         worker.add_done_callback(pool.leave)
@@ -76,26 +66,22 @@ async def perform_all(
             worker.cancel()
         # Waited for, so that nobody is at work any more when the source is closed.
         await asyncio.gather(*workers, return_exceptions=True)
-        pool.finish()  # what was done before the others were stopped
         await pool.close()
 
 
-class _Workers(Generic[_In, _Done, _Out]):
+class _Workers(Generic[_In, _Out]):
     """What the workers of one batch share."""
 
     def __init__(
         self,
         source: Iterable[_In] | AsyncIterable[_In],
-        perform: Perform[_In, _Done],
-        finish: Finish[_Done, _Out],
+        perform: Perform[_In, _Out],
         *,
         ordered: bool,
         window: int,
     ) -> None:
         self._perform = perform
-        self._finish = finish
         self._loop = asyncio.get_running_loop()
-        self._done: list[tuple[int, _Done]] = []
         self._room = window  # that nobody waits for
         self._queue: deque[asyncio.Future[None]] = deque()
         self._gate = asyncio.Lock()  # an asynchronous generator is asked by one at a time
@@ -118,7 +104,7 @@ class _Workers(Generic[_In, _Done, _Out]):
     @property
     def is_over(self) -> bool:
         """Whether nothing more will come."""
-        return self.must_stop or not (self.working or self.ready or self._done)
+        return self.must_stop or not (self.working or self.ready)
 
     async def work(self) -> None:
         """Takes one input after the other, until there are no more."""
@@ -134,10 +120,7 @@ class _Workers(Generic[_In, _Done, _Out]):
                 self.make_room()
                 return
             place, given = taken
-            done = await self._perform(place, given)
-            if not self._done:
-                self._loop.call_soon(self.finish)
-            self._done.append((place, done))
+            self._hand_out(place, await self._perform(place, given))
 
     def make_room(self) -> None:
         """Lets one more input be taken, by whoever has waited longest."""
@@ -190,21 +173,11 @@ class _Workers(Generic[_In, _Done, _Out]):
         self.failure = error
         self._has_more, self.must_stop = False, True
 
-    def finish(self) -> None:
-        """Finishes what is done, and hands it out."""
-        if not self._done:
-            return
-        try:
-            results = self._finish([done for _, done in self._done])
-        except Exception as error:
-            self._fail(error)
-            results = ()
-        # Only now: what an interrupt left undone is finished at the end.
-        places, self._done = [place for place, _ in self._done], []
+    def _hand_out(self, place: int, result: _Out | None) -> None:
         if self._next is None:
-            self.ready.extend(results)
+            self.ready.append(result)
         else:
-            self._finished.update(zip(places, results, strict=False))
+            self._finished[place] = result
             while self._next in self._finished:
                 self.ready.append(self._finished.pop(self._next))
                 self._next += 1

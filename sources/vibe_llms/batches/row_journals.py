@@ -57,12 +57,11 @@ class RowJournal:
         database: Has the rows.
         taken: The chunk, as this worker has taken it.
         settings: The digest of what tells this batch's lines from those of others.
-        room: How many results may wait for those before them; more come together where there is
-            some. Without any, each is written as soon as can be.
+        room: How many results may wait for those before them. Without room each :meth:`put`
+            returns when its result is written.
         is_leaving: Says whether nobody waits any more for a database that is away.
 
     Attributes:
-        must_stop: Why nothing more is to be begun, where it is not, since the last write.
         is_done: Whether a write of this worker's found that all of the chunk is done.
         is_lost: Whether another worker had taken the chunk, at the last write.
     """
@@ -82,7 +81,9 @@ class RowJournal:
         self._epoch = taken.epoch
         self._settings = settings
         self._is_leaving = is_leaving
-        self._reserved: dict[int, int] = {}
+        self._room = room
+        self._kept: asyncio.Future[Sequence[None]] | None = None
+        self._failure: StoreError | None = None
         self._writes = 0
         self._closed = threading.Event()
         self._gatherer: Gatherer[_Result, None] = Gatherer(
@@ -90,36 +91,54 @@ class RowJournal:
             pause_seconds=_GATHERING_SECONDS if room else 0.0,
             enough=max(1, room * 7 // 8),  # so that nobody meets the end of the room
         )
-        self.must_stop = ""
+        self._stopped = ""
         self.is_done = self.is_lost = False
 
-    def reserve(self, number: int, amount: int) -> None:
-        """Notes what was put down for an item, which its result replaces by what it has cost."""
-        self._reserved[number] = amount
+    async def put(
+        self, item: BatchItem[Any], input_digest: str, reserved: int = 0
+    ) -> BatchItem[Any]:
+        """Begin to write a result; return when there is room for more.
 
-    def put(self, item: BatchItem[Any], input_digest: str) -> asyncio.Future[Sequence[None]]:
-        """Begins to write what came of an item; returns what tells when it is kept.
-
-        That is shared by all who are written together: who may be cancelled waits behind a shield.
-        A database that is away is waited for.
+        A result may be yielded before it is written: workers tell nobody of it. An unreachable
+        database is waited for.
         """
         item, line = encode(item, self._settings, input_digest)
-        reserved = self._reserved.pop(item.index, 0) if self._reserved else 0
         account = account_item(item)
-        change = account.replace(reserved)
-        return self._gatherer.put(
-            _Result(item.index, line[:-1], item.error is not None, *account, change)
+        kept = self._gatherer.put(
+            _Result(
+                item.index,
+                line[:-1],
+                item.error is not None,
+                *account,
+                account.replace(reserved),
+            )
         )
+        if kept is not self._kept:  # the first of those that are written together
+            self._kept = kept
+            kept.add_done_callback(self._note)
+        if self._gatherer.backlog >= self._room:
+            await asyncio.shield(kept)  # others wait for it, too
+        return item
+
+    def _note(self, kept: asyncio.Future[Sequence[None]]) -> None:
+        if not kept.cancelled() and isinstance(error := kept.exception(), StoreError):
+            self._failure = error
 
     @property
-    def backlog(self) -> int:
-        """How many results wait until those before them are written."""
-        return self._gatherer.backlog
+    def must_stop(self) -> str:
+        """Why no more inputs are to be begun, as of the last write; empty where they are."""
+        return self._stopped if self._failure is None else str(self._failure)
 
     async def finish(self) -> None:
-        """Waits until all that was put is kept; for a database that is away no longer, then."""
+        """Wait until all results are written, but not longer for an unreachable database.
+
+        Raises:
+            StoreError: Some could not be written.
+        """
         await self._gatherer.close()
         self._closed.set()
+        if self._failure is not None:
+            raise self._failure
 
     def _write(self, results: Sequence[_Result]) -> Sequence[None]:
         for several in _part(results):
@@ -173,7 +192,7 @@ class RowJournal:
                 self._chunk,
             )
             if not found:
-                self.must_stop = "The batch was deleted."
+                self._stopped = "The batch was deleted."
                 return
             place, epoch, first, size, done, kept = found[0]
             # Its answer may have been lost, and not the commit.
@@ -214,7 +233,7 @@ class RowJournal:
             is_done = done + len(new) == size
             if is_done:
                 settle(transaction, self._batch)
-        self.must_stop, self.is_done = self._explain(state, epoch), is_done
+        self._stopped, self.is_done = self._explain(state, epoch), is_done
         self.is_lost = epoch != self._epoch
 
     def _is_there(self, transaction: Transaction, mark: str) -> bool:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, aclosing
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, Required, TypeVar, Unpack, overload
 
 from vibe_llms.batches.channel import (
-    Inputs,
     ItemsChannel,
     measure,
     produce_model_work,
 )
+from vibe_llms.batches.file_journals import open_file_journal
 from vibe_llms.batches.items import BatchItem, BatchTally
-from vibe_llms.batches.runs import BatchRun
+from vibe_llms.batches.lines import digest
+from vibe_llms.batches.runs import BatchRun, Inputs
+from vibe_llms.batches.sources import InputSource
 from vibe_llms.batches.submitting import ChunkNews
+from vibe_llms.batches.vendor_backend import Forecast, VendorBackend, find_batches
 from vibe_llms.batches.vendor_chunks import ChunkLog
-from vibe_llms.batches.vendor_runs import Forecast, VendorRun, find_batches
 from vibe_llms.batches.work import ModelWork
 from vibe_llms.exceptions import Finding
 from vibe_llms.instruments.channels.composing import Composing
@@ -133,22 +134,12 @@ class VendorBatchChannel(ItemsChannel[T]):
             StoreError: The journal cannot be used; what is in it is whole.
             ConverseError: The vendor refuses the batch, or it is not known whether it has one.
         """
-        self.tally = tally = BatchTally(total=measure(inputs) if total is None else total)
+        self.tally = BatchTally(total=measure(inputs) if total is None else total)
         async with AsyncExitStack() as stack:
-            run, log, course = await self._open(stack, yields_stored=stored)
-            async with aclosing(course.perform(inputs)) as items:
-                held: list[BatchItem[T]] = []
+            run, _ = await self._open(stack, ordered=ordered, yields_stored=stored)
+            async with aclosing(run.perform(inputs)) as items:
                 async for item in items:
-                    if ordered:
-                        held.append(item)
-                    else:
-                        yield item
-                held.sort(key=attrgetter("index"))
-                for item in held:
                     yield item
-            tally.end()
-            await run.settle()
-            log.forget()
 
     async def foresee(self, inputs: Inputs) -> Forecast:
         """Says what :meth:`run` would submit of these inputs, so that its price can be told.
@@ -159,8 +150,8 @@ class VendorBatchChannel(ItemsChannel[T]):
             ConverseError: As :meth:`run`.
         """
         async with AsyncExitStack() as stack:
-            _, _, course = await self._open(stack, yields_stored=False)
-            return await course.foresee(inputs)
+            run, backend = await self._open(stack)
+            return await backend.foresee(run, inputs)
 
     async def cancel(self) -> int:
         """Asks the vendor to stop what is there of this journal.
@@ -175,26 +166,36 @@ class VendorBatchChannel(ItemsChannel[T]):
             ConverseError: The vendor cannot be asked, or it is not known what it has.
         """
         async with AsyncExitStack() as stack:
-            _, _, course = await self._open(stack, yields_stored=False)
-            return await course.cancel()
+            _, backend = await self._open(stack)
+            return await backend.cancel()
 
     async def _open(
-        self, stack: AsyncExitStack, *, yields_stored: bool
-    ) -> tuple[BatchRun[T], ChunkLog, VendorRun[T]]:
-        """Opens both files; leaving the stack closes them."""
+        self, stack: AsyncExitStack, *, ordered: bool = False, yields_stored: bool = False
+    ) -> tuple[BatchRun[T], VendorBackend[T]]:
+        """Open both files; leaving the stack closes them."""
         batches = find_batches(await self._work.access_model())
-        run: BatchRun[T] = BatchRun(
+        await self._work.prepare()
+        settings = digest(self._work.describe())
+        journal = await open_file_journal(stack, self.journal, settings)
+        log = ChunkLog(self.journal, settings)
+        stack.callback(log.close)
+        self.findings = (*journal.findings, *log.findings)
+        backend: VendorBackend[T] = VendorBackend(
             self._work,
-            self.journal,
+            batches,
+            log,
+            journal,
+            listener=self._listener,
+            ordered=ordered,
+            resubmits=self._resubmits,
+        )
+        source = InputSource(self._work, journal, retries_failed=self._retry_failed)
+        run: BatchRun[T] = BatchRun(
+            source,
+            journal,
+            backend,
             self.tally,
             progress=self._progress,
-            retries_failed=self._retry_failed,
             yields_stored=yields_stored,
         )
-        await run.open(stack)
-        log = ChunkLog(self.journal, run.batch)
-        stack.callback(log.close)
-        self.findings = (*run.findings, *log.findings)
-        listener, resubmits = self._listener, self._resubmits
-        course = VendorRun(run, self._work, batches, log, listener=listener, resubmits=resubmits)
-        return run, log, course
+        return run, backend

@@ -247,6 +247,14 @@ class ModelWork:
             return attrs.evolve(item, value=None, error=error)
         return attrs.evolve(item, value=value, text=parser.find(response.canisters))
 
+    async def identify(self, value: Any) -> Any:
+        """Return what tells an input from others."""
+        return value if self.wording.prompt is None else await self.wording.identify(value)
+
+    async def say(self, value: Any) -> Any:
+        """Return what is said of an input. Raises RequestError."""
+        return await self.wording.compose(value)
+
     def describe(self) -> Any:
         """Says what is the same for all inputs."""
         assert self._pattern is not None

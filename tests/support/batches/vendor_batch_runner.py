@@ -20,7 +20,6 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # a program of its own finds
 
 from support.batches.vendor_batching import advance_all, is_looked_for, open_channel
 from vibe_llms.batches.file_journals import FileJournal
-from vibe_llms.batches.runs import BatchRun
 from vibe_llms.batches.submitting import ChunkNews
 from vibe_llms.batches.vendor_chunks import ChunkLog
 from vibe_llms.providers.batching import ModelBatches
@@ -34,7 +33,7 @@ POINTS: dict[str, tuple[type, str, bool]] = {
     "after the vendor's name": (ChunkLog, "name", True),
     "after a look": (ModelBatches, "poll", True),
     "in the middle of reading": (FileJournal, "write", True),
-    "after reading": (BatchRun, "secure", True),
+    "after reading": (FileJournal, "secure", True),
     "after the last line": (ChunkLog, "end", True),
     "before it is forgotten": (ChunkLog, "forget", False),
     "after it is forgotten": (ChunkLog, "forget", True),

@@ -470,7 +470,6 @@ async def test_what_was_put_down_stays_where_nobody_knows_the_cost(
     await look(database).resume(BATCH, cap=read_money(10**9))
     journal, budget = produce_journal(database), produce_budget(database)
     assert await budget.acquire(10**9)
-    journal.reserve(0, 10**9)
     model = "gpt-4o-mini" if counts else "nobody-knows-it"
     await keep_paid(journal, 0, model, **counts)
     budget.settle()

@@ -12,7 +12,7 @@ import pytest
 
 from support.screens.keyboards import Keyboard
 from vibe_llms.batches.submitting import ChunkCourse, ChunkNews
-from vibe_llms.batches.vendor_runs import Forecast
+from vibe_llms.batches.vendor_backend import Forecast
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.interfaces.cli.batches.vendor import Bulletin, describe_prices
 from vibe_llms.interfaces.cli.errors import ExitCode

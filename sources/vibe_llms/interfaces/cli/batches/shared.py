@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from vibe_llms.batches.batches import Batches
-    from vibe_llms.batches.channel import Inputs
     from vibe_llms.batches.orders import BatchSummary
+    from vibe_llms.batches.runs import Inputs
     from vibe_llms.instruments.models import Model
 
 STANDARD: Final = "-"
@@ -166,8 +166,8 @@ async def write_output(runner: Batches, batch: str, output: str) -> None:
 
 async def tell_end(runner: Batches, batch: str, output: str | None, *, as_json: bool) -> int:
     """Says what became of a batch, and lists its failures by their kinds."""
-    from vibe_llms.batches.handing import explain_end
     from vibe_llms.batches.lines import decode_item
+    from vibe_llms.batches.runner_backend import explain_end
 
     found = await runner.find(batch)
     account = BatchNotes()

@@ -15,8 +15,8 @@ from vibe_llms.interfaces.cli.output import note
 
 if TYPE_CHECKING:
     from vibe_llms.batches.submitting import ChunkNews
+    from vibe_llms.batches.vendor_backend import Forecast
     from vibe_llms.batches.vendor_channel import VendorBatchChannel
-    from vibe_llms.batches.vendor_runs import Forecast
 
 _MILLION: Final = 1_000_000
 

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from vibe_llms.batches.channel import BatchChannel, Inputs
+    from vibe_llms.batches.channel import BatchChannel
+    from vibe_llms.batches.runs import Inputs
     from vibe_llms.instruments.models import Model
     from vibe_llms.instruments.parsers.parsers import Parser
     from vibe_llms.instruments.prompts import Prompt

@@ -1,19 +1,19 @@
-"""One run of a batch that workers perform: its inputs are handed over, and its results followed."""
+"""Backend that hands a batch over to workers, and follows its results."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
 from contextlib import aclosing
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any
 
 from vibe_llms.batches.exporting import (
     refuse_strangers,
     write_results,
 )
 from vibe_llms.batches.functions import FunctionWork
-from vibe_llms.batches.items import BatchInput, BatchItem, BatchTally
+from vibe_llms.batches.items import BatchInput, BatchItem
 from vibe_llms.batches.lines import decode_item, digest
 from vibe_llms.batches.orders import (
     BatchOrder,
@@ -21,15 +21,12 @@ from vibe_llms.batches.orders import (
     BatchSummary,
     KeptInput,
 )
+from vibe_llms.batches.runs import BatchRun, Inputs
+from vibe_llms.batches.sources import UniqueNames
 from vibe_llms.batches.work import ModelWork
-from vibe_llms.exceptions import ConverseError, LimitError, RequestError, Stage
+from vibe_llms.exceptions import ConverseError, LimitError, Stage
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.instruments.estimates import write_input
-
-if TYPE_CHECKING:
-    from vibe_llms.batches.channel import Inputs
-
-T = TypeVar("T")
 
 
 @frozen(kw_only=True)
@@ -46,35 +43,35 @@ class Submission:
     journal: Path | None = None
 
 
-class SubmittedRun(Generic[T]):
-    """Hands a batch over, and yields what comes of it.
+class RunnerBackend:
+    """Hands a batch over to workers, and yields its results.
 
     Args:
         work: What each input is put to.
         submission: To whom, and how.
-        tally: Counts what comes.
-        progress: Hears of the tally after each item.
+        ordered: Whether results come in the order of the inputs.
 
     Attributes:
         batch: The id of the batch, once it is known.
+        total: How many inputs it has.
     """
 
     def __init__(
         self,
         work: ModelWork | FunctionWork,
         submission: Submission,
-        tally: BatchTally,
-        progress: Callable[[BatchTally], None] | None,
+        *,
+        ordered: bool = False,
     ) -> None:
         self._work = work
         self._submission = submission
-        self._tally = tally
-        self._progress = progress
+        self._ordered = ordered
         self.batch = ""
+        self.total: int | None = None
         self._before: Mapping[int, int] = {}
 
     async def submit(self, inputs: Inputs) -> str:
-        """Hands the inputs over; returns the id of the batch.
+        """Hand the inputs over; return the id of the batch.
 
         Raises:
             RequestError: They are others than the batch has, or cannot be handed over.
@@ -96,31 +93,35 @@ class SubmittedRun(Generic[T]):
         is_wanted = found.state not in ("filling", "open", "done") or has_more
         if is_wanted or (given.retry_failed and found.failed):
             await given.runner.resume(self.batch, retry_failed=given.retry_failed, cap=given.cap)
-        self._tally.total = found.total
+        self.total = found.total
         return self.batch
 
-    async def follow(
-        self, *, ordered: bool = False, stored: bool = True
-    ) -> AsyncGenerator[BatchItem[T], None]:
-        """Yields what comes of each input; leaving it leaves the batch to the workers.
-
-        Raises:
-            ConverseError: Nobody works at the batch any more, and not all of it is done.
-        """
+    async def perform(self, run: BatchRun[Any], inputs: Inputs) -> AsyncGenerator[BatchItem[Any]]:
+        """Yield the results of a batch that was submitted; leaving leaves it to the workers."""
         given = self._submission
         # The value of text, and of what a function has returned, is in the line.
         work = self._work
         parsing = work if isinstance(work, ModelWork) and work.parser is not None else None
-        outcomes = given.runner.follow(self.batch, ordered=ordered, before=self._before)
+        outcomes = given.runner.follow(self.batch, ordered=self._ordered, before=self._before)
         async with aclosing(outcomes):
             async for line, is_stored in outcomes:
                 item: BatchItem[Any] = decode_item(line, is_stored=is_stored)
                 if parsing is not None and item.error is None:
                     item = await parsing.restore(item)
-                self._count(item)
-                if stored or not is_stored:
+                if is_stored:
+                    run.count_stored(has_failed=item.has_failed)
+                else:
+                    run.count(item)
+                if run.yields_stored or not is_stored:
                     yield item
-        self._tally.end()
+
+    async def conclude(self) -> None:
+        """Write the results to the file, where one is wanted.
+
+        Raises:
+            ConverseError: The batch has ended before all of it was done.
+        """
+        given = self._submission
         found = await given.runner.find(self.batch)
         if given.journal is not None and found.done:
             await write_results(given.runner, self.batch, given.journal)
@@ -138,7 +139,7 @@ class SubmittedRun(Generic[T]):
         )
 
     async def _ask(self, inputs: Inputs) -> AsyncIterator[KeptInput]:
-        names: set[str] = set()
+        names = UniqueNames()
         place = 0
         if isinstance(inputs, AsyncIterable):
             async for each in inputs:
@@ -154,26 +155,11 @@ class SubmittedRun(Generic[T]):
                 yield await self._write(each, place, names)
             place += 1
 
-    async def _write(self, given: Any, place: int, names: set[str]) -> KeptInput:
+    async def _write(self, given: Any, place: int, names: UniqueNames) -> KeptInput:
         name, value = (given.id, given.value) if isinstance(given, BatchInput) else (None, given)
-        if name is not None and name in names:
-            raise RequestError(
-                path=f"inputs[{place}].id",
-                detail=f"Two inputs of the batch have the id {name!r}.",
-                remedy="Give each an id of its own, or none.",
-            )
         if name is not None:
-            names.add(name)
+            names.add(place, name)
         return KeptInput(name, *await self._work.write(value))
-
-    def _count(self, item: BatchItem[Any]) -> None:
-        if item.is_stored:
-            self._tally.stored += 1
-            self._tally.stored_failed += item.has_failed
-            return
-        self._tally.count(item)
-        if self._progress is not None:
-            self._progress(self._tally)
 
 
 def explain_end(found: BatchSummary) -> ConverseError:

@@ -1,19 +1,21 @@
-"""One run of a batch over a vendor's batches: submit, wait, read, each to be gone on with."""
+"""Backend that puts inputs to a model by its vendor's own batches."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
 from contextlib import aclosing
+from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
 
 import attrs
 
-from vibe_llms.batches.channel import Inputs
+from vibe_llms.batches.asking import Due, attempt
 from vibe_llms.batches.collecting import Collector
+from vibe_llms.batches.file_journals import FileJournal
 from vibe_llms.batches.items import BatchInput, BatchItem
 from vibe_llms.batches.journals import DoneItem, refuse_input
-from vibe_llms.batches.runs import BatchRun, Due, attempt
+from vibe_llms.batches.runs import BatchRun, Inputs
 from vibe_llms.batches.submitting import (
     ChunkNews,
     Listener,
@@ -89,71 +91,97 @@ def find_batches(model: ConverserModel) -> ModelBatches:
     return batches
 
 
-class VendorRun(Generic[T]):
-    """One run: what is done with the inputs, and with what is at the vendor.
+class VendorBackend(Generic[T]):
+    """Puts inputs to a model by its vendor's batches: submit, wait, read; each can be resumed.
 
     Args:
-        run: Knows what was done, and writes what comes of each item.
         work: Makes requests, and values of answers.
         batches: The vendor's.
         log: What was submitted.
+        journal: The results.
         listener: Hears what happens to chunks.
+        ordered: Whether results come in the order of the inputs: all at the end, then.
         resubmits: Whether what may have been submitted is submitted again where the vendor cannot
             be asked.
     """
 
     def __init__(
         self,
-        run: BatchRun[T],
         work: ModelWork,
         batches: ModelBatches,
         log: ChunkLog,
+        journal: FileJournal,
         *,
         listener: Listener | None,
+        ordered: bool = False,
         resubmits: bool,
     ) -> None:
-        self._run = run
         self._work = work
         self._batches = batches
         self._log = log
-        tell = listener or _ignore
-        self._submitter = Submitter(work.compose, batches, log, tell, resubmits=resubmits)
-        self._collector = Collector(run, work, batches, log, tell)
-        self._dues = self._collector.dues
+        self._journal = journal
+        self._ordered = ordered
+        self._tell = listener or _ignore
+        self._submitter = Submitter(work.compose, batches, log, self._tell, resubmits=resubmits)
+        self._dues: dict[str, Due] = {}
         self._held: dict[str | int, tuple[str, ChunkItem]] = {}
         self._absent = 0
 
-    async def perform(self, inputs: Inputs) -> AsyncGenerator[BatchItem[T], None]:
-        """Does all that is to be done; yields each item once its line is written.
+    async def perform(self, run: BatchRun[T], inputs: Inputs) -> AsyncGenerator[BatchItem[T]]:
+        """Submit what has no result, wait, and yield each item once its line is written.
 
         Raises:
             ConverseError: See :meth:`VendorBatchChannel.run`.
         """
+        held: list[BatchItem[T]] = []
+        async with aclosing(self._perform(run, inputs)) as items:
+            async for item in items:
+                if self._ordered:
+                    held.append(item)
+                else:
+                    yield item
+        held.sort(key=attrgetter("index"))
+        for item in held:
+            yield item
+
+    async def conclude(self) -> None:
+        """Remove the log of what was submitted."""
+        self._log.forget()
+
+    async def _perform(self, run: BatchRun[T], inputs: Inputs) -> AsyncGenerator[BatchItem[T]]:
+        collector = Collector(
+            run, self._work, self._batches, self._log, self._journal, self._tell, self._dues
+        )
         await self._take_up()
-        for items in (self._submit(inputs), self._collector.collect(), self._collect_found()):
+        steps = (
+            self._submit(run, inputs),
+            collector.collect(),
+            self._collect_found(collector),
+        )
+        for items in steps:
             async with aclosing(items):
                 async for item in items:
                     yield item
         self._tell_doubt()
 
-    async def _collect_found(self) -> AsyncGenerator[BatchItem[T], None]:
+    async def _collect_found(self, collector: Collector[T]) -> AsyncGenerator[BatchItem[T], None]:
         """Looks once more for what was in doubt: reading the rest has taken its time."""
         doubtful = [self._log.chunks[name] for name in self._submitter.doubtful]
         if not doubtful:
             return
         await self._submitter.take_up(doubtful)
         self._absent = sum(len(each.items) for each in doubtful if each.end == ChunkEnd.ABSENT)
-        async with aclosing(self._collector.collect()) as items:
+        async with aclosing(collector.collect()) as items:
             async for item in items:
                 yield item
 
-    async def foresee(self, inputs: Inputs) -> Forecast:
+    async def foresee(self, run: BatchRun[T], inputs: Inputs) -> Forecast:
         """Says what will be submitted; submits nothing. Raises ConverseError."""
         await self._take_up()
         model = (await self._work.access_model()).descriptor
         requests = size = unfit = tokens = sampled = 0
         async for place, given in _number(inputs):
-            due = await self._admit(place, given)
+            due = await self._admit(run, place, given)
             if not isinstance(due, Due):
                 continue
             translated = await self._translate(due)
@@ -199,16 +227,16 @@ class VendorRun(Generic[T]):
         for place, each in enumerate(chunk.items):
             name = name_item(chunk.chunk, place)
             self._held[each.key] = name, each
-            entry = self._run.find(each.key, each.digest)
+            entry = self._journal.find(each.key, each.digest)
             # A failure may be older than the chunk, if there was one when it was submitted.
             if entry is None or (entry.has_failed and each.had_failed):
                 self._dues[name] = Due(
                     index=each.index, id=each.id, digest=each.digest, has_failed=entry is not None
                 )
 
-    async def _admit(self, place: int, given: Any) -> Due | DoneItem | None:
+    async def _admit(self, run: BatchRun[T], place: int, given: Any) -> Due | DoneItem | None:
         """Takes an input in; ``None`` is for one that is at the vendor."""
-        due = await self._run.admit(place, given)
+        due = await run.admit(place, given)
         name = given.id if isinstance(given, BatchInput) else None
         held = self._held.get(place if name is None else name)
         if held is None:
@@ -234,22 +262,23 @@ class VendorRun(Generic[T]):
             return BatchItem()
 
         item = await attempt(translate, due)
+        assert item is not None
         return item if item.error is not None else translated[0]
 
-    async def _submit(self, inputs: Inputs) -> AsyncGenerator[BatchItem[T], None]:
+    async def _submit(self, run: BatchRun[T], inputs: Inputs) -> AsyncGenerator[BatchItem[T], None]:
         """Submits what has no result; yields what has one, or cannot be asked."""
         async for place, given in _number(inputs):
-            due = await self._admit(place, given)
+            due = await self._admit(run, place, given)
             if due is None:
                 continue
             if isinstance(due, DoneItem):
-                item = await self._run.restore(due)
+                item = await run.restore(due)
                 if item is not None:
                     yield item
                 continue
             translated = await self._translate(due)
             if isinstance(translated, BatchItem):
-                yield await self._run.deliver(due, translated)
+                yield await run.deliver(due, translated)
                 continue
             self._dues.update(await self._submitter.add(due, translated))
         self._dues.update(await self._submitter.flush())

@@ -1,0 +1,120 @@
+"""Source of the inputs of a chunk, as a worker has taken it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Final
+
+from vibe_llms.batches.asking import Due
+from vibe_llms.batches.databases import BatchDatabase
+from vibe_llms.batches.items import BatchItem
+from vibe_llms.batches.journals import DoneItem
+from vibe_llms.batches.making import Items
+from vibe_llms.batches.row_chunks import (
+    InputRow,
+    Taken,
+    begin_alone,
+    is_answered,
+    read_answered,
+)
+from vibe_llms.exceptions import ConverseError, Stage, StoreError, StoreUnavailableError
+from vibe_llms.foundation.portal import finish
+
+_LOGGER = logging.getLogger(__name__)
+
+ATTEMPTS: Final = 3
+"""How often a chunk is taken until its inputs are asked one by one, as one may kill workers."""
+
+ALONE: Final = 2
+"""How often an input is asked by itself until it is set aside."""
+
+
+class ChunkSource:
+    """Inputs of a chunk without a result, and what asks them.
+
+    Args:
+        database: Has the rows.
+        taken: The chunk.
+        items: What inputs are put to.
+
+    Attributes:
+        is_careful: Whether inputs are asked one by one, since workers died over the chunk.
+        withheld: The error of an input that another worker has, or whose store is unreachable.
+    """
+
+    def __init__(self, database: BatchDatabase, taken: Taken, items: Items) -> None:
+        self._database = database
+        self._taken = taken
+        self._items = items
+        self.is_careful = taken.attempts > ATTEMPTS
+        self.keeps_runs = items.keeps
+        self.withheld: StoreError | None = None
+
+    @property
+    def must_stop(self) -> bool:
+        """Whether the store is unreachable, for the other inputs as well."""
+        return isinstance(self.withheld, StoreUnavailableError)
+
+    @property
+    def stored(self) -> int:
+        """None: a worker takes only inputs without a result."""
+        return 0
+
+    async def open(self) -> None:
+        """Release what an earlier worker kept of inputs that have a result."""
+        if not self.keeps_runs or self._taken.epoch == 1:
+            return
+        answered = await finish(asyncio.to_thread(read_answered, self._database, self._taken))
+        for row in answered:
+            await self._items.forget(row, is_mine=False)
+
+    async def admit(self, place: int, given: InputRow) -> Due | DoneItem:
+        """Admit an input."""
+        return Due(given.number, given.name, given, given.digest)
+
+    async def restore(self, entry: DoneItem) -> BatchItem[Any]:
+        """Refuse: no input has a result."""
+        raise NotImplementedError
+
+    async def say(self, due: Due) -> str:
+        """Return an input as it is kept."""
+        kept: str = due.value.input
+        return kept
+
+    async def ask(self, row: InputRow) -> BatchItem[Any] | None:
+        """Ask an input; return ``None`` where another worker has its run."""
+        if self.is_careful:
+            await self._begin(row)
+        if not self.keeps_runs:
+            return await self._items.put(row)
+        try:
+            return await self._items.put(row, self._is_answered)
+        except StoreError as error:
+            if self.withheld is None:
+                _LOGGER.warning("an input waits: %s", error)
+            if not self.must_stop:
+                self.withheld = error
+            return None
+
+    async def release(self, due: Due) -> None:
+        """Remove the run of an input, whose result is written."""
+        if self.keeps_runs:
+            await self._items.forget(due.value)
+
+    def _is_answered(self, row: InputRow) -> bool:
+        return is_answered(self._database, self._taken, row.number)
+
+    async def _begin(self, row: InputRow) -> None:
+        """Record that an input is asked by itself; refuse one that was, too often."""
+        if row.begun >= ALONE:
+            error = ConverseError(
+                detail=f"It was set aside: it was asked by itself {row.begun} times, and its "
+                "worker came to an end each time.",
+                remedy="Ask for it again, where it was not the input that ended them.",
+                stage=Stage.EXECUTE,
+            )
+            error.keep_arrived((), sent=0)
+            raise error
+        batch, chunk = self._taken.batch, self._taken.chunk
+        await finish(asyncio.to_thread(begin_alone, self._database, batch, chunk, row.number))

@@ -1,0 +1,114 @@
+"""Source of the inputs that a caller gives."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from vibe_llms.batches.asking import AskInput, Due
+from vibe_llms.batches.file_journals import FileJournal
+from vibe_llms.batches.items import BatchInput, BatchItem
+from vibe_llms.batches.journals import DoneItem
+from vibe_llms.batches.lines import decode_item, digest
+from vibe_llms.exceptions import ConverseError, RequestError
+from vibe_llms.instruments.estimates import write_input
+from vibe_llms.messages.requests import Request
+
+
+class BatchWork(Protocol):
+    """What inputs are put to: a model, an engine or a function."""
+
+    async def prepare(self) -> AskInput:
+        """Return the function that asks one input. Raises ConverseError."""
+
+    def describe(self) -> Any:
+        """Return what tells the work from other work."""
+
+    async def identify(self, value: Any) -> Any:
+        """Return what tells an input from others."""
+
+    async def say(self, value: Any) -> Any:
+        """Return what is said of an input. Raises ConverseError."""
+
+    async def restore(self, item: BatchItem[Any]) -> BatchItem[Any]:
+        """Return an item of a journal with its value."""
+
+
+class UniqueNames:
+    """Names of the inputs of a run."""
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+
+    def add(self, place: int, name: str) -> None:
+        """Add the name of an input.
+
+        Raises:
+            RequestError: Another input has it.
+        """
+        if name in self._names:
+            raise RequestError(
+                path=f"inputs[{place}].id",
+                detail=f"Two inputs of the batch have the id {name!r}.",
+                remedy="Give each an id of its own, or none.",
+            )
+        self._names.add(name)
+
+
+class InputSource:
+    """Inputs as they are given; those that the journal has are not asked again.
+
+    Args:
+        work: What inputs are put to.
+        journal: The results of earlier runs; ``None`` for none.
+        retries_failed: Whether failures of the journal are asked again.
+    """
+
+    keeps_runs = False
+
+    def __init__(
+        self, work: BatchWork, journal: FileJournal | None, *, retries_failed: bool
+    ) -> None:
+        self._work = work
+        self._journal = journal
+        self._retries_failed = retries_failed
+        self._names = UniqueNames()
+
+    @property
+    def stored(self) -> int:
+        """How many inputs have a result from earlier runs."""
+        return 0 if self._journal is None else self._journal.stored
+
+    async def admit(self, place: int, given: Any) -> Due | DoneItem:
+        """Admit an input; return the journal's entry where it is not to be asked again."""
+        name, value = (given.id, given.value) if isinstance(given, BatchInput) else (None, given)
+        if name is not None:
+            self._names.add(place, name)
+        if self._journal is None:
+            return Due(place, name, value)
+        input_digest = digest(await self._work.identify(value))
+        entry = self._journal.find(place if name is None else name, input_digest)
+        if entry is not None and not (entry.has_failed and self._retries_failed):
+            return entry
+        return Due(place, name, value, input_digest, entry is not None)
+
+    async def restore(self, entry: DoneItem) -> BatchItem[Any]:
+        """Return the item of an entry of the journal."""
+        assert self._journal is not None
+        item = decode_item(self._journal.read(entry))
+        return item if item.error is not None else await self._work.restore(item)
+
+    async def say(self, due: Due) -> str:
+        """Return an input as it would be kept."""
+        if isinstance(due.value, Request):
+            raise RequestError(
+                path="inputs",
+                detail="An input of a batch with a cap is no whole request.",
+                remedy="Give what is asked, and say the rest to the batch.",
+            )
+        try:
+            return write_input(await self._work.say(due.value))
+        except ConverseError:  # it will not be asked, and says why
+            return ""
+
+    async def release(self, due: Due) -> None:
+        """Do nothing."""
