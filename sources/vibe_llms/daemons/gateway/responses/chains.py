@@ -62,7 +62,7 @@ def read_shared(store: ConversationStore, conversation: str) -> Chain:
     )
 
 
-def go_on(
+def extend_chain(
     store: ConversationStore, chain: Chain, canisters: Sequence[AnyCanister], model: str
 ) -> Chain:
     """Append canisters to the chain or to a fork; return the new chain.

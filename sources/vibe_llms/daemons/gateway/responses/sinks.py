@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 from vibe_llms.daemons.gateway.responses.bodies import Fields, complete_body, select_told
-from vibe_llms.daemons.gateway.responses.chains import Chain, go_on
+from vibe_llms.daemons.gateway.responses.chains import Chain, extend_chain
 from vibe_llms.daemons.gateway.responses.items import read_canisters
 from vibe_llms.daemons.gateway.responses.response_streams import select_storable
 from vibe_llms.daemons.gateway.responses.rows import GatewayResponse
@@ -144,7 +144,7 @@ class StoreSink:
         if canisters or not self._chain.conversation:
             store = self._storage.access_store()
             self._chain = await asyncio.to_thread(
-                go_on, store, self._chain, canisters, self._address
+                extend_chain, store, self._chain, canisters, self._address
             )
 
     async def _note(self, response: Fields, output: tuple[str, ...], status: str) -> None:
