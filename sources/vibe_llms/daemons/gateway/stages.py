@@ -7,123 +7,23 @@ that raises a ``ConverseError`` ends the request; the service writes the error f
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from vibe_llms.daemons.bodies import decode_body, perform_sized, read_json_body
 from vibe_llms.daemons.gateway.accounting import account, account_count
-from vibe_llms.daemons.gateway.calls import GatewayCall, Stage
-from vibe_llms.daemons.gateway.gateway import ensure_admitted
-from vibe_llms.daemons.gateway.passthrough import can_pass, pass_through
-from vibe_llms.daemons.gateway.request_limits import GatewayLimits, ensure_bounds
+from vibe_llms.daemons.gateway.basic_stages import (
+    ask,
+    authenticate,
+    cache,
+    count,
+    fall_back,
+    find_upstream,
+    read,
+    require_same_protocol,
+    route,
+)
+from vibe_llms.daemons.gateway.calls import Stage
+from vibe_llms.daemons.gateway.passthrough import pass_through
 from vibe_llms.daemons.gateway.responses.storing import expand, store
-from vibe_llms.daemons.gateway.translating import translate
-from vibe_llms.daemons.gateway.upstreams import can_pass_through
-from vibe_llms.exceptions import RequestError
-from vibe_llms.exceptions import Stage as ErrorStage
-
-if TYPE_CHECKING:
-    from vibe_llms.daemons.gateway.client_requests import Face
-    from vibe_llms.messages.losses import Translation
-    from vibe_llms.messages.requests import Request
-
-
-async def authenticate(call: GatewayCall) -> None:
-    """Identify the client. Raises AccessError for unknown ones."""
-    call.record.face, call.http.id_header = call.face.name, call.face.id_header
-    call.grant = await call.gateway.authorize(call.http, call.record)
-    await call.proceed()
-
-
-async def read(call: GatewayCall) -> None:
-    """Read the body: the model's name, and whether the answer is a stream."""
-    body = await read_json_body(call.http)
-    call.http.watch_client()
-    call.request = call.read(call, body)
-    call.record.model, call.record.streamed = call.request.model, call.request.streaming
-    await call.proceed()
-
-
-async def route(call: GatewayCall) -> None:
-    """Find the targets behind the model's name; without tables, its one upstream."""
-    router = call.gateway.router
-    if router is None:
-        await find_upstream(call)
-    else:
-        call.plan = router.plan(call.request.model)
-        ensure_admitted(call.grant, call.request.model)
-        await call.proceed()
-
-
-async def find_upstream(call: GatewayCall) -> None:
-    """Find the first upstream behind the model's name."""
-    upstream = await call.gateway.upstreams.access(call.request.model)
-    ensure_admitted(call.grant, call.request.model or upstream.address)
-    call.choose(upstream)
-    await call.proceed()
-
-
-async def cache(call: GatewayCall) -> None:
-    """Answer from the model's cache, if its table has one."""
-    if call.plan is None or call.plan.answers is None:
-        await call.proceed()
-    else:
-        from vibe_llms.daemons.gateway.caching import answer_from_cache
-
-        await answer_from_cache(call, call.plan.answers)
-
-
-async def fall_back(call: GatewayCall) -> None:
-    """Perform the following stages for one target after the other, until one answers."""
-    if call.plan is None:
-        await call.proceed()
-    else:
-        from vibe_llms.daemons.gateway.routing.fallback import FallbackChain
-
-        await FallbackChain(call, call.plan).run()
-
-
-async def ask(call: GatewayCall) -> None:
-    """Ask the upstream, in the client's protocol if it speaks that, else through a translation."""
-    await (pass_through(call) if can_pass(call) else translate(call))
-
-
-async def count(call: GatewayCall) -> None:
-    """Count the request's tokens, by the vendor if it speaks the client's protocol."""
-    face, upstream = call.face, call.upstream
-    if can_pass(call):
-        if face.count_path:
-            call.request = call.request.move(face.count_path.format(model=upstream.name))
-        await pass_through(call)
-    else:
-        body = call.request.body
-        normalized = await perform_sized(
-            body, partial(_read_counted, face, body, call.gateway.bounds)
-        )
-        model = upstream.model
-        counted = await model.tokenizer.count_request(normalized, model.descriptor)
-        await call.http.tell(face.write_count(counted))
-
-
-async def require_same_protocol(call: GatewayCall) -> None:
-    """Refuse a model whose vendor speaks another protocol. Raises RequestError."""
-    upstream = call.upstream
-    if not can_pass_through(upstream.model, call.face.dialect.PROTOCOL):
-        raise RequestError(
-            path="model",
-            detail=f"{upstream.address} cannot do this: its vendor speaks another protocol.",
-            remedy="Use a model whose vendor supports it, or send the uncompacted conversation.",
-            stage=ErrorStage.FRAME,
-        )
-    await call.proceed()
-
-
-def _read_counted(face: Face, body: bytes, bounds: GatewayLimits) -> Request:
-    native = decode_body(body)
-    ensure_bounds(native, bounds)
-    normalized: Translation[Request] = face.dialect.normalize_request(native)
-    return normalized.value
-
 
 ANSWER: Final[tuple[Stage, ...]] = (
     authenticate,

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from vibe_llms.daemons.gateway import stages
+from vibe_llms.daemons.gateway import basic_stages
+from vibe_llms.daemons.gateway.accounting import account
 from vibe_llms.daemons.gateway.calls import GatewayCall, Stage, handle
 from vibe_llms.daemons.gateway.faces import chat_completions
 from vibe_llms.daemons.gateway.stages import ANSWER, COMPACT, COUNT
@@ -73,29 +74,29 @@ async def test_each_attempt_passes_through_the_following_stages() -> None:
 async def test_an_error_passes_back_through_all_stages() -> None:
     ended: list[str] = []
 
-    async def account(call: GatewayCall) -> None:
+    async def clean_up(call: GatewayCall) -> None:
         try:
             await call.proceed()
         finally:
-            ended.append("account")
+            ended.append("clean up")
 
     async def fail(call: GatewayCall) -> None:
         raise ConverseError(detail="The upstream failed.")
 
     with pytest.raises(ConverseError, match="upstream failed"):
-        await run(account, fail)
-    assert ended == ["account"]
+        await run(clean_up, fail)
+    assert ended == ["clean up"]
 
 
 @pytest.mark.parametrize("listed", [ANSWER, COUNT, COMPACT], ids=["answer", "count", "compact"])
 def test_clients_are_known_before_their_bodies_are_read(listed: tuple[Stage, ...]) -> None:
-    assert listed[:2] == (stages.authenticate, stages.read)
+    assert listed[:2] == (basic_stages.authenticate, basic_stages.read)
 
 
 def test_cost_is_reserved_for_each_target_and_before_it_is_asked() -> None:
-    order = [ANSWER.index(each) for each in (stages.fall_back, stages.account, stages.ask)]
+    order = [ANSWER.index(each) for each in (basic_stages.fall_back, account, basic_stages.ask)]
     assert order == sorted(order)
-    assert ANSWER[-1] is stages.ask
+    assert ANSWER[-1] is basic_stages.ask
 
 
 def test_a_request_has_one_way() -> None:

@@ -17,6 +17,7 @@ import attrs
 from vibe_llms.daemons.asgi import JSON, HttpCall, refuse_body
 from vibe_llms.daemons.bodies import read_json_body
 from vibe_llms.daemons.gateway.accounting import account
+from vibe_llms.daemons.gateway.basic_stages import authenticate, fall_back
 from vibe_llms.daemons.gateway.calls import GatewayCall, handle
 from vibe_llms.daemons.gateway.client_requests import (
     ClientRequest,
@@ -27,7 +28,6 @@ from vibe_llms.daemons.gateway.client_requests import (
 from vibe_llms.daemons.gateway.gateway import Gateway, ensure_admitted
 from vibe_llms.daemons.gateway.passthrough import pass_through
 from vibe_llms.daemons.gateway.routing.targets import Target, TargetPlan, order_targets
-from vibe_llms.daemons.gateway.stages import authenticate, fall_back
 from vibe_llms.daemons.routes import Route
 from vibe_llms.dialects import chat_completions
 from vibe_llms.exceptions import UnknownNameError
