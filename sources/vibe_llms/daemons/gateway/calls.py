@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -74,8 +73,8 @@ class GatewayCall:
 
     def fork(self, http: HttpCall) -> GatewayCall:
         """Return a copy at the current stage, for one attempt that is answered to ``http``."""
-        attempt = copy.copy(self)
-        attempt.http = http
+        attempt = object.__new__(GatewayCall)
+        attempt.__dict__ = {**self.__dict__, "http": http}  # much faster than copy.copy
         return attempt
 
 
