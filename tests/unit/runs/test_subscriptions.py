@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from support.gateways.gateways import become
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata
-from vibe_llms.conversations.run_logs import file_log
+from vibe_llms.conversations.run_logs import file_log, memory_log
 from vibe_llms.conversations.run_logs.lines import (
     open_envelope,
     read_envelope,
@@ -25,6 +25,7 @@ from vibe_llms.conversations.run_logs.lines import (
     write_line,
 )
 from vibe_llms.conversations.run_logs.log import PIECE_BYTES
+from vibe_llms.conversations.run_logs.publishing import find_place, is_subscribed
 from vibe_llms.conversations.run_logs.tailing import FileTail
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.daemons.agents.frames import DELETED, EVENT_STREAM
@@ -489,3 +490,37 @@ async def test_without_a_format_lines_come_as_they_are_in_the_log(tmp_path: Path
         grow(store, 1)
         found += await subscription.receive()
     assert found == Path(store.locate(RUN), "runs.jsonl").read_bytes()
+
+
+async def test_one_look_reads_all_that_another_process_wrote(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However many lines one reading of a log returns."""
+    monkeypatch.setattr(module, "LOOK_SECONDS", 3_600)
+    store = MemoryStore()
+    store.create(RUN, ConversationMetadata())
+    subscriptions = produce_subscriptions(store)
+    told = follow(subscriptions, RUN, 0, 0, ends=False)
+    assert await anext(told) == b""
+    await become(lambda: not subscriptions._readers[RUN].is_behind)
+    with patch.object(memory_log, "publish"):
+        last = grow(store, 1_000)
+    subscriptions.look(RUN)
+    assert await hear(told, last) == [*range(1, last + 1)]
+    await told.aclose()
+
+
+async def test_who_has_left_receives_no_lines(tmp_path: Path) -> None:
+    """A log without subscribers is written without any thought of them."""
+    store = produce_store(tmp_path)
+    place, subscriptions = find_place(store.open_log(RUN)), produce_subscriptions(store)
+    for _ in range(2):
+        with (
+            subscriptions.subscribe(RUN, 0, 0),
+            subscriptions.subscribe(RUN, 0, 0),
+        ):
+            assert place is not None
+            assert is_subscribed(place)
+            assert subscriptions.is_watched(RUN)
+        assert not is_subscribed(place)
+        assert not subscriptions.is_watched(RUN)
