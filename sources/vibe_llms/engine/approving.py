@@ -1,4 +1,4 @@
-"""Asking for the approvals of a turn, and keeping the answers."""
+"""Approval requests of a turn, and their answers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from vibe_llms.invocables.approvals import Approval, ApprovalRequest, Approver, 
 
 
 class ApprovalGate:
-    """Brings requests for approvals to whoever can answer them.
+    """Asks for approvals.
 
     Args:
-        approver: Is asked, one request after the other; ``None`` where nobody can be.
-        answers: What was answered beforehand; each answers one invocation, unless its scope
-            reaches further.
+        approver: Asked about one request after the other; ``None`` if nothing here can answer.
+        answers: Approvals given in advance; each applies to one invocation, unless its scope is
+            larger.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class ApprovalGate:
         self._asking: tuple[Call, asyncio.Task[Approval | None]] | None = None
 
     def look(self) -> None:
-        """Looks whether the log has an answer by now to what somebody is being asked."""
+        """Cancel the question that is being asked if the log has an answer now."""
         if self._asking is not None:
             call, asking = self._asking
             if self._is_answered(call):
@@ -53,36 +53,36 @@ class ApprovalGate:
         )
 
     async def ask(self, calls: Sequence[Call]) -> tuple[ApprovalRequest, ...]:
-        """Asks about the calls of a turn that wait.
+        """Ask about the calls of a turn that wait for approvals.
 
         Returns:
-            The requests that nobody here could answer.
+            The requests that are not answered.
 
         Raises:
-            ConverseError: Whoever was asked failed, or answered something else.
+            ConverseError: The approver failed, or its answer is invalid.
         """
         left: list[ApprovalRequest] = []
         for call in calls:
             request = call.request
             if request is None or self._is_answered(call):
-                continue  # an answer that was given just now reaches so far
+                continue  # the scope of another answer includes it
             await self._context.emit(_produce_event(call.key, request))
             approval = await self._wait(call, request)
-            if self._is_answered(call):  # by others, meanwhile
+            if self._is_answered(call):  # by another process
                 if approval is not None:
                     refused = ApprovalRefusedEvent(key=call.key, digest=approval.digest)
                     await self._context.emit(refused, durable=True)
             elif approval is None:
                 left.append(request)
             else:
-                settle(request, approval)  # refuses an answer that does not fit what was asked
+                settle(request, approval)  # refuses an answer to another request
                 event = produce_answer(call.key, request, approval)
                 await self._context.emit(event, durable=True)
                 self._record.note(event)
         return tuple(left)
 
     async def _wait(self, call: Call, request: ApprovalRequest) -> Approval | None:
-        """Asks until there is an answer, here or in the log."""
+        """Ask, and wait for an answer here or in the log."""
         if self._approver is None:
             return await self._find_answer(request)
         asking = asyncio.create_task(self._find_answer(request))
@@ -100,7 +100,7 @@ class ApprovalGate:
     async def _find_answer(self, request: ApprovalRequest) -> Approval | None:
         for approval in self._answers:
             if approval.digest == request.digest:
-                self._answers.remove(approval)  # for one call: an equal one is asked about again
+                self._answers.remove(approval)  # for one call: an equal call needs another
                 return approval
         if self._approver is None:
             return None
@@ -126,10 +126,10 @@ class ApprovalGate:
 
 
 def produce_answer(key: str, request: ApprovalRequest, approval: Approval) -> ApprovalAnsweredEvent:
-    """Produces the event by which a run's log says what was answered.
+    """Return the event that records the answer to a request.
 
     Args:
-        key: Of the call: the id of its canister.
+        key: Id of the call's canister.
     """
     return ApprovalAnsweredEvent(
         key=key,

@@ -1,4 +1,4 @@
-"""What others say to a run while it works: heard soon, so that a stop ends a step under way."""
+"""Messages to a working run, received soon, so that a stop cancels work in progress."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from vibe_llms.exceptions import StoreError
 
 
 class Attention:
-    """Hears what others say to a run, and keeps whether it was stopped.
+    """Receives messages to a run, and records whether it was stopped.
 
     Attributes:
-        stop: Who has stopped it, and why; ``None`` while nobody has.
+        stop: Request to stop; ``None`` without one.
 
     Args:
-        context: Of the run.
-        note: Takes all else that was said, as soon as it is heard.
+        context: Context of the run.
+        note: Called with each other message as it arrives.
     """
 
     def __init__(self, context: RunContext, note: Callable[[LogEvent], object]) -> None:
@@ -29,26 +29,26 @@ class Attention:
         self._note = note
 
     async def look(self) -> StopRequestedEvent | None:
-        """Hears what was said so far; returns the stop, if there was one."""
+        """Receive messages; return the request to stop, if there is one."""
         self._hear(await self._context.receive())
         return self.stop
 
     async def look_last(self) -> StopRequestedEvent | None:
-        """Do the same for a run that was cancelled, which ends also where nothing can be read."""
+        """Do the same for a cancelled run, which ends even if the inbox cannot be read."""
         with suppress(StoreError):
             await self.look()
         return self.stop
 
     @asynccontextmanager
     async def bound(self, seconds: float) -> AsyncIterator[asyncio.Timeout]:
-        """Gives some work a time, in which it hears what is said.
+        """Limit the time of some work, and receive messages during it.
 
         Yields:
-            The clock of the work.
+            The timeout of the work.
 
         Raises:
-            TimeoutError: The time is over, or somebody has stopped the run: ``stop`` says which.
-                What was under way was cancelled.
+            TimeoutError: The time is over, or the run was stopped (see ``stop``); the work was
+                cancelled.
         """
         async with asyncio.timeout(seconds) as clock:
 
@@ -69,12 +69,12 @@ class Attention:
 
 
 def leave_run() -> RunRetriedEvent:
-    """Return the event by which a log says that a host has left a run to the next one."""
+    """Return the event that records that a worker left a run to the next one."""
     return RunRetriedEvent(detail="Its host was told to leave.", attempt=0, seconds=0.0)
 
 
 def describe_stop(stop: StopRequestedEvent) -> str:
-    """Says who has stopped a run, and why."""
+    """Describe who stopped a run, and why."""
     who = f" by {stop.subject}" if stop.subject else ""
     reason = stop.reason.removesuffix(".")
     return f"It was stopped{who}{': ' + reason if reason else ''}."

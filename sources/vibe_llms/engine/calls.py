@@ -1,4 +1,4 @@
-"""An owed invocation, prepared: what it would execute, and what has to be settled before."""
+"""Prepared invocation: its invoker and arguments, and the approval that it needs."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from vibe_llms.messages.canisters import InvocationCanister
 
 @frozen(kw_only=True)
 class Call:
-    """One invocation of a turn.
+    """Invocation of a turn.
 
     Attributes:
-        canister: What the model asked for.
-        invoker: What executes it; ``None`` where nothing can, and ``fault`` says why.
-        arguments: With which.
-        canonical: The same as text, keys in order.
-        fault: Why it cannot be executed, in words for the model; empty where it can.
-        request: What has to be approved, where something has.
-        approval: The answer to that.
+        canister: Invocation as the model wrote it.
+        invoker: Executes it; ``None`` if nothing can, and ``fault`` says why.
+        arguments: Arguments of the invocation.
+        canonical: Arguments as text, with sorted keys.
+        fault: Why it cannot be executed, for the model; empty if it can.
+        request: Approval request, if an approval is needed.
+        approval: Answer to the request.
     """
 
     canister: InvocationCanister
@@ -43,35 +43,35 @@ class Call:
 
     @property
     def key(self) -> str:
-        """Its place in the conversation: the id of its canister."""
+        """Id of its canister."""
         return self.canister.id
 
     @property
     def waits(self) -> bool:
-        """Whether somebody has to approve it first."""
+        """Whether it waits for an approval."""
         return self.request is not None and self.approval is None
 
 
 def prepare_calls(
     owed: Iterable[InvocationCanister], registry: Registry, record: Record
 ) -> tuple[Call, ...]:
-    """Prepares the invocations of a turn that have no result."""
+    """Prepare the invocations of a turn that have no result."""
     return tuple(_prepare(canister, registry, record) for canister in owed)
 
 
 async def examine_owed(
     owed: Iterable[InvocationCanister], registry: Registry, record: Record
 ) -> None:
-    """Notes of the calls that need an approval whether their arguments fit.
+    """Record for calls that need an approval whether their arguments are valid.
 
-    Calls are prepared without waiting for anything; applying a schema may have to be waited for.
+    Preparing calls is synchronous, and validating arguments may not be.
     """
     for canister in owed:
         try:
             invoker = registry.access(canister.name)
         except UnknownNameError:
             continue
-        # Only what somebody is asked about: all else is examined when it is executed.
+        # Only calls that need an approval: others are validated on execution.
         if canister.id in record.misfits or not _needs_answer(canister, invoker, record):
             continue
         arguments = read_arguments(canister)
@@ -84,7 +84,7 @@ async def examine_owed(
 
 
 def _needs_answer(canister: InvocationCanister, invoker: Invoker, record: Record) -> bool:
-    """Tells whether somebody has to be asked about a call, if its arguments fit."""
+    """Tell whether a call needs an approval, provided that its arguments are valid."""
     if canister.id in record.results:
         return False
     return invoker.needs_approval or _is_in_doubt(canister, invoker, record)
@@ -116,17 +116,17 @@ def _settle(
     canonical: str,
     record: Record,
 ) -> Call:
-    """Finds out whether a call that can be executed may be."""
+    """Find the approval request of a call, and the answer to it."""
     call = Call(canister=canister, invoker=invoker, arguments=arguments, canonical=canonical)
     if not _needs_answer(canister, invoker, record):
         return call
     misfit = record.misfits.get(canister.id)
     if isinstance(misfit, str):
         return Call(canister=canister, fault=misfit)
-    if misfit is None:  # nobody has looked yet: where a run stands is told from outside of it
+    if misfit is None:  # not checked yet: a replay prepares calls, too
         misfit = bool(invoker.check(arguments))
     if misfit:
-        return call  # nobody is asked about what will not be executed, but explained
+        return call  # invalid: explained to the model instead of executed
     in_doubt = _is_in_doubt(canister, invoker, record)
     request = produce_approval_request(
         canister.invocation_id,
@@ -141,7 +141,7 @@ def _settle(
 
 
 def find_denial(call: Call) -> str:
-    """Returns why a call may not be executed, in words for the model; empty where it may."""
+    """Return why a call may not be executed, for the model; empty if it may."""
     approval = call.approval
     if approval is None or approval.decision != "deny":
         return ""

@@ -1,4 +1,4 @@
-"""The driver: performs what the machine decides, until it decides to end."""
+"""Driver: performs the commands of the machine until it decides to end."""
 
 from __future__ import annotations
 
@@ -42,22 +42,21 @@ from vibe_llms.messages.losses import Loss
 
 @frozen(kw_only=True)
 class RunEnding:
-    """How a run came to rest.
+    """End or suspension of a run.
 
     Attributes:
-        state: ``TERMINATE``; or ``AWAIT`` where it waits for approvals that nobody here can give.
-        reason: Why it ended; ``None`` where it waits.
+        state: ``TERMINATE``; or ``AWAIT`` if it waits for approvals.
+        reason: Why it ended; ``None`` if it waits.
         detail: The same in a sentence, for people; may be empty.
-        limit: The name of the limit that was reached; empty where none was.
-        error: What the run failed of; ``None`` where it did not.
-        requests: What waits for an approval.
-        final: The result that is the answer, where a final invocation brought it.
-        shortfall: Why the model's last turn is not an answer, where the run ended with that.
-        doubted: How many generations of earlier runs may have been billed for nothing.
-        readings: What it used, by the names of the limits: steps, invocations, seconds, tokens,
-            cents and faults.
-        losses: What translations changed or left out.
-        summaries: Where each summary of the oldest turns came from that was asked for on the way.
+        limit: Name of the limit that was reached; empty without one.
+        error: Error that the run failed with, if it did.
+        requests: Open approval requests.
+        final: Result of a final invocation, which is the answer.
+        shortfall: Why the model's last turn is not an answer, if the run ended with that.
+        doubted: Number of generations of earlier runs that may have been billed in vain.
+        readings: Resource usage.
+        losses: Losses of translations.
+        summaries: Origins of the summaries of old turns that were generated.
     """
 
     state: State
@@ -75,21 +74,21 @@ class RunEnding:
 
 
 class Driver:
-    """One run of a conversation; it serves once.
+    """Run of a conversation; use it once.
 
     Attributes:
-        ending: How it came to rest; ``None`` before it has.
+        ending: End or suspension of the run; ``None`` before.
 
     Args:
-        asking: The model, and how it is asked.
-        registry: What may be invoked; connected.
-        journal: The conversation.
-        context: Where steps are performed, and the log.
-        limits: ``run_…`` hold here.
-        approver: Is asked about invocations that need it.
-        answers: Approvals that were given beforehand.
-        spent: What was used before of what the limits allow, where the run is taken up.
-        passing: Errors that do not end the run: they are raised, and it can be taken up later.
+        asking: Model, and settings of its requests.
+        registry: Connected registry of invocables.
+        journal: Conversation.
+        context: Log, listeners and messages of the run.
+        limits: Limits of the run (``run_…``).
+        approver: Asked about invocations that need an approval.
+        answers: Approvals given in advance.
+        spent: Resource usage so far, if the run is resumed.
+        passing: Errors that are raised without ending the run, so that it can be resumed.
     """
 
     def __init__(
@@ -133,12 +132,12 @@ class Driver:
         self.ending: RunEnding | None = None
 
     async def drive(self) -> None:
-        """Goes on with the conversation until nothing is left to do, or a limit is reached.
+        """Continue the conversation until nothing is left to do, or a limit is reached.
 
         Raises:
-            CancelledError, KeyboardInterrupt: It was cancelled or interrupted; what had arrived is
-                in the conversation.
-            ConverseError: One of those that do not end the run.
+            CancelledError, KeyboardInterrupt: The run was cancelled or interrupted; what arrived
+                is in the conversation.
+            ConverseError: One of the errors that do not end the run.
         """
         context = self._context
         await context.emit(
@@ -159,14 +158,14 @@ class Driver:
             end = End(reason=Reason.FAILED, detail=str(error))
             await self._conclude(end, error)
         except (asyncio.CancelledError, KeyboardInterrupt):
-            stop = await self._attention.look_last()  # before the end that it has brought about
-            if stop is None and self._passing:  # no end yet: the next host resumes it
+            stop = await self._attention.look_last()  # before the end that it caused
+            if stop is None and self._passing:  # no end yet: the next worker resumes it
                 await context.emit(leave_run())
                 raise
             detail = describe_stop(stop) if stop else ""
             await self._conclude(End(reason=Reason.CANCELLED, detail=detail))
             raise
-        except Exception as error:  # a fault of ours or of a plugin: the log says how it ended
+        except Exception as error:  # a bug here or in a plugin: the log records the end
             await self._conclude(End(reason=Reason.FAILED, detail=repr(error)))
             raise
         else:
@@ -201,11 +200,11 @@ class Driver:
                 return End(reason=Reason.CANCELLED, detail=describe_stop(stop))
             tail = read_tail(self._journal.canisters)
             if self._messages and not (tail.owed or tail.is_paused or self._has_answer()):
-                said, self._messages = self._messages, []  # others may be heard meanwhile
+                said, self._messages = self._messages, []  # more may arrive during the append
                 await self._journal.append(said)
                 spoken = None
                 continue
-            if tail.owed and not tail.is_broken_off:  # preparing its calls has to know more
+            if tail.owed and not tail.is_broken_off:  # needed to prepare its calls
                 await examine_owed(tail.owed, self._registry, self._record)
             situation = find_situation(
                 self._journal.canisters, tail, self._registry, self._record, spoken=spoken
@@ -217,7 +216,7 @@ class Driver:
                     return command
                 case Await():
                     paused, deadline = time.monotonic(), clock.when()
-                    clock.reschedule(None)  # a person takes the time that it takes
+                    clock.reschedule(None)  # waiting for people does not count
                     if left := await self._gate.ask(command.calls):
                         return left
                     waited = time.monotonic() - paused
@@ -230,16 +229,16 @@ class Driver:
                     try:
                         spoken = await self._ask(command, spoken)
                     except Parked as parked:
-                        if not self._has_answer():  # else it was heard while that was written
+                        if not self._has_answer():  # else the answer arrived during the write
                             return parked
 
     def _has_answer(self) -> bool:
-        """Tells whether there is an answer to the last word, which comes before all else."""
+        """Tell whether the answer to a deferred request is here; it is handled first."""
         canisters = self._journal.canisters
         return bool(canisters) and canisters[-1].id in self._record.answers
 
     def _hear(self, event: LogEvent) -> None:
-        """Takes what others have said to the run; a message waits until no call is owed."""
+        """Take a message to the run; a user message waits until no result is missing."""
         if not isinstance(event, MessageReceivedEvent):
             self._record.note(event)
             self._gate.look()
@@ -251,7 +250,7 @@ class Driver:
         if state is not self._state:
             self._state = state
             event = StateEnteredEvent(state=state.value, turn=self._readings.steps)
-            # Of any state more is told at once, but by tasks of their own where calls are several.
+            # Another event follows at once, unless several calls run in tasks of their own.
             is_shared = isinstance(command, Execute) and len(command.calls) > 1
             await self._context.emit(event, soon=not is_shared)
 
@@ -268,8 +267,8 @@ class Driver:
         return Spoken(canisters=count, shortfall=shortfall, failures=failures if has_failed else 0)
 
     async def _recover(self) -> None:
-        """Takes up what an earlier run has heard of, and tells what became of a generation during
-        which it broke off."""
+        """Take up messages that an earlier run received, and record the outcome of a generation
+        during which it was cut off."""
         said = {canister.id for canister in self._journal.canisters}
         self._messages = [
             event.canister
@@ -282,10 +281,10 @@ class Driver:
         canisters = self._journal.canisters
         position = next((i for i, each in enumerate(canisters) if each.id == begun.key), None)
         behind = () if position is None else canisters[position + 1 :]
-        # The model may have been asked there before: what that brought is no answer to this.
+        # The model may have been asked there before: that response is no answer to this request.
         stored = [each for each in behind if each.id not in self._record.broken]
         finished = describe_stored(begun, stored[: find_end(stored)], self._price)
-        if self._counts:  # with all that the log says was spent: it has not said so of this yet
+        if self._counts:  # the log does not include its usage yet
             self._readings.steps += 1
         if finished is not None:
             if self._counts:
@@ -300,7 +299,7 @@ class Driver:
     async def _park(self, parked: Parked) -> None:
         await self._suspend(())
         assert self._parking is not None
-        # Last: its answer is a letter to a run that rests.
+        # Last: its answer is a message to a suspended run.
         self._parking.put(self._journal.conversation_id, parked.request)
 
     async def _suspend(self, requests: tuple[ApprovalRequest, ...]) -> None:
@@ -334,7 +333,7 @@ class Driver:
         )
 
     def _is_settled(self) -> bool:
-        """Whether whoever takes the conversation up again needs nothing of the log by now."""
+        """Whether the next run of the conversation needs nothing from the log."""
         canisters = self._journal.canisters
         is_open = self._messages or self._record.has_standing_answers or self._has_answer()
         return not is_open and bool(canisters) and not read_tail(canisters).owed

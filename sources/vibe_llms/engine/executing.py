@@ -1,4 +1,4 @@
-"""Executing the invocations of one turn: at the same time, with results in the calls' order."""
+"""Execution of the invocations of a turn: concurrent, with results in the order of the calls."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from vibe_llms.messages.contents import TextualContent
 
 
 class Executor:
-    """Performs the executions of one run.
+    """Executes the calls of a run.
 
     Args:
-        readings: Executions and faults are counted there.
+        readings: Counts executions and faults.
     """
 
-    # Calls of the turn whose results the conversation lacks, in their order: a result waits in the
-    # record until those before it are there.
+    # Calls of the turn without a result in the conversation, in order: a result waits in the record
+    # until those before it are there.
     _owed: list[str]
 
     def __init__(
@@ -58,16 +58,16 @@ class Executor:
         self._lock = asyncio.Lock()
 
     async def execute(self, calls: Sequence[Call]) -> None:
-        """Executes the calls of a turn; when it returns, each has its result.
+        """Execute the calls of a turn; on return, each has its result.
 
-        Calls that are identical share one execution where that is pure.
+        Identical calls share one execution if it is pure.
 
         Raises:
-            StoreError: A result could not be stored; none is lost that the log has.
+            StoreError: A result could not be stored; results in the log are not lost.
             KeyboardInterrupt: A call was interrupted (Ctrl-C); the others were cancelled.
         """
         self._owed = [call.key for call in calls]
-        await self._deliver()  # what an earlier run had complete already
+        await self._deliver()  # results of an earlier run
         left = [call for call in calls if call.key not in self._record.results]
         groups = self._group(left)
         try:
@@ -94,7 +94,7 @@ class Executor:
         raise first  # not chained: the group around it says nothing new
 
     def _group(self, calls: Sequence[Call]) -> Sequence[Sequence[Call]]:
-        """Groups the calls that one execution can answer: identical, and approved alike."""
+        """Group calls that can share one execution: identical, with the same approval."""
         if len(calls) < 2:
             return [calls] if calls else []
         groups: dict[object, list[Call]] = {}
@@ -123,18 +123,18 @@ class Executor:
             self._readings.invocations += 1
             self._readings.faults += is_fault
             self._record.note(event)
-            # Delivered at once, the conversation keeps it. One that has to wait for others is in
-            # the log alone until then, and a side effect that is forgotten would be repeated.
+            # The conversation stores a result that is delivered at once. One that waits for others
+            # is only in the log until then; without it, a side effect would be repeated.
             await self._context.emit(event, durable=self._is_held(call))
         await self._deliver()
 
     def _is_held(self, call: Call) -> bool:
-        """Tells whether the log alone has the result of a side effect for a while."""
+        """Tell whether the result of a side effect is only in the log for a while."""
         is_next = bool(self._owed) and self._owed[0] == call.key
         return not is_next and call.invoker is not None and call.invoker.effect is Effect.ONCE
 
     async def _perform(self, call: Call) -> tuple[Outcome, bool]:
-        """Returns what a call brought, and whether it counts as a fault."""
+        """Execute a call; return its outcome, and whether it counts as a fault."""
         invoker = call.invoker
         if invoker is None:
             return fail(call.fault), True
@@ -145,9 +145,9 @@ class Executor:
         context = self._produce_context(call.canister, invoker)
         try:
             faults = await invoker.examine(arguments)
-        except ConverseError as error:  # the schema itself is none, or takes too long
+        except ConverseError as error:  # the schema is invalid, or takes too long
             return fail(str(error)), True
-        if faults:  # nothing begins
+        if faults:  # not executed
             return fail(explain_faults(invoker.name, faults)), True
         event = InvocationStartedEvent(
             key=call.key,
@@ -158,7 +158,7 @@ class Executor:
             idempotency_key=context.idempotency_key,
         )
         self._record.note(event)
-        # Before it begins: where the log does not say so, nothing can have taken effect.
+        # Before it starts: a call that the log does not record cannot have taken effect.
         await self._context.emit(event, durable=invoker.effect is Effect.ONCE)
         outcome = await perform_fitting(invoker, arguments, context)
         return _mark_edit(call, outcome), outcome.is_error
@@ -176,16 +176,16 @@ class Executor:
         return InvocationContext(
             invocation_id=canister.invocation_id,
             run_id=self._context.run_id,
-            # The same when a crash has it executed again, and another in each fork.
+            # Equal when a crash has the call executed again; different in each fork.
             idempotency_key=f"{self._journal.conversation_id}/{canister.id}",
             listener=tell,
         )
 
     async def _deliver(self) -> None:
-        """Adds to the conversation those results that nothing before them is waiting for."""
+        """Add results to the conversation, up to the first that is missing."""
         if not self._owed or self._owed[0] not in self._record.results:
             return
-        async with self._lock:  # several end at once; appended side by side they would mix
+        async with self._lock:  # concurrent appends would mix
             ready: list[ResultCanister] = []
             for key in self._owed:
                 if key not in self._record.results:
@@ -197,7 +197,7 @@ class Executor:
 
 
 def _identify_answer(call: Call) -> tuple[str, str | None, str] | None:
-    """Returns what is equal for calls of which the same shall become."""
+    """Return the key that groups calls with the same approval decision."""
     approval = call.approval
     if approval is None:
         return None
@@ -205,7 +205,7 @@ def _identify_answer(call: Call) -> tuple[str, str | None, str] | None:
 
 
 def _access_arguments(call: Call) -> tuple[JsonObject, str]:
-    """Returns the arguments with which a call is executed: those asked for, or an edit."""
+    """Return the arguments to execute: the call's own, or those of an edit."""
     approval = call.approval
     if approval is None or approval.arguments is None:
         return call.arguments, call.canonical
@@ -214,7 +214,7 @@ def _access_arguments(call: Call) -> tuple[JsonObject, str]:
 
 
 def _mark_edit(call: Call, outcome: Outcome) -> Outcome:
-    """Tells the model where somebody has changed its arguments."""
+    """Tell the model that its arguments were edited."""
     approval = call.approval
     if approval is None or approval.arguments is None:
         return outcome

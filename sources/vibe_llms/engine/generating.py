@@ -1,4 +1,4 @@
-"""Asking the model: what is sent, what is stored of the answer, and what is told of it."""
+"""Generation: the request, the stored response, and the events about it."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ from vibe_llms.messages.requests import Request, RequestFields, Response
 from vibe_llms.providers.interfaces import ConverserModel
 
 Hear: TypeAlias = Callable[[StreamEvent], Awaitable[object]]
-"""Takes an event of an answer; the answer goes on once it has returned."""
+"""Takes an event of a streamed response; the stream continues when it returns."""
 
 
 @frozen(kw_only=True, eq=False)
 class ModelCall:
-    """How a model is asked in every turn of a run.
+    """Model of a run, and settings of its requests.
 
     Attributes:
-        model: Who is asked.
-        fields: Of every request. A choice that requires an invocation does not hold after a
-            result, or no run would end.
-        reactors: Hear of every answer.
-        stream: Whether answers are wanted piece by piece.
-        price: Returns what an answer cost, in US cents; ``None`` where that is not known.
-        parking: Has requests answered later, and not at once; ``None`` for the usual.
-        hear: Is given each event of an answer that comes piece by piece, and waited for.
+        model: Model to ask.
+        fields: Fields of every request. A choice that requires an invocation does not apply after
+            a result; otherwise a run would never end.
+        reactors: Receive every response.
+        stream: Whether to stream responses.
+        price: Returns the cost of a response in US cents; ``None`` if unknown.
+        parking: Backend of deferred requests; ``None`` to ask at once.
+        hear: Called with each event of a streamed response, and awaited.
     """
 
     model: ConverserModel
@@ -62,22 +62,22 @@ class ModelCall:
 
     @property
     def address(self) -> str:
-        """What the model is called."""
+        """Address of the model."""
         return self.fields.get("model", "")
 
 
 class Generator:
-    """Performs the generations of one run.
+    """Asks the model, for one run.
 
     Attributes:
-        losses: What translations changed or left out, each once.
-        summaries: Where each summary of the oldest turns came from that was asked for.
+        losses: Losses of translations, each once.
+        summaries: Origins of the summaries of old turns that were generated.
 
     Args:
-        readings: What answers use and cost is counted there.
+        readings: Counts usage and cost.
     """
 
-    _arrived: tuple[AnyCanister, ...]  # of the answer that is on its way
+    _arrived: tuple[AnyCanister, ...]  # of the response in progress
 
     def __init__(
         self,
@@ -98,24 +98,24 @@ class Generator:
         self._record = record
         self._request: Request | None = None
         self._pattern: dict[str, JsonValue] | None = None
-        self._occupied = 0  # of the model's window, in tokens, by the last answer that said so
+        self._occupied = 0  # tokens of the model's window, as last reported
 
     async def generate(self, command: Generate, turn: int) -> Response:
-        """Asks the model once, and adds what it says to the conversation.
+        """Ask the model once, and add its response to the conversation.
 
         Raises:
-            ConverseError: No answer, or not to its end; what had arrived is in the conversation.
-            Parked: It is to be answered later.
+            ConverseError: There is no complete response; what arrived is in the conversation.
+            Parked: The request was deferred.
         """
         if await self._registry.refresh():
-            self._request = None  # it describes invocables that are no more
-            self._pattern = None  # so are the digests that were told
+            self._request = None  # the invocables have changed
+            self._pattern = None  # and so have the digests
         request = self._compose(command)
         parking = self._asking.parking
         if parking is not None and (said := self._record.answers.get(request.canisters[-1].id)):
             return await self._take(parking, said, request, turn)
         pattern: dict[str, JsonValue] = {}
-        if self._pattern is None:  # told once, and again when it may have changed
+        if self._pattern is None:  # recorded once, and after each change
             pattern = {**digest_pattern(self._asking.fields, self._registry.describe())}
             self._pattern = pattern
         event = GenerationStartedEvent(
@@ -124,7 +124,7 @@ class Generator:
             model=self._asking.address,
             pattern=pattern,
         )
-        # From here on it may be billed: that must be known also when the power fails.
+        # From here on it may be billed: the log must survive a power failure.
         await self._context.emit(event, durable=True)
         if parking is not None:
             parked = GenerationParkedEvent(
@@ -146,13 +146,13 @@ class Generator:
     async def _take(
         self, parking: Parking, said: GenerationAnsweredEvent, request: Request, turn: int
     ) -> Response:
-        """Adds what came of a request that was parked; no model is asked."""
+        """Add the answer to a deferred request; no model is asked."""
         event = GenerationStartedEvent(key=said.key, turn=turn, model=self._asking.address)
         started = time.monotonic() - said.seconds
         self._arrived = ()
         try:
             response = await parking.read(said, request)
-        except Exception as error:  # one that is broken off has its answer still
+        except Exception as error:  # a cancelled run keeps the answer
             await self._fail(event, error, started)
             raise
         await self._journal.append(response.canisters)
@@ -171,18 +171,18 @@ class Generator:
                         if asking.hear is not None:
                             await asking.hear(event)
                 return await stream.response()
-            finally:  # also of an answer that breaks off, which was paid for as well
+            finally:  # also of a response that breaks off, which is billed as well
                 self._arrived = stream.canisters
 
     def _compose(self, command: Generate) -> Request:
-        """Makes the request: the one before, with what was said since, where that holds."""
-        # A request that only grows is encoded, and read by the vendor's cache, from where it grew.
+        """Return the request: the previous one, extended by new canisters, if possible."""
+        # Of an extended request, only the new part is encoded and missing in the vendor's cache.
         known, canisters = self._request, self._journal.canisters
         is_whole = command.length == len(canisters)
         choice = self._choose(canisters[command.length - 1])
         if known is not None and is_whole and known.invocation_choice == choice:
             length = len(known.canisters)
-            if canisters[length - 1] is known.canisters[-1]:  # others may have come in between
+            if canisters[length - 1] is known.canisters[-1]:  # no other canisters in between
                 new, continuation = canisters[length:], command.is_continuation
                 self._request = known.extend(new, continuation=continuation)
                 return self._trim(self._request)
@@ -191,7 +191,7 @@ class Generator:
 
     def _choose(self, last: AnyCanister) -> str:
         choice = self._asking.fields.get("invocation_choice", "auto")
-        # A model that has to invoke something in each turn would never answer.
+        # A model that must invoke something in each turn would never answer.
         return "auto" if last.role == "result" and choice != "none" else choice
 
     def _produce(
@@ -207,12 +207,12 @@ class Generator:
         )
 
     def _trim(self, request: Request) -> Request:
-        """Leaves out stale results where the conversation nears the window of the model."""
+        """Omit stale results if the conversation approaches the model's context window."""
         attributes = self._asking.model.descriptor.attributes
         window = attributes.access_value("context_window_tokens") if self._occupied else None
         if not isinstance(window, int):
             return request
-        # What is left out is chosen anew each time: the request that is kept stays whole.
+        # Omissions are chosen anew each time; the stored request stays complete.
         trimmed = trim_stale(
             request.canisters,
             self._registry.access_deduplicator,
@@ -227,7 +227,7 @@ class Generator:
     async def _fail(
         self, event: GenerationStartedEvent, error: BaseException, started: float
     ) -> None:
-        """Keeps what had arrived, marked as interrupted, and tells why there is no more."""
+        """Store what arrived, marked as interrupted, and record the error."""
         ours = error if isinstance(error, ConverseError) else None
         arrived = self._arrived or (() if ours is None else ours.arrived)
         if any(canister.content or canister.role == "invocation" for canister in arrived):
@@ -274,7 +274,7 @@ class Generator:
             tier=tier,
             seconds=time.monotonic() - started,
         )
-        # The conversation has the answer: what a crash takes of this is told by whoever goes on.
+        # The conversation has the response: if a crash loses this event, the next run emits it.
         await self._context.emit(finished, soon=not tier)
 
 
@@ -283,12 +283,12 @@ def describe_stored(
     turn: Sequence[AnyCanister],
     price: Callable[[Origin], float | None] | None = None,
 ) -> GenerationFinishedEvent | None:
-    """Makes the event that a crash prevented after an answer had been stored.
+    """Return the event that a crash prevented after a response was stored.
 
     Args:
-        event: What the log says of its beginning.
-        turn: What is stored of it; nothing can be said where that names no origin.
-        price: Says what it has cost, in US cents.
+        event: Start of the generation, from the log.
+        turn: Stored canisters of the response; without an origin, the result is ``None``.
+        price: Returns its cost in US cents.
     """
     origin = next((found for each in turn if (found := getattr(each, "origin", None))), None)
     if origin is None:

@@ -1,4 +1,4 @@
-"""What a run has used, and which of its limits that reaches."""
+"""Resource usage of a run, compared to its limits."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from vibe_llms.messages.canisters import Usage
 
 @define(kw_only=True)
 class Readings:
-    """What a run has used so far: counted while it goes on, by whoever performs a part of it.
+    """Resource usage of a run so far.
 
     Attributes:
         steps: Generations.
         invocations: Executed invocations.
-        seconds: Of work; waiting for approvals is none.
-        tokens: Input and output of all answers, as far as the vendors say.
-        cents: What the answers cost, in US cents; ``None`` while no price is known of any.
-        faults: Invocations that failed or made no sense.
+        seconds: Working time, without the time spent waiting for approvals.
+        tokens: Input and output tokens of all responses, as far as vendors report them.
+        cents: Cost of the responses in US cents; ``None`` while no price is known.
+        faults: Invocations that failed or were invalid.
     """
 
     steps: int = 0
@@ -30,7 +30,7 @@ class Readings:
     faults: int = 0
 
     def count(self, usage: Usage | None, cents: float | None) -> int:
-        """Counts what an answer used and cost, where that is known; returns its tokens."""
+        """Count the usage and cost of a response, if known; return its tokens."""
         if cents is not None:
             self.cents = (self.cents or 0.0) + cents
         if usage is None:
@@ -40,7 +40,7 @@ class Readings:
         return tokens
 
     def export(self) -> dict[str, float | None]:
-        """Returns them by the names of their limits."""
+        """Return the readings by the names of their limits."""
         return {f"run_{name}": getattr(self, name) for name in NAMES}
 
 
@@ -48,7 +48,7 @@ NAMES = tuple(field.name for field in attrs.fields(Readings))
 
 
 def find_reached(readings: Readings, limits: Limits) -> str:
-    """Returns the limit that forbids another generation; empty where none does."""
+    """Return the limit that forbids another generation; empty if none does."""
     for name in ("steps", "tokens", "cents", "faults", "seconds"):
         used, limit = getattr(readings, name), f"run_{name}"
         if used is not None and used >= getattr(limits, limit):
@@ -57,7 +57,7 @@ def find_reached(readings: Readings, limits: Limits) -> str:
 
 
 def find_room(readings: Readings, limits: Limits) -> tuple[int, str]:
-    """Returns how many more invocations may be executed, and the limit that forbids any."""
+    """Return the number of invocations left, and the limit that forbids any."""
     if readings.seconds >= limits.run_seconds:
         return 0, "run_seconds"
     room = limits.run_invocations - readings.invocations
@@ -65,5 +65,5 @@ def find_room(readings: Readings, limits: Limits) -> tuple[int, str]:
 
 
 def export_limits(limits: Limits) -> dict[str, int]:
-    """Returns the limits of a run by their names."""
+    """Return the limits of a run by name."""
     return {f"run_{name}": getattr(limits, f"run_{name}") for name in NAMES}

@@ -1,4 +1,4 @@
-"""The pure machine: from what is the case to the next command. It does nothing itself."""
+"""Pure decision function: from the situation of a conversation to the next command."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vibe_llms.messages.endings import Shortfall
 from vibe_llms.messages.requests import is_answerable
 
 _ATTEMPTS: Final = 3
-"""How often the model is asked where its turn fails each time."""
+"""Attempts when each turn of the model fails."""
 
 
 @frozen
@@ -23,8 +23,8 @@ class Generate:
     """Ask the model.
 
     Attributes:
-        length: How many canisters of the conversation are sent.
-        is_continuation: The model goes on with its own last turn.
+        length: Number of canisters of the conversation to send.
+        is_continuation: The model continues its own last turn.
     """
 
     length: int
@@ -40,18 +40,18 @@ class Await:
 
 @frozen
 class Execute:
-    """Execute these calls, all of one turn."""
+    """Execute these calls of one turn."""
 
     calls: tuple[Call, ...]
 
 
 @frozen(kw_only=True)
 class End:
-    """Do nothing more.
+    """End the run.
 
     Attributes:
-        limit: The name of the limit that was reached, if that is the reason.
-        final: The result that is the answer, where a final invocation brought it.
+        limit: Name of the limit that was reached, if that is the reason.
+        final: Result of a final invocation, which is the answer.
         shortfall: Why the model's turn is not an answer, if that is the reason.
     """
 
@@ -66,17 +66,17 @@ Command: TypeAlias = Generate | Await | Execute | End
 
 
 def decide(situation: Situation, readings: Readings, limits: Limits) -> Command:
-    """Returns what comes next."""
+    """Return the next command."""
     match find_row(situation).state:
         case State.AWAIT:
             return Await(tuple(call for call in situation.calls if call.waits))
         case State.EXECUTE:
             room, limit = find_room(readings, limits)
-            # Where the room ends within a turn, the next decision finds none, and stops.
+            # If the budget ends within a turn, the next decision finds none left and stops.
             return _stop(limit, limits) if limit else Execute(tuple(situation.calls[:room]))
         case State.TERMINATE:
             return _conclude(situation)
-    # A turn that failed, such as of a call that the vendor could not read, is asked for again.
+    # Retry a turn that failed, such as one with a call that the vendor could not read.
     if not 0 < situation.failures < _ATTEMPTS:
         shortfall = situation.shortfall
         if shortfall is not None and (situation.is_silent or situation.tail.is_broken_off):
@@ -88,7 +88,7 @@ def decide(situation: Situation, readings: Readings, limits: Limits) -> Command:
 
 
 def _generate(situation: Situation) -> Generate:
-    # After a pause, and after what the vendor has executed, the last word is the model's own.
+    # After a pause, and after calls executed by the vendor, the model continues its own turn.
     tail = situation.tail
     if tail.is_broken_off:
         return Generate(tail.before, is_continuation=tail.continues)

@@ -1,4 +1,4 @@
-"""Requests that are answered later: a run rests meanwhile, and goes on with the answer."""
+"""Deferred requests: the run is suspended until the answer arrives."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vibe_llms.messages.requests import Request, Response
 
 
 class Parked(Exception):  # nothing went wrong
-    """A request is to be answered later; no error, and never seen outside of a run."""
+    """A request was deferred. Control flow within a run, not an error."""
 
     def __init__(self, request: Request) -> None:
         super().__init__()
@@ -17,25 +17,25 @@ class Parked(Exception):  # nothing went wrong
 
 
 class Parking(Protocol):
-    """Who has requests answered later, and puts each answer into its run's inbox."""
+    """Backend of deferred requests: puts each answer into the inbox of its run."""
 
     @property
     def name(self) -> str:
-        """By which the log says who has a request; the same after a restart."""
+        """Name of the backend in the log; the same after a restart."""
 
     @property
     def tier(self) -> str:
-        """Which of the vendor's prices holds."""
+        """Price tier of the vendor."""
 
     def put(self, conversation_id: str, request: Request) -> None:
-        """Takes a request, after the log has said so; one that it has already it does not take.
+        """Take a request that the log has recorded as deferred; ignore a known one.
 
-        When this process ends before the request was submitted, it is asked for again.
+        If this process ends before the request is submitted, the run asks again.
         """
 
     async def read(self, said: GenerationAnsweredEvent, request: Request) -> Response:
-        """Reads an answer.
+        """Read an answer.
 
         Raises:
-            ConverseError: There is none: why, says the error.
+            ConverseError: The request failed.
         """

@@ -1,6 +1,6 @@
-"""What every request of a run has besides the conversation, named by digests.
+"""Digests of the tools and settings that all requests of a run share.
 
-The log of a run has them, so that it can be told later, without a model, whether the same
+They are in the log of a run, so that a replay can tell without a model whether the same
 conversation would be sent with the same tools and settings.
 """
 
@@ -21,9 +21,9 @@ _NO_SETTINGS: Final = ("canisters", "conversation_id", "continuation", "invocabl
 def digest_pattern(
     fields: RequestFields, invocables: Iterable[InvocableDescription]
 ) -> dict[str, str]:
-    """Returns digests of the tools, and of the controls and choices, that a run's requests share.
+    """Return digests of the tools and of the settings that the requests of a run share.
 
-    The model has its address, and the conversation is in the store: neither is in a digest.
+    Neither the model nor the conversation is part of a digest; both are recorded elsewhere.
     """
     from vibe_llms.messages.codec.canonical import canonicalize, encode_document
     from vibe_llms.messages.codec.converter import produce_converter
@@ -32,7 +32,7 @@ def digest_pattern(
     request = Request(canisters=[UserCanister("?")], invocables=tuple(invocables), **fields)
     tree = produce_converter().unstructure(request)
     for described in (tree, *tree["invocables"]):
-        if described["schema"] is not None:  # as text, for its order is part of what it says
+        if described["schema"] is not None:  # as text: the order of keys matters
             described["schema"] = write_plain(described["schema"])
     settings = {name: value for name, value in tree.items() if name not in _NO_SETTINGS}
     parts = {"settings": settings, "tools": tree["invocables"]}

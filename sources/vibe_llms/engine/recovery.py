@@ -1,8 +1,7 @@
-"""What the log of a conversation's runs says that the conversation does not.
+"""Facts that are in the log of a conversation's runs and not in the conversation.
 
-Which calls have begun and may have taken effect, which results are complete though not yet in
-the conversation, what was answered to requests for approvals, and whether a model was being
-asked when a run broke off.
+Calls that have started and may have taken effect, results that are not in the conversation yet,
+answers to approval requests, and a generation that was cut off.
 """
 
 from __future__ import annotations
@@ -29,16 +28,16 @@ from vibe_llms.messages.canisters import ResultCanister
 
 @define
 class Record:
-    """The log, as far as it decides anything; keys are ids of canisters.
+    """Facts from the log that decide what comes next; keys are ids of canisters.
 
     Attributes:
-        started: Calls that have begun and are not known to have ended.
+        started: Calls that have started and are not known to have ended.
         results: Results of calls that have ended.
-        generation: The model that is being asked, or was when a run broke off.
-        answers: What came of requests that were parked, and is not in the conversation yet.
-        broken: What answers had brought that broke off, and of which the log says so.
-        misfits: Of calls that somebody would be asked about, whether their arguments do not fit,
-            or why that cannot be found out; not of the log, and found out anew by each run.
+        generation: Generation in progress, now or when a run was cut off.
+        answers: Answers to deferred requests that are not in the conversation yet.
+        broken: Ids of canisters from responses that broke off.
+        misfits: For calls that need an approval: whether their arguments are invalid, or why that
+            cannot be checked. Not from the log; each run checks again.
     """
 
     started: dict[str, InvocationStartedEvent] = attrs.field(factory=dict)
@@ -53,14 +52,14 @@ class Record:
 
     @classmethod
     def read(cls, events: Iterable[LogEvent]) -> Record:
-        """Reads a log, oldest first."""
+        """Read a log, oldest event first."""
         record = cls()
         for event in events:
             record.note(event)
         return record
 
     def note(self, event: LogEvent) -> None:
-        """Takes one more event into account."""
+        """Take another event into account."""
         match event:
             case InvocationStartedEvent():
                 self.started[event.key] = event
@@ -85,11 +84,11 @@ class Record:
 
     @property
     def has_standing_answers(self) -> bool:
-        """Whether an answer holds for calls to come."""
+        """Whether an approval applies to later calls."""
         return bool(self._calls or self._names)
 
     def forget_approval(self, key: str) -> None:
-        """Takes back an answer to just this call: it was for an attempt that has begun."""
+        """Drop the approval of one call: it was for an attempt that has started."""
         self._approvals.pop(key, None)
 
     def _note_approval(self, event: ApprovalAnsweredEvent) -> None:
@@ -102,10 +101,9 @@ class Record:
     def find_approval(
         self, key: str, digest: str, name: str, *, in_doubt: bool
     ) -> ApprovalAnsweredEvent | None:
-        """Returns the answer that settles a call, the nearest first.
+        """Return the approval that applies to a call, the most specific first.
 
-        A call in doubt is settled by an answer to just that doubt, and by no answer that was
-        given for all calls of its kind.
+        A call in doubt needs an approval of exactly this call; approvals of its kind do not apply.
         """
         own = self._approvals.get(key)
         if own is not None and own.digest == digest:

@@ -1,7 +1,7 @@
-"""Where a run stands, from its conversation and its log alone: no model is asked, nothing is done.
+"""State of a run, computed from its conversation and its log alone, without side effects.
 
-The driver sees the conversation in the same way. So what a run would do next can be told for any
-moment of it, wherever its conversation and its log are, and is the same for whoever takes it up.
+The driver uses the same functions. So the next command of a run can be computed for any moment of
+it, and is the same for every process that resumes it.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ STATES: dict[type[Command], State] = {
     Execute: State.EXECUTE,
     End: State.TERMINATE,
 }
-"""The state in which each command is performed."""
+"""State in which each command is performed."""
 
 
 @frozen(kw_only=True)
 class Spoken:
-    """A turn of the model.
+    """Turn of the model.
 
     Attributes:
-        canisters: How many it brought; 0 where it said nothing at all.
-        shortfall: Why it is not an answer, where more is known than its canisters say.
-        failures: How many turns have failed in a row, this one included.
+        canisters: Number of its canisters; 0 for an empty response.
+        shortfall: Why it is not an answer, if its canisters do not show that.
+        failures: Number of consecutive failed turns, including this one.
     """
 
     canisters: int = 0
@@ -54,17 +54,17 @@ class Spoken:
 
 
 SPOKEN: Final = Spoken(canisters=1)
-"""A turn about which its canisters say everything."""
+"""Usual turn: its canisters show all that matters."""
 
 
 @frozen(kw_only=True)
 class RunStatus:
-    """Where a run stands.
+    """Status of a run.
 
     Attributes:
-        state: In which it is, or would be.
-        command: What comes next.
-        readings: What it has used; no seconds, which are no matter of the log.
+        state: Current state.
+        command: Next command.
+        readings: Resource usage, without seconds, which the log does not record.
     """
 
     state: State
@@ -79,13 +79,13 @@ def replay(
     *,
     limits: Limits | None = None,
 ) -> RunStatus:
-    """Finds out where a run stands.
+    """Compute the status of a run.
 
     Args:
-        canisters: All that was said by then.
-        events: All that the log of the conversation held by then, earlier runs included.
-        registry: What may be invoked; connected.
-        limits: Those of the run.
+        canisters: Conversation at that moment.
+        events: Log of the conversation at that moment, including earlier runs.
+        registry: Connected registry of invocables.
+        limits: Limits of the run.
 
     Raises:
         RequestError: The conversation is empty.
@@ -106,11 +106,11 @@ def find_situation(
     *,
     spoken: Spoken | None,
 ) -> Situation:
-    """Returns what the machine has to know; of the conversation, only its last turn is looked at.
+    """Return the input of the machine; only the last turn of the conversation is looked at.
 
     Args:
-        tail: That turn.
-        spoken: The last turn of the model in this run; ``None`` where it was not asked yet.
+        tail: Last turn of the conversation.
+        spoken: Last turn of the model in this run; ``None`` if it was not asked yet.
     """
     owed = () if tail.is_broken_off else tail.owed
     calls = prepare_calls(owed, registry, record) if owed else ()
@@ -136,7 +136,7 @@ def find_situation(
 def judge_tail(
     canisters: Sequence[AnyCanister], tail: Tail, spoken: Spoken | None = None
 ) -> Shortfall | None:
-    """Returns why the last turn is not an answer. One that broke off earlier is asked for again."""
+    """Return why the last turn is not an answer; ``None`` for one cut off in an earlier run."""
     if spoken is not None and spoken.shortfall is not None:
         return spoken.shortfall
     is_judged = tail.is_answered or (spoken is not None and tail.is_broken_off)
@@ -146,10 +146,10 @@ def judge_tail(
 
 
 def read_spoken(event: GenerationFinishedEvent, before: Spoken | None) -> Spoken:
-    """Returns what the log says of a turn of the model.
+    """Read a turn of the model from the log.
 
     Args:
-        before: The turn before it in the same run.
+        before: Previous turn of the same run.
     """
     if event.canisters and event.stop_reason not in BROKEN_OFF:
         return SPOKEN
@@ -164,7 +164,7 @@ def read_spoken(event: GenerationFinishedEvent, before: Spoken | None) -> Spoken
 
 
 def _measure(events: Iterable[EngineEvent]) -> tuple[Readings, Spoken | None]:
-    """Returns what the last run has used, and what the model has said in it last."""
+    """Return the resource usage of the last run, and the last turn of its model."""
     readings, spoken, is_own = Readings(), None, False
     for event in events:
         match event:
@@ -172,7 +172,7 @@ def _measure(events: Iterable[EngineEvent]) -> tuple[Readings, Spoken | None]:
                 readings, spoken, is_own = Readings(), None, False
             case GenerationStartedEvent():
                 is_own = True
-            case GenerationFinishedEvent() if is_own:  # else it only tells of an earlier run's
+            case GenerationFinishedEvent() if is_own:  # else it concerns an earlier run
                 readings.steps += 1
                 readings.count(event.usage, event.cents)
                 spoken = read_spoken(event, spoken)

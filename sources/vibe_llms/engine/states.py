@@ -1,4 +1,4 @@
-"""The words for where a run is, and for why it ended."""
+"""States of a run, and reasons for its end."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import enum
 
 
 class State(enum.StrEnum):
-    """What a run does next.
+    """State of a run.
 
     ``GENERATE`` asks the model; ``AWAIT`` waits for approvals; ``EXECUTE`` executes the
-    invocations of a turn; ``TERMINATE`` does nothing more.
+    invocations of a turn; ``TERMINATE`` ends the run.
     """
 
     GENERATE = "generate"
@@ -19,10 +19,10 @@ class State(enum.StrEnum):
 
 
 class Reason(enum.StrEnum):
-    """Why a run ended.
+    """Reason for the end of a run.
 
-    ``LIMIT``: one of its limits, or one of the model's, was reached; it can be continued.
-    ``REFUSED``: the model, or a filter before it, would not answer.
+    ``LIMIT``: a limit of the run or of the model was reached; the run can be continued.
+    ``REFUSED``: the model, or a filter before it, refused to answer.
     """
 
     ANSWERED = "answered"

@@ -1,6 +1,6 @@
-"""The table: which state follows from the tail of a conversation. ``vibe --explain`` prints it.
+"""State table: from the tail of a conversation to the next state. ``vibe --explain`` prints it.
 
-The first row whose situation holds decides. The diagram in the documentation is drawn from it.
+The first row that holds decides. The diagram in the documentation is drawn from the table.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from vibe_llms.messages.endings import Shortfall
 
 @frozen(kw_only=True)
 class Situation:
-    """A conversation as the table and the machine see it.
+    """Input of the table and of the machine.
 
     Attributes:
-        tail: The last turn.
-        length: How many canisters there are.
-        calls: The turn's invocations that have no result, prepared.
-        waits: One of these waits for an approval.
-        final: The result in the turn that ends the run, where there is one.
-        is_silent: The model was asked just now, and said nothing at all.
-        shortfall: Why the last turn is not an answer; ``None`` where it is one, or was of an
-            earlier run that broke off.
-        failures: How many turns of this run have failed in a row.
+        tail: Last turn.
+        length: Number of canisters.
+        calls: Prepared invocations of the turn that have no result.
+        waits: Whether one of these needs an approval.
+        final: Result of a final invocation in the turn, which ends the run.
+        is_silent: The model was just asked and returned nothing.
+        shortfall: Why the last turn is not an answer; ``None`` if it is one, or is from an earlier
+            run that was cut off.
+        failures: Number of consecutive failed turns in this run.
     """
 
     tail: Tail
@@ -45,13 +45,13 @@ class Situation:
 
 @frozen
 class Row:
-    """One row.
+    """Row of the table.
 
     Attributes:
-        situation: What is the case, in words.
-        state: What follows.
-        note: What is special about it.
-        holds: Tells whether it is the case.
+        situation: Condition, in words.
+        state: Next state.
+        note: Remark.
+        holds: Condition.
     """
 
     situation: str
@@ -101,7 +101,7 @@ TABLE: tuple[Row, ...] = (
 
 
 def find_row(situation: Situation) -> Row:
-    """Returns the row that decides."""
+    """Return the first row that holds."""
     for row in TABLE:  # the last always holds
         if row.holds(situation):
             break
@@ -109,7 +109,7 @@ def find_row(situation: Situation) -> Row:
 
 
 def write_table() -> Iterator[str]:
-    """Writes the table as lines of text, one row below the other."""
+    """Yield the table as lines of text."""
     yield "The last turn of the conversation decides; the first line that holds:"
     for number, row in enumerate(TABLE, 1):
         yield from ("", f"{number}. When {row.situation}:", f"   {row.state.upper()} - {row.note}")

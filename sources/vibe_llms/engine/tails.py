@@ -1,7 +1,7 @@
-"""The tail of a conversation: its last turn, from which alone it follows what comes next.
+"""Tail of a conversation: its last turn, which alone determines what comes next.
 
-What one response brought shares a turn id; our results follow it. Input of any kind (of the
-user, a supervisor, a document) is a tail of its own.
+The canisters of one response share a turn id; our results follow them. Input of any kind (from the
+user, a supervisor, a document) is a tail by itself.
 """
 
 from __future__ import annotations
@@ -24,19 +24,18 @@ from vibe_llms.messages.canisters import (
 
 @frozen(kw_only=True)
 class Tail:
-    """The last turn of a conversation.
+    """Last turn of a conversation.
 
     Attributes:
-        last: The last canister of all.
-        start: The index of the turn's first canister.
-        before: How many canisters the model was asked with: of a turn that broke off, those before
-            it and before others just before it that had broken off, too.
-        continues: The model was going on with its own words before these, as after a pause.
+        last: Last canister of the conversation.
+        start: Index of the turn's first canister.
+        before: Number of canisters that were sent to the model. For a turn that broke off: those
+            before it, and before other broken-off turns directly before it.
+        continues: The model was continuing its own words, as after a pause.
         owed: Our invocations in the turn that have no result, in their order.
         results: Our results that follow the turn.
-        origin: Where the turn came from; ``None`` where the tail is input, or a turn that a
-            program wrote, of which nothing else is known.
-        stop_reason: Why the model stopped; ``None`` where nothing is known of that.
+        origin: Origin of the turn; ``None`` for input, and for a turn that a program wrote.
+        stop_reason: Why the model stopped; ``None`` if unknown.
     """
 
     last: AnyCanister
@@ -50,27 +49,27 @@ class Tail:
 
     @property
     def is_broken_off(self) -> bool:
-        """Whether the response did not come to its end: what it asks for may not be whole."""
+        """Whether the response was cut off, so that its invocations may be incomplete."""
         return self.stop_reason in BROKEN_OFF
 
     @property
     def is_paused(self) -> bool:
-        """Whether the model has only paused, and shall go on."""
+        """Whether the model paused and has to continue."""
         return self.stop_reason is StopReason.PAUSED
 
     @property
     def ends_in_words(self) -> bool:
-        """Whether the last is the assistant's, so that nothing is left to be answered."""
+        """Whether the last canister is from the assistant, so that no answer is due."""
         return isinstance(self.last, AssistantCanister)
 
     @property
     def is_answered(self) -> bool:
-        """Whether the assistant has had the last word, and all of it has come."""
+        """Whether the last canister is a complete answer of the assistant."""
         return self.ends_in_words and not (self.is_paused or self.is_broken_off)
 
 
 def read_tail(canisters: Sequence[AnyCanister]) -> Tail:
-    """Reads the last turn; however long the conversation is, no more than that is looked at.
+    """Read the last turn; the rest of the conversation is not looked at.
 
     Raises:
         RequestError: The conversation is empty.
@@ -112,16 +111,16 @@ def _is_of_model(canister: AnyCanister) -> bool:
 
 
 def _ends_in_own_words(last: AnyCanister) -> bool:
-    """Tells by the last canister whether the model can go on: nothing of ours is owed to it."""
+    """Tell by the last canister whether the model can continue: no result of ours is missing."""
     is_ours = isinstance(last, InvocationCanister) and last.owner is Owner.OURS
     return _is_of_model(last) and not is_ours
 
 
 def _find_start(canisters: Sequence[AnyCanister], end: int) -> int:
-    """Returns where the turn begins that ends before an index."""
+    """Return the index at which the turn begins that ends before an index."""
     start = end
     while start and _is_of_model(canisters[start - 1]):
-        # Two answers may follow each other with no input between them, as after a pause.
+        # Two answers may follow each other without input between them, as after a pause.
         if _access_turn(canisters[start - 1]) != _access_turn(canisters[end - 1]):
             break
         start -= 1
@@ -129,7 +128,7 @@ def _find_start(canisters: Sequence[AnyCanister], end: int) -> int:
 
 
 def _pass_broken(canisters: Sequence[AnyCanister], start: int) -> int:
-    """Returns where the turns begin that broke off, one after the other, up to an index."""
+    """Return the index of the first of consecutive broken-off turns before an index."""
     earlier = _find_start(canisters, start)
     while _broke_off(_find_origin(canisters[earlier:start])):  # no turn, no origin
         start, earlier = earlier, _find_start(canisters, earlier)
@@ -137,7 +136,7 @@ def _pass_broken(canisters: Sequence[AnyCanister], start: int) -> int:
 
 
 def find_end(canisters: Sequence[AnyCanister]) -> int:
-    """Returns where the turn ends that begins at the first canister; 0 where none begins there."""
+    """Return the length of the turn that begins at the first canister; 0 if none does."""
     end = 0
     while end < len(canisters) and _is_of_model(canisters[end]):
         if _access_turn(canisters[end]) != _access_turn(canisters[0]):
@@ -153,7 +152,7 @@ def _access_turn(canister: AnyCanister) -> str | None:
 def _find_owed(
     turn: Sequence[AnyCanister], results: Sequence[ResultCanister]
 ) -> tuple[InvocationCanister, ...]:
-    """Returns the invocations without a result; an id that recurs wants a result each time."""
+    """Return the invocations without a result; a repeated id needs a result each time."""
     answered = [result.invocation_id for result in results]
     owed = []
     for canister in turn:
