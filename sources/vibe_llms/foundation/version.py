@@ -1,3 +1,3 @@
-"""The version of this package, which also those below its front door may name."""
+"""The version of this package; ``.ci/release`` sets it."""
 
 __version__ = "0.1.0"
