@@ -614,7 +614,10 @@ def change_files(
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda data: b"", "the results of it, no more; its answer may have been billed"),
+        (
+            lambda data: b"",
+            "no longer has its batch or the results; its answer may have been billed",
+        ),
         (lambda data: data[data.find(b"\n", 0, -1) + 1 :], "Of 2 results of the batch"),
     ],
 )
@@ -639,7 +642,7 @@ async def test_results_that_are_gone_or_cut_end_their_runs(
     # Whose request comes first in the batch is not given.
     failed = [each for each in ended if each.reason == "failed"]
     answered = [each for each in ended if each.reason == "answered"]
-    assert len(failed) == (2 if "no more" in reason else 1)
+    assert len(failed) == (2 if "no longer" in reason else 1)
     assert all(reason in each.detail for each in failed)
     assert len(answered) == 2 - len(failed)
 

@@ -1,6 +1,6 @@
-"""Requests of runs to one model on the way to its vendor's batches, and answers on the way back.
+"""Deferred requests to one model: gathered into batches of its vendor, and answered from them.
 
-What one run cannot be told, and what the vendor does not say, holds up nobody else.
+A run that cannot receive its answer, or a batch in doubt, blocks no other.
 """
 
 from __future__ import annotations
@@ -30,41 +30,41 @@ from vibe_llms.providers.batching import ModelBatches
 _LOGGER = logging.getLogger(__name__)
 
 GATHER_SECONDS: Final = 60.0
-"""How long the first request waits for others that go with it: a batch takes minutes or hours."""
+"""Time to gather further requests after the first; a batch takes minutes or hours."""
 
 READS: Final = 30
-"""How often results are read that come cut off each time: about half an hour."""
+"""Attempts to read results that are truncated each time: about half an hour."""
 
 UNSENT: Final = "unsent"
 LOST: Final = "lost"
 
-_GONE: Final = "the vendor has its batch, or the results of it, no more"
+_GONE: Final = "the vendor no longer has its batch or the results"
 
 
 class BatchesOwner(Protocol):
-    """Whose lanes these are; see :class:`vibe_llms.agents.deferred_requests.DeferredRequests`."""
+    """Owner of the batches; see :class:`vibe_llms.agents.deferred_requests.DeferredRequests`."""
 
     name: str
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Lets something be done until the desk is closed."""
+        """Run a task until the owner is closed."""
 
     async def tell(self, name: str, answered: GenerationAnsweredEvent) -> None:
-        """Puts what came of a request into its run's inbox. Raises ConverseError."""
+        """Put the answer to a request into its run's inbox. Raises ConverseError."""
 
 
 def answer(key: str, fate: str, body: str = "") -> GenerationAnsweredEvent:
-    """Makes the letter of a request that no vendor has said anything about."""
+    """Return the message for a request without an answer from the vendor."""
     return GenerationAnsweredEvent(key=key, fate=fate, body=body, letter=produce_identity())
 
 
 class DeferredBatches:
-    """Takes the requests to one model; see :class:`vibe_llms.engine.parking.Parking`."""
+    """Batches of deferred requests to one model; see :class:`vibe_llms.engine.parking.Parking`."""
 
     tier = "batch"
 
-    def __init__(self, desk: BatchesOwner, batches: ModelBatches, log: ChunkLog) -> None:
-        self._desk = desk
+    def __init__(self, owner: BatchesOwner, batches: ModelBatches, log: ChunkLog) -> None:
+        self._owner = owner
         self._batches = batches
         self._log = log
         self._submitter = Submitter(_pass, batches, log, self._hear)
@@ -72,34 +72,34 @@ class DeferredBatches:
         self._leaving: dict[str, Request] = {}
         self._submitting = asyncio.Lock()
         self._is_watching = False
-        self._told: dict[str, set[int]] = {}  # of each chunk, the places whose runs have heard
-        self._reads: dict[str, int] = {}  # of each chunk, how often its results came cut off
+        self._told: dict[str, set[int]] = {}  # by chunk, the places whose runs have their answer
+        self._reads: dict[str, int] = {}  # by chunk, the number of truncated reads
         self._untold: dict[str, GenerationAnsweredEvent] = {}
         self._sought: set[str] = set()
         self._is_doubt_told = False
 
     @property
     def name(self) -> str:
-        """By which the log says who has a request."""
-        return self._desk.name
+        """The name under which logs record the requests."""
+        return self._owner.name
 
     def take_up(self) -> None:
-        """Goes on with what was submitted before."""
+        """Continue with batches that were submitted before."""
         if self._log.open_chunks:
             self._watch_soon()
 
     def put(self, conversation_id: str, request: Request) -> None:
-        """Takes a request, unless it is here already."""
+        """Defer a request; do nothing if it is here already."""
         name = f"{conversation_id}/{request.canisters[-1].id}"
         here = (self._gathered, self._leaving, self._survey_held())
         if any(name in names for names in here):
             return
         self._gathered[name] = request
         if len(self._gathered) == 1:
-            self._desk.spawn(self._submit())
+            self._owner.spawn(self._submit())
 
     async def read(self, said: GenerationAnsweredEvent, request: Request) -> Response:
-        """Reads an answer. Raises ConverseError where there is none."""
+        """Read an answer. Raises ConverseError if the request has none."""
         if said.fate == LOST:
             raise ProviderError(
                 fault=ProviderFault.NOT_FOUND,
@@ -108,7 +108,7 @@ class DeferredBatches:
             )
         body = said.body.encode()
         result = BatchResult(id=said.letter, fate=Fate(said.fate), body=body, status=said.status)
-        # What the translation lost is found out again: it is pure.
+        # The translation is pure: repeat it for its losses.
         losses = self._batches.translate(said.letter, request).losses
         return await self._batches.read_response(result, request, losses)
 
@@ -116,7 +116,7 @@ class DeferredBatches:
         return {str(item.id) for chunk in self._log.open_chunks for item in chunk.items}
 
     async def _submit(self) -> None:
-        """Submits what was gathered, after others had time to come."""
+        """Submit the gathered requests after a while."""
         await self._batches.clock.sleep(GATHER_SECONDS)
         async with self._submitting:
             refused = await self._submit_gathered()
@@ -126,23 +126,23 @@ class DeferredBatches:
         self._watch_soon()
 
     async def _return(self, name: str, fate: str, body: str = "") -> None:
-        """Tells a run of what is not at the vendor; at another time where it cannot be told now."""
+        """Tell a run that the vendor does not have its request; retry later if that fails."""
         said = answer(name.rpartition("/")[2], fate, body)
         if not await self._tell(name, said):
             self._untold[name] = said
 
     async def _tell(self, name: str, said: GenerationAnsweredEvent) -> bool:
-        """Tells one run; whether that can be done is its own matter, and no other's."""
+        """Deliver an answer to one run; return ``False`` if that fails."""
         try:
-            await self._desk.tell(name, said)
-        except ConverseError as error:  # such as an inbox that is full
+            await self._owner.tell(name, said)
+        except ConverseError as error:  # such as a full inbox
             run_id = name.partition("/")[0]
             _LOGGER.warning("%s cannot be told yet what came of a request: %s", run_id, error)
             return False
         return True
 
     async def _submit_gathered(self) -> dict[str, ConverseError]:
-        """Returns what was not submitted, and why not."""
+        """Return the requests that were not submitted, with the reasons."""
         gathered, self._gathered = self._gathered, {}
         self._leaving = gathered
         refused: dict[str, ConverseError] = {}
@@ -167,10 +167,10 @@ class DeferredBatches:
     def _watch_soon(self) -> None:
         if not self._is_watching:
             self._is_watching = True
-            self._desk.spawn(self._watch())
+            self._owner.spawn(self._watch())
 
     async def _watch(self) -> None:
-        """Looks at all that was submitted, or may have been, until nothing is left of it."""
+        """Poll all batches that were or may have been submitted until none is left."""
         pause = FIRST_PAUSE_SECONDS
         try:
             while self._has_open:
@@ -180,12 +180,12 @@ class DeferredBatches:
                     pause = grow(pause)
         finally:
             self._is_watching = False
-        if not self._submitting.locked():  # an intent may be on its way into the file
+        if not self._submitting.locked():  # an intent may be about to be written
             self._log.forget()
 
     @property
     def _has_open(self) -> bool:
-        """Whether something is expected, or to be told, that nobody else sees to."""
+        """Whether answers are expected or undelivered."""
         return bool(
             self._untold
             or any(each.vendor for each in self._log.open_chunks)
@@ -193,7 +193,7 @@ class DeferredBatches:
         )
 
     def _find_unheard(self) -> list[Chunk]:
-        """Returns what may be at the vendor; nothing while its submitter may yet hear of it."""
+        """Return the chunks in doubt; none while the submitter is at work."""
         if self._submitting.locked():
             return []
         return [each for each in self._log.open_chunks if not each.vendor]
@@ -205,16 +205,16 @@ class DeferredBatches:
         for chunk in self._find_unheard():
             if chunk.chunk not in self._sought:
                 self._sought.add(chunk.chunk)
-                # By itself: where another batch under way may be it, this takes until that ends.
-                self._desk.spawn(self._seek(chunk))
+                # In the background: it may wait for the end of a similar batch.
+                self._owner.spawn(self._seek(chunk))
         for chunk in [each for each in self._log.open_chunks if each.vendor]:
             try:
                 await self._look(chunk)
-            except ConverseError as error:  # the next look may find all as it should be
+            except ConverseError as error:  # the next poll may succeed
                 _LOGGER.warning("the batch %s cannot be read yet: %s", chunk.vendor, error)
 
     async def _seek(self, chunk: Chunk) -> None:
-        """Finds out whether the vendor has a chunk; one that stays in doubt is sought again."""
+        """Find out whether the vendor has a chunk; retry later if it stays in doubt."""
         try:
             await self._submitter.take_up([chunk])
         except ConverseError as error:
@@ -223,13 +223,13 @@ class DeferredBatches:
             self._sought.discard(chunk.chunk)
         if chunk.vendor or chunk.end:
             self._is_doubt_told = False
-        if chunk.end == ChunkEnd.ABSENT:  # asked again: what the vendor has not got was not billed
+        if chunk.end == ChunkEnd.ABSENT:  # requested again: the vendor never billed it
             for item in chunk.items:
                 await self._return(str(item.id), UNSENT)
         self._watch_soon()
 
     async def _look(self, chunk: Chunk) -> None:
-        """Asks how a chunk stands, and tells each run its answer if it has ended."""
+        """Poll a chunk; if it has ended, deliver the answers to the runs."""
         try:
             state = await self._batches.poll(chunk.vendor)
             if not state.has_ended:
@@ -251,7 +251,7 @@ class DeferredBatches:
         await self._end(chunk, said, fate, failure, ChunkEnd.READ)
 
     async def _read(self, chunk: Chunk, state: BatchState) -> set[int]:
-        """Tells each run its answer; returns the places of those that have one."""
+        """Deliver the answers; return the places of the requests that have one."""
         said: set[int] = set()
         async for result in self._batches.read(state):
             place = chunk.find_place(result.id)
@@ -262,13 +262,13 @@ class DeferredBatches:
         return said
 
     async def _end(self, chunk: Chunk, said: set[int], fate: str, body: str, end: ChunkEnd) -> None:
-        """Tells the rest of a chunk; it has ended when all of its runs have heard."""
+        """Answer the rest of a chunk; end it once all of its runs have their answers."""
         places = range(len(chunk.items))
         for place in places:
             if place not in said:
                 await self._tell_result(chunk, place, fate, body, None)
         if len(self._told.get(chunk.chunk, ())) < len(places):
-            return  # the next look reads all of it again
+            return  # the next poll reads all of it again
         await self._log.end(chunk, end)
         self._told.pop(chunk.chunk, None)
         self._reads.pop(chunk.chunk, None)
@@ -286,7 +286,7 @@ class DeferredBatches:
             body=body,
             status=status,
             seconds=max(time.time() - chunk.at, 0.0),
-            letter=name_item(chunk.chunk, place),  # so that whoever reads anew tells nothing twice
+            letter=name_item(chunk.chunk, place),  # a second read delivers nothing twice
         )
         if await self._tell(name, answered):
             told.add(place)

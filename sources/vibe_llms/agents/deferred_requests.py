@@ -1,8 +1,8 @@
-"""Requests of runs that vendors' batches answer: gathered, submitted, and brought back as letters.
+"""Deferred requests: requests of runs that batches of their vendors answer.
 
-A run hands its request over and rests, as one that waits for an approval does. What was submitted
-is written down before (:mod:`vibe_llms.batches.vendor_chunks`), so that whoever
-starts next on this machine goes on with it; what was not submitted yet is asked for again.
+A run hands its request over and rests, as one that waits for an approval does. Submissions are
+written down first (:mod:`vibe_llms.batches.vendor_chunks`), so that the next process on this
+machine continues with them; requests that were not submitted are gathered again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from vibe_llms.runs.summaries import RunState
 _LOGGER = logging.getLogger(__name__)
 
 VENDOR: Final = "vendor"
-"""The channel of an order whose requests are answered by a vendor's batches."""
+"""Channel of an order whose requests are deferred to batches of the vendor."""
 
 _FOLDER: Final = "parked"
 _NAME_DIGITS: Final = 16
@@ -50,13 +50,13 @@ _WAITING: Final[tuple[RunState, ...]] = ("waiting",)
 
 
 class DeferredRequests:
-    """Has the requests of runs answered by their vendors' batches.
+    """Deferred requests of the runs of this process.
 
-    One process of a machine does so at a time, for the runs that it performs itself.
+    One process of a machine has them at a time, guarded by a lock file.
 
     Args:
-        store: Where the runs are.
-        application: Where their models are.
+        store: The store of the runs.
+        application: Provides the models.
     """
 
     def __init__(self, store: ConversationStore, application: Application) -> None:
@@ -66,26 +66,26 @@ class DeferredRequests:
         said = f"{platform.node()}:{self._folder.resolve()}"
         self.name = hashlib.sha256(said.encode()).hexdigest()[:_NAME_DIGITS]
         self._wake: Callable[[str], None] | None = None
-        self._door = asyncio.Lock()
+        self._opening = asyncio.Lock()
         self._lock: FileIO | None = None
         self._logs: dict[str, ChunkLog] = {}
-        self._unread: set[str] = set()  # to which models requests are, of which nobody knows whose
+        self._unread: set[str] = set()  # models whose file of submissions is unreadable
         self._models: dict[str, DeferredBatches] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, wake: Callable[[str], None]) -> None:
-        """Goes on with what is at vendors; before anything was parked it does nothing.
+        """Continue with requests at vendors; do nothing if there never were any.
 
         Args:
-            wake: Has a run seen to, of which something was said.
+            wake: Wakes a run that has an answer.
         """
         self._wake = wake
         if not self._folder.exists():
             return
         try:
             await finish(asyncio.to_thread(self._open))
-        except StoreError as error:  # another process has them
-            _LOGGER.warning("requests at vendors are not seen to here: %s", error)
+        except StoreError as error:  # another process has the lock
+            _LOGGER.warning("another process handles requests at vendors: %s", error)
             return
         for address, log in self._logs.items():
             if log.open_chunks:
@@ -94,13 +94,13 @@ class DeferredRequests:
         try:
             told = await finish(asyncio.to_thread(self._return_unsent))
         except StoreError as error:
-            _LOGGER.warning("requests that were not submitted are not asked for again: %s", error)
+            _LOGGER.warning("unsubmitted requests cannot be returned to their runs: %s", error)
             return
         for run_id in told:
             wake(run_id)
 
     async def close(self) -> None:
-        """Lets go of all; whoever starts next goes on with it. May be called again."""
+        """Release everything for the next process. May be called again."""
         tasks, self._tasks = self._tasks, set()
         for task in tasks:
             task.cancel()
@@ -114,36 +114,36 @@ class DeferredRequests:
             locks.release(lock)
 
     async def access(self, address: str) -> DeferredBatches:
-        """Returns what takes requests to a model.
+        """Return the batches of a model.
 
         Raises:
-            ConfigurationError: Nobody here submits requests of runs.
+            ConfigurationError: This process is a worker, which defers no requests.
             CapabilityError: The model's vendor has no batches.
         """
         if self._wake is None:
             raise refuse_workers()
         address = str(self._application.resolve_address(address))
-        async with self._door:
-            return self._models.get(address) or await self._open_lane(address)
+        async with self._opening:
+            return self._models.get(address) or await self._open_model(address)
 
-    async def _open_lane(self, address: str) -> DeferredBatches:
+    async def _open_model(self, address: str) -> DeferredBatches:
         try:
             batches = find_batches(await self._application.access_model(address, holder=self))
             if self._lock is None:
                 await finish(asyncio.to_thread(self._open))
             log = self._logs.get(address)
-            if log is None:  # also where it did not read: it may have been mended since
+            if log is None:  # an unreadable file may have been repaired since
                 log = self._logs[address] = ChunkLog(self._folder / quote(address, ""), address)
                 self._unread.discard(address)
         except ConverseError as error:
             _LOGGER.warning("requests to %s cannot be submitted: %s", address, error)
             raise
-        lane = self._models[address] = DeferredBatches(self, batches, log)
-        lane.take_up()
-        return lane
+        opened = self._models[address] = DeferredBatches(self, batches, log)
+        opened.take_up()
+        return opened
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Lets something be done until the desk is closed."""
+        """Run a task until :meth:`close`."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._forget)
@@ -151,16 +151,16 @@ class DeferredRequests:
     def _forget(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            _LOGGER.error("requests of runs are left alone: %s", error, exc_info=error)
+            _LOGGER.error("deferred requests failed: %s", error, exc_info=error)
 
     async def tell(self, name: str, answered: GenerationAnsweredEvent) -> None:
-        """Puts what came of a request into its run's inbox, and has the run go on.
+        """Put the answer to a request into its run's inbox and wake the run.
 
         Args:
-            name: Of the request: the run's id, and the place in its conversation.
+            name: The request: the run's id and the place in its conversation.
 
         Raises:
-            StoreError: It could not be written.
+            StoreError: The answer could not be written.
         """
         run_id = name.partition("/")[0]
         try:
@@ -173,7 +173,7 @@ class DeferredRequests:
     # --- in a thread -----------------------------------------------------------------------------
 
     def _open(self) -> None:
-        """Takes the folder, with what was submitted of it. Raises StoreError."""
+        """Lock the folder and read the submissions. Raises StoreError."""
         self._folder.mkdir(parents=True, exist_ok=True)
         path = self._folder / "lock"
         path.touch(0o600)
@@ -183,16 +183,16 @@ class DeferredRequests:
             address = unquote(output.name)
             try:
                 self._logs[address] = ChunkLog(output, address)
-            except (RequestError, StoreError) as error:  # the others can be gone on with
+            except (RequestError, StoreError) as error:  # continue with the others
                 self._unread.add(address)
-                _LOGGER.warning("what is at the vendor of %s is not seen to: %s", address, error)
+                _LOGGER.warning("requests at the vendor of %s are skipped: %s", address, error)
 
     def _post(self, run_id: str, answered: GenerationAnsweredEvent) -> None:
         self.store.open_inbox(run_id).put(answered)
         deliver(self.store, run_id)
 
     def _return_unsent(self) -> list[str]:
-        """Tells runs whose requests were gathered, and never submitted, to park them again."""
+        """Have runs defer again those requests that were gathered but never submitted."""
         held = {
             str(item.id)
             for log in self._logs.values()
@@ -209,58 +209,58 @@ class DeferredRequests:
                 if key and f"{summary.id}/{key}" not in held:
                     self._post(summary.id, answer(key, UNSENT))
                     told.append(summary.id)
-            except ConverseError as error:  # as of one whose inbox is full
-                _LOGGER.warning("%s goes on waiting for what nobody has: %s", summary.id, error)
+            except ConverseError as error:  # such as a full inbox
+                _LOGGER.warning("%s waits for an unsubmitted request: %s", summary.id, error)
         return told
 
     def _find_deferred(self, run_id: str) -> str:
-        """Returns for what an answer is waited for, from this desk; empty where for nothing.
+        """Return the key of the request that a run has deferred here; empty if there is none.
 
-        What may be in a file that does not read is waited for, too: nobody asks for it twice.
+        A request that may be in an unreadable file is not returned, so that it is not sent twice.
         """
-        parked = find_deferred(self.store.open_log(run_id).read())
-        if parked is None or parked.desk != self.name:
+        deferred = find_deferred(self.store.open_log(run_id).read())
+        if deferred is None or deferred.desk != self.name:
             return ""
-        address = str(self._application.resolve_address(parked.model)) if self._unread else ""
-        return "" if address in self._unread else parked.key
+        address = str(self._application.resolve_address(deferred.model)) if self._unread else ""
+        return "" if address in self._unread else deferred.key
 
 
 def refuse_workers() -> ConfigurationError:
-    """Says that workers leave no requests to vendors' batches."""
+    """Return the error for a deferred request on a runner with workers."""
     return ConfigurationError.at(
         "order.channel", "Only runs that a local: runner performs go to a vendor's batches."
     )
 
 
 def find_deferred(log: Iterable[LoggedEvent]) -> GenerationParkedEvent | None:
-    """Returns which request of a run is at a vendor, by its log; ``None`` where none is."""
-    parked: GenerationParkedEvent | None = None
+    """Return the deferred request of a run, by its log; ``None`` if it has none."""
+    deferred: GenerationParkedEvent | None = None
     for logged in log:
         match logged.event:
             case GenerationParkedEvent() as event:
-                parked = event
-            case GenerationAnsweredEvent() as event if parked and event.key == parked.key:
-                parked = None
-    return parked
+                deferred = event
+            case GenerationAnsweredEvent() as event if deferred and event.key == deferred.key:
+                deferred = None
+    return deferred
 
 
-def refuse_foreign(log: Iterable[LoggedEvent], desk: str) -> None:
-    """Refuses to go on with a run whose request is at a vendor by another's hand.
+def refuse_foreign(log: Iterable[LoggedEvent], own_name: str) -> None:
+    """Refuse to continue a run whose request another process has deferred.
 
-    It would be submitted once more, and billed twice.
+    It would be submitted, and billed, twice.
 
     Args:
-        desk: The name of who would go on; empty for workers, who submit none.
+        own_name: The name under which this process defers requests; empty for workers.
 
     Raises:
-        RequestError: There is such a request.
+        RequestError: Another process has deferred a request of the run.
     """
-    parked = find_deferred(log)
-    if parked is not None and parked.desk != desk:
+    deferred = find_deferred(log)
+    if deferred is not None and deferred.desk != own_name:
         raise RequestError(
             path="run",
             detail="Its request is in a batch of its vendor that another machine, or another data "
-            f"directory, has submitted ({parked.desk}): here it would be submitted, and billed, "
+            f"directory, has submitted ({deferred.desk}): here it would be submitted, and billed, "
             "once more.",
             remedy="Let that machine go on with it, by `vibe agents` or a local: runner there; or "
             "stop the run, and fork it.",

@@ -1,4 +1,4 @@
-"""Queues of runs: what a worker takes them from, and how many at once."""
+"""Queues of runs and batches, and their concurrency."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.tables.kinds import Kind, is_whole
 
 DEFAULT_QUEUE: Final = "runs"
-"""Where runs wait whose order names no other."""
+"""Queue of runs whose order names none."""
 
 EACH: Final = 16
 
 BATCH_QUEUE: Final = "batches"
-"""Where chunks of batches wait."""
+"""Queue of chunks of batches."""
 
 _CHUNKS: Final = 2
 """How many chunks a worker has at once: while the last inputs of one are asked, another begins."""
@@ -27,12 +27,12 @@ _WORD: Final = re.compile(rf"({_NAME})(?:=([1-9][0-9]{{0,5}})(?:/([1-9][0-9]{{0,
 
 @frozen
 class Queue:
-    """A queue, and how many of its runs work at once.
+    """A queue and its concurrency.
 
     Attributes:
-        name: By which orders name it.
-        each: How many in each worker.
-        total: How many in all workers together; ``None`` for as many as there is room for.
+        name: The name in orders.
+        each: Runs at once in each worker.
+        total: Runs at once in all workers together; ``None`` for no limit.
     """
 
     name: str = DEFAULT_QUEUE
@@ -58,18 +58,18 @@ PRIORITY: Final = Kind(f"a whole number from -{_HIGHEST} to {_HIGHEST}", _is_pri
 
 
 def read_queues(text: str) -> tuple[Queue, ...]:
-    """Reads what a worker is told, such as ``runs=16/64,nightly=2``.
+    """Read a list of queues, such as ``runs=16/64,nightly=2``.
 
-    Each queue is a name, how many of its runs each worker performs at once, and how many all do.
+    Each queue is a name, its concurrency in each worker, and in all workers together.
 
     Raises:
-        ConfigurationError: One of them does not read, or is named twice.
+        ConfigurationError: A queue is invalid or repeated.
     """
     found: dict[str, Queue] = {}
     for word in filter(None, (each.strip() for each in text.split(","))):
         match = _WORD.fullmatch(word)
         if match is None:
-            raise _refuse(f"{word!r} is no queue: write NAME, NAME=EACH or NAME=EACH/TOTAL")
+            raise _refuse(f"Invalid queue {word!r}: write NAME, NAME=EACH or NAME=EACH/TOTAL")
         name, each, total = match.groups()
         usual = _CHUNKS if name == BATCH_QUEUE else EACH
         queue = Queue(name, int(each or usual), int(total) if total else None)
