@@ -28,5 +28,13 @@ _NAMES = {
     "values": "attrs_classes",
     "version": "version",
 }
-MOVED = {f"vibe_llms.{old}": f"vibe_llms.foundation.{new}" for old, new in _NAMES.items()}
+_AGENTS = {
+    "hosting": "workers",
+    "lanes": "deferred_batches",
+    "parking": "deferred_requests",
+    "performing": "executing",
+}
+MOVED = {f"vibe_llms.{old}": f"vibe_llms.foundation.{new}" for old, new in _NAMES.items()} | {
+    f"vibe_llms.agents.{old}": f"vibe_llms.agents.{new}" for old, new in _AGENTS.items()
+}
 """From old names of modules to new ones, for the notice in the error of an old import."""
