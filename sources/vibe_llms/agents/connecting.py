@@ -13,9 +13,11 @@ import attrs
 import msgspec
 
 from vibe_llms.exceptions import (
+    AccessError,
     CodecError,
     ConfigurationError,
     ConverseError,
+    ProviderError,
     ProviderFault,
     Stage,
     TransportError,
@@ -206,7 +208,10 @@ class Connection(Closing):
             error = read_error(told)
         except CodecError:
             return self.refuse(asked, f"was answered with the status {status}")
-        if getattr(error, "fault", None) is ProviderFault.AUTHENTICATION:
+        if (
+            isinstance(error, AccessError | ProviderError)
+            and error.fault is ProviderFault.AUTHENTICATION
+        ):
             advice = error.remedy or "Give a key that it knows."
             error.remedy = f"{advice} Put it into {KEY_VARIABLE}."
         if status == _NOT_FOUND:

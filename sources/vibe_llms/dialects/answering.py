@@ -189,12 +189,16 @@ def compose_error_message(error: ConverseError) -> str:
 def compose_error_headers(error: ConverseError) -> dict[str, str]:
     """Returns the headers that an error needs: when to ask again, and whether."""
     headers = {}
-    seconds: float | None = getattr(error, "retry_after_seconds", None)
+    seconds: float | None = None
+    if isinstance(error, AccessError | ProviderError):
+        seconds = error.retry_after_seconds
     if isinstance(error, StoreUnavailableError):
         seconds = STORE_RETRY_SECONDS
     if seconds is not None and math.isfinite(seconds):
         headers["retry-after"] = str(math.ceil(seconds))
-    told: bool | None = getattr(error, "should_retry", None)
+    told: bool | None = None
+    if isinstance(error, ProviderError | TransportError):
+        told = error.should_retry
     if told is not None:
         headers["x-should-retry"] = "true" if told else "false"
     return headers

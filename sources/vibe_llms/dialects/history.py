@@ -166,8 +166,8 @@ def belongs(previous: AnyCanister, canister: AnyCanister) -> bool:
     """
     if not (_is_spoken(previous) and _is_spoken(canister)):
         return False
-    before: str | None = getattr(previous, "turn_id", None)
-    now: str | None = getattr(canister, "turn_id", None)
+    before: str | None = previous.turn_id
+    now: str | None = canister.turn_id
     if before is None and now is None:
         return not isinstance(canister, AssistantCanister)
     return before == now

@@ -92,7 +92,7 @@ class Ledger:
         """
         if native is None or native.protocol != self.protocol:
             return False
-        origin = getattr(canister, "origin", None)
+        origin = canister.origin if canister is not None else None
         return origin is None or self._knows(origin)
 
     def admits_execution(self, canister: AnyCanister, path: str) -> bool:
@@ -112,7 +112,7 @@ class Ledger:
 
     def _has_files_named(self, native: Native, canister: AnyCanister | None) -> bool:
         """Tells whether a file that another face of this service has named is here, too."""
-        origin = getattr(canister, "origin", None)
+        origin = canister.origin if canister is not None else None
         if origin is not None:
             return self._knows(origin) or self._has_files_of(origin)
         return any(native.protocol == protocol for _, protocol in self.siblings)
@@ -127,7 +127,7 @@ class Ledger:
         asked: Origin | None = None
         # From the end, for whoever answered next stands behind.
         for canister in reversed(canisters):
-            asked = getattr(canister, "origin", None) or asked
+            asked = canister.origin or asked
             if asked is None or self._knows(asked) or self._has_files_of(asked):
                 continue
             for content in canister.content:
@@ -240,5 +240,5 @@ def _find_default(kind: type[Any], name: str) -> object:
 
 
 def _whose(native: Native, canister: AnyCanister | None) -> str:
-    origin = getattr(canister, "origin", None)
+    origin = canister.origin if canister is not None else None
     return origin.provider if origin is not None else f"a vendor of {native.protocol}"

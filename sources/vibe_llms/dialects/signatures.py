@@ -180,7 +180,7 @@ def wrap_response(response: Response, protocol: str) -> Response:
         else:
             wrapped.append(canister)
     for carrier in last:
-        _add(wrapped, carrier, getattr(wrapped[-1], "turn_id", None))
+        _add(wrapped, carrier, wrapped[-1].turn_id)
     return attrs.evolve(response, canisters=tuple(wrapped))
 
 
@@ -222,7 +222,7 @@ def unwrap_signatures(canisters: Sequence[AnyCanister]) -> tuple[AnyCanister, ..
                 gone.add(place)
             elif not envelope.is_text and not _read_text(content):
                 # A stream has shown the text before its signature was known.
-                turn_id = getattr(canister, "turn_id", None)
+                turn_id = canister.turn_id
                 first, *others = shown.pop((turn_id, envelope.readable), [place])
                 places[first] = envelope
                 gone.update(others, {place} - {first})

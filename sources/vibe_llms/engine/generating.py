@@ -290,7 +290,7 @@ def describe_stored(
         turn: Stored canisters of the response; without an origin, the result is ``None``.
         price: Returns its cost in US cents.
     """
-    origin = next((found for each in turn if (found := getattr(each, "origin", None))), None)
+    origin = next((found for each in turn if (found := each.origin)), None)
     if origin is None:
         return None
     return GenerationFinishedEvent(

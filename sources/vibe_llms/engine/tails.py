@@ -146,7 +146,7 @@ def find_end(canisters: Sequence[AnyCanister]) -> int:
 
 
 def _access_turn(canister: AnyCanister) -> str | None:
-    return getattr(canister, "turn_id", None)
+    return canister.turn_id
 
 
 def _find_owed(
@@ -167,7 +167,7 @@ def _find_owed(
 
 def _find_origin(turn: Sequence[AnyCanister]) -> Origin | None:
     for canister in reversed(turn):
-        origin: Origin | None = getattr(canister, "origin", None)
+        origin: Origin | None = canister.origin
         if origin is not None:
             return origin
     return None

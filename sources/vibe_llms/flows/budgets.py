@@ -67,10 +67,10 @@ def measure(canisters: Sequence[AnyCanister]) -> Spending:
     """Adds up what the answers in a conversation used."""
     origins: dict[str, Origin] = {}
     for canister in canisters:
-        origin = getattr(canister, "origin", None)
+        origin = canister.origin
         if origin is not None:
             # The canisters of a turn share one origin, which counts once.
-            origins.setdefault(getattr(canister, "turn_id", None) or canister.id, origin)
+            origins.setdefault(canister.turn_id or canister.id, origin)
     costs = [cost for each in origins.values() if (cost := price_in_cents(each)) is not None]
     return Spending(
         requests=len(origins),

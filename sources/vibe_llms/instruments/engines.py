@@ -119,7 +119,7 @@ class RunOutcome(RunEnding):
     @property
     def origin(self) -> Origin | None:
         """The origin of the last answer; ``None`` if the model was not asked."""
-        origins = (getattr(canister, "origin", None) for canister in reversed(self.canisters))
+        origins = (canister.origin for canister in reversed(self.canisters))
         return next((origin for origin in origins if origin is not None), None)
 
     @property

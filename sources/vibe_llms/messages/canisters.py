@@ -14,7 +14,7 @@ from __future__ import annotations
 import enum
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, Final, Literal, Protocol, TypeAlias, cast, runtime_checkable
+from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 import attrs
 
@@ -213,6 +213,14 @@ class _Said:
 
 
 @frozen(slots=False, field_transformer=conform_fields)
+class _Given(_Said):
+    """A canister that never comes from a model."""
+
+    origin: ClassVar[None] = None
+    turn_id: ClassVar[None] = None
+
+
+@frozen(slots=False, field_transformer=conform_fields)
 class _Answered(_Said):
     """What a canister has that can come from a model.
 
@@ -226,7 +234,7 @@ class _Answered(_Said):
 
 
 @frozen(slots=False, field_transformer=_conform_canister_fields)
-class UserCanister(_Said):
+class UserCanister(_Given):
     """A message of the user.
 
     Attributes:
@@ -240,7 +248,7 @@ class UserCanister(_Said):
 
 
 @frozen(slots=False, field_transformer=_conform_canister_fields)
-class SupervisorCanister(_Said):
+class SupervisorCanister(_Given):
     """Instructions to the model (a system prompt).
 
     It has the attributes of every canister: see :class:`UserCanister`.
@@ -250,7 +258,7 @@ class SupervisorCanister(_Said):
 
 
 @frozen(slots=False, field_transformer=_conform_canister_fields)
-class DocumentCanister(_Said):
+class DocumentCanister(_Given):
     """A document for reference, not part of the dialogue; see :class:`UserCanister`.
 
     Attributes:

@@ -98,10 +98,10 @@ def usage_of(canisters: Sequence[AnyCanister]) -> Usage | None:
     usages: list[Usage] = []
     counted: set[str] = set()
     for canister in canisters:
-        origin = getattr(canister, "origin", None)
+        origin = canister.origin
         if origin is None or origin.usage is None:
             continue
-        name = getattr(canister, "turn_id", None) or canister.id
+        name = canister.turn_id or canister.id
         if name in counted:
             continue
         counted.add(name)

@@ -202,5 +202,5 @@ def _begins_turn(former: AnyCanister, canister: AnyCanister) -> bool:
     """Tells whether the model begins anew: after a result of ours, input or another turn."""
     if not _is_of_model(former):
         return True
-    mine, theirs = getattr(canister, "turn_id", None), getattr(former, "turn_id", None)
+    mine, theirs = canister.turn_id, former.turn_id
     return mine is not None and mine != theirs

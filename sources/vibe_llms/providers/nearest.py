@@ -117,7 +117,7 @@ def _has_reasoned(request: Request, provider: str) -> bool:
     for canister in reversed(request.canisters):
         if isinstance(canister, UserCanister):
             return False
-        origin = getattr(canister, "origin", None)
+        origin = canister.origin
         if origin is not None and origin.provider != provider:
             continue
         if any(isinstance(each, ReasoningContent) and each.signature for each in canister.content):

@@ -20,7 +20,7 @@ from vibe_llms.events.stream import (
     StreamEvent,
     UsageEvent,
 )
-from vibe_llms.exceptions import ConverseError
+from vibe_llms.exceptions import AccessError, ConverseError, ProviderError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.clocks import Clock, double
 from vibe_llms.foundation.limits import Limits
@@ -64,7 +64,9 @@ class RetryPolicy:
         """
         if not error.is_retryable or attempt >= self.attempts:
             return None
-        asked: float | None = getattr(error, "retry_after_seconds", None)
+        asked: float | None = None
+        if isinstance(error, AccessError | ProviderError):
+            asked = error.retry_after_seconds
         if asked is not None:
             return asked if asked <= self.longest_seconds else None
         longest = min(_LAST_SECONDS, self.longest_seconds)

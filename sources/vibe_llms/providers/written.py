@@ -244,7 +244,7 @@ def _is_cut(canisters: Sequence[AnyCanister], index: int) -> bool:
 def _is_settled(canisters: Sequence[AnyCanister]) -> bool:
     """Tells whether nobody later says whose the uploaded files are: who was given them answered."""
     for canister in reversed(canisters):
-        if getattr(canister, "origin", None) is not None:
+        if canister.origin is not None:
             return True
         if any(getattr(content, "file_id", None) is not None for content in canister.content):
             return False

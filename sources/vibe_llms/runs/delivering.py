@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-from vibe_llms.conversations.run_logs.inbox import Inbox, Letter
+from vibe_llms.conversations.run_logs.inbox import Inbox, Letter, read_letter_name
 from vibe_llms.conversations.run_logs.log import (
     ENDS,
     PATIENCE_SECONDS,
@@ -106,9 +106,9 @@ def take_letters(inbox: Inbox, log: RunLog, run_id: str, *, rests: bool = False)
 
     def take(letters: Sequence[Letter]) -> None:
         events = read_events(log)
-        known = {getattr(event, "letter", "") for event in events} - {""}
+        known = {read_letter_name(event) for event in events} - {""}
         for letter in letters:
-            name = getattr(letter, "letter", "")
+            name = read_letter_name(letter)
             if name in known:  # a crash came between the log and the inbox
                 continue
             event = judge(letter, events)
@@ -186,7 +186,7 @@ def is_heard(log: RunLog, letter: str) -> bool:
     """Tells whether the run that a letter came to was not over by then."""
     is_over = False
     for logged in log.read():
-        if getattr(logged.event, "letter", "") == letter:
+        if read_letter_name(logged.event) == letter:
             return not is_over
         if isinstance(logged.event, (RunStartedEvent, RunEndedEvent)):
             is_over = isinstance(logged.event, RunEndedEvent)

@@ -12,6 +12,7 @@ from datetime import datetime
 
 import attrs
 
+from vibe_llms.conversations.run_logs.inbox import read_letter_name
 from vibe_llms.conversations.run_logs.log import RunLog
 from vibe_llms.conversations.stores.defaults import require_logs
 from vibe_llms.conversations.stores.interfaces import ConversationStore
@@ -107,7 +108,7 @@ def answer(
     store.open_inbox(conversation_id).put(letter)
     deliver(store, conversation_id)
     for logged in reversed(log.read()):
-        if getattr(logged.event, "letter", "") == letter.letter:
+        if read_letter_name(logged.event) == letter.letter:
             if isinstance(logged.event, ApprovalRefusedEvent):
                 raise _describe_unknown(approval.digest, key, ())
             break

@@ -84,10 +84,10 @@ def _survey_turns(canisters: Iterable[AnyCanister]) -> Iterable[tuple[Origin, da
     """Yields each answer once: where it is from, and when it came."""
     seen: set[str] = set()
     for canister in canisters:
-        origin: Origin | None = getattr(canister, "origin", None)
+        origin: Origin | None = canister.origin
         if origin is None:
             continue
-        name = getattr(canister, "turn_id", None) or canister.id
+        name = canister.turn_id or canister.id
         if name not in seen:
             seen.add(name)
             yield origin, canister.timestamp

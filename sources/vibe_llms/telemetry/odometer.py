@@ -272,5 +272,5 @@ def measure_events(log: Iterable[tuple[datetime, LogEvent]]) -> Account:
 
 
 def _access_origin(canisters: tuple[AnyCanister, ...]) -> Origin | None:
-    origins = (getattr(canister, "origin", None) for canister in canisters)
+    origins = (canister.origin for canister in canisters)
     return next((origin for origin in origins if origin is not None), None)

@@ -14,6 +14,7 @@ from strategies.messages import requests, timestamps
 from vibe_llms.messages.canisters import (
     AnyCanister,
     InvocationCanister,
+    ModelCanister,
     Origin,
     ResultCanister,
     Usage,
@@ -27,7 +28,7 @@ from vibe_llms.messages.requests import Request
 def _strip(canister: AnyCanister, moment: Any) -> AnyCanister:
     """Changes all that is circumstance in a canister."""
     changes: dict[str, Any] = {"id": "other", "timestamp": moment}
-    if hasattr(canister, "turn_id"):
+    if isinstance(canister, ModelCanister):
         changes["turn_id"] = "another"
         if canister.origin is not None:
             changes["origin"] = attrs.evolve(

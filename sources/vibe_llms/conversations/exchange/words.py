@@ -73,8 +73,8 @@ def describe_turn_usage(canisters: Sequence[AnyCanister], index: int) -> str:
     if origin is None or origin.usage is None:
         return ""
     follower = canisters[index + 1] if index + 1 < len(canisters) else None
-    turn_id = getattr(canister, "turn_id", None)
-    if turn_id is not None and getattr(follower, "turn_id", None) == turn_id:
+    turn_id = canister.turn_id
+    if turn_id is not None and follower is not None and follower.turn_id == turn_id:
         return ""
     return describe_usage(origin.usage)
 

@@ -18,7 +18,9 @@ import attrs
 from vibe_llms.conversations.stores.mapping import mapping_errors
 from vibe_llms.events.codec import decode_event, encode_event
 from vibe_llms.events.engine import ApprovalAnsweredEvent, GenerationAnsweredEvent
+from vibe_llms.events.flow import LogEvent
 from vibe_llms.events.runs import (
+    ApprovalRefusedEvent,
     MessageReceivedEvent,
     RunDetachedEvent,
     RunRequestedEvent,
@@ -46,6 +48,16 @@ Letter: TypeAlias = (
     | MessageReceivedEvent
     | RunDetachedEvent
     | RunRequestedEvent
+    | RunResumedEvent
+    | StopRequestedEvent
+)
+
+_Named: TypeAlias = (
+    ApprovalAnsweredEvent
+    | ApprovalRefusedEvent
+    | GenerationAnsweredEvent
+    | MessageReceivedEvent
+    | RunDetachedEvent
     | RunResumedEvent
     | StopRequestedEvent
 )
@@ -202,6 +214,11 @@ def decode_letter(data: bytes, place: str, number: int) -> Letter:
     except (CodecError, UnicodeDecodeError) as error:
         detail = f"The letter does not read: {error}."
         raise CorruptionError(path=place, line=number, detail=detail) from error
+
+
+def read_letter_name(event: LogEvent) -> str:
+    """Return the name of the letter that an event of a log came from, or an empty string."""
+    return event.letter if isinstance(event, _Named) else ""
 
 
 def describe_full() -> LimitError:

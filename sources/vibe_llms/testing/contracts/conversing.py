@@ -76,7 +76,7 @@ class ConversingPromises(ComposingPromises):
             "Say in ResponseFinishedEvent(stop_reason=…) why it ended.",
         )
         require(
-            all(getattr(c, "origin", None) == origin for c in response.canisters),
+            all(c.origin == origin for c in response.canisters),
             "The canisters of one answer have different origins.",
             "Let the assembler make them: send events, and no canisters.",
         )
@@ -214,7 +214,7 @@ class ConversingPromises(ComposingPromises):
         ]
         responses = await asyncio.gather(*(world.ask(request) for request in asked))
 
-        turns = {response.canisters[0].turn_id for response in responses}  # type: ignore[union-attr]
+        turns = {response.canisters[0].turn_id for response in responses}
         require(
             [response.request for response in responses] == asked and len(turns) == len(asked),
             "Answers to several requests at once are mixed.",

@@ -240,7 +240,7 @@ class SimulatedContract(ProviderContract):
             async for event in stream:
                 if isinstance(event, ContentDeltaEvent):
                     break
-        origins = [getattr(canister, "origin", None) for canister in stream.canisters]
+        origins = [canister.origin for canister in stream.canisters]
         reasons = {str(origin.stop_reason) for origin in origins if origin}
         require(
             reasons == {StopReason.INTERRUPTED},

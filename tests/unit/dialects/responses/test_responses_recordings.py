@@ -26,7 +26,7 @@ from vibe_llms.dialects.responses import (
 from vibe_llms.events.stream import ContentDeltaEvent, LossEvent, StreamEvent
 from vibe_llms.exceptions import ContextOverflowError, ConverseError, ProviderError
 from vibe_llms.foundation.limits import Limits
-from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.canisters import ModelCanister, UserCanister
 from vibe_llms.messages.contents import AnyContent, ReasoningContent
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 from vibe_llms.models.addresses import ModelAddress
@@ -134,7 +134,7 @@ def outline(response: Response) -> list[Any]:
             each,
             content=[open_signature(content) for content in each.content],
             **made_up,
-            **({"turn_id": ""} if hasattr(each, "turn_id") else {}),
+            **({"turn_id": ""} if isinstance(each, ModelCanister) else {}),
         )
         for each in response.canisters
     ]

@@ -10,6 +10,7 @@ import msgspec
 from vibe_llms.dialects.answering import classify
 from vibe_llms.dialects.errors import find_fault, read_retry_after
 from vibe_llms.exceptions import (
+    AccessError,
     CapabilityError,
     ContextOverflowError,
     ControlError,
@@ -97,7 +98,9 @@ def judge(error: ConverseError, *, is_foreign: bool = False) -> ErrorVerdict:
     is_overflow = isinstance(error, ContextOverflowError)
     is_ours = _is_ours(error)
     is_clients = fault in _CLIENTS and not isinstance(error, _OF_ONE_MODEL)
-    held = getattr(error, "retry_after_seconds", None) if fault in _HASTE else None
+    held: float | None = None
+    if fault in _HASTE and isinstance(error, AccessError | ProviderError):
+        held = error.retry_after_seconds
     return ErrorVerdict(
         passes_on=not is_clients or (is_foreign and not isinstance(error, LimitError)),
         has_failed=None if is_ours else fault in _THEIRS,

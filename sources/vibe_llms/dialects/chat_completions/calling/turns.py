@@ -207,7 +207,7 @@ class TurnWriter:
         citations, ledger = content.citations, self.parts.ledger
         if not citations:
             return
-        is_clients = getattr(canister, "origin", None) is None
+        is_clients = canister.origin is None
         admitted = (ledger.admits(c.native) for c in citations)
         if not is_clients or not all(admitted):
             ledger.withhold(f"{path}.citations", "citations cannot be sent back")
@@ -238,7 +238,7 @@ class TurnWriter:
         """Adds what the model spoke, by its name."""
         ledger = self.parts.ledger
         if ledger.admits(content.native, canister):
-            is_clients = getattr(canister, "origin", None) is None
+            is_clients = canister.origin is None
             kept = ledger.open(content.native, path, canister) if is_clients else {}
             self.fields["audio"] = {"id": content.file_id, **kept}
         elif content.transcript:

@@ -320,7 +320,7 @@ def _write_document(canister: DocumentCanister, path: str, blocks: BlocksWriter)
 
 def _is_paused(last: AnyCanister | None) -> bool:
     """Tells whether a turn was paused by the vendor, which wants it back as it is."""
-    origin = getattr(last, "origin", None)
+    origin = last.origin if last is not None else None
     return origin is not None and origin.stop_reason is StopReason.PAUSED
 
 

@@ -79,9 +79,11 @@ class BatchNotes:
         ]
 
     def _add_failure(self, item: BatchItem[Any], error: ConverseError) -> None:
+        from vibe_llms.exceptions import AccessError, ProviderError
+
         kind = error.WORD
-        if fault := getattr(error, "fault", None):
-            kind = f"{kind} ({fault})"
+        if isinstance(error, AccessError | ProviderError):
+            kind = f"{kind} ({error.fault})"
         if kind not in self.failures and len(self.failures) >= _GROUPS_LIMIT:
             self.others += 1
             return

@@ -153,5 +153,5 @@ async def act(session: ChatSession, output: ChatOutput) -> TurnResult:
 
 def find_origin(canisters: Sequence[AnyCanister]) -> Origin | None:
     """Returns where the last of the canisters came from that came from a model."""
-    origins = (getattr(canister, "origin", None) for canister in reversed(canisters))
+    origins = (canister.origin for canister in reversed(canisters))
     return next((origin for origin in origins if origin is not None), None)

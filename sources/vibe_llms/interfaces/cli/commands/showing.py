@@ -90,7 +90,7 @@ def _write_history(history: History) -> None:
     write_styled(f"{history.identity}  {name}" if name else history.identity, "bold")
     for index, canister in enumerate(history.canisters):
         moment = write_moment(canister.timestamp)
-        origin = getattr(canister, "origin", None)
+        origin = canister.origin
         model = f" · {origin.provider}:{origin.model} · {origin.stop_reason}" if origin else ""
         write()
         write_styled(f"[{index}] {canister.role} · {moment}{model}", "cyan")
