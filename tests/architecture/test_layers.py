@@ -7,14 +7,12 @@ whoever breaks one learns which line did it, why it is wrong, and what to do ins
 
 from __future__ import annotations
 
-import ast
 import tomllib
-from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+
+from support.quality.source_imports import MODULES, list_imports, strip_package
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "sources" / "vibe_llms"
@@ -30,57 +28,6 @@ LAYERS = [
 """Lowest first."""
 
 
-class Import(NamedTuple):
-    """One import statement: who, whom, and where it stands."""
-
-    importer: str
-    imported: str
-    place: str
-    is_for_types: bool
-
-
-def name_module(path: Path) -> str:
-    """Returns the name of a module relative to the package; empty for the package itself."""
-    parts = path.relative_to(PACKAGE).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def survey_modules() -> dict[str, Path]:
-    """Returns every module of the package by its relative name."""
-    return {name_module(path): path for path in PACKAGE.rglob("*.py")}
-
-
-def survey_imports(name: str, path: Path) -> Iterator[Import]:
-    """Yields what a module imports of this package and of others, also inside functions."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    typing_only = {
-        inner
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
-        for statement in node.body
-        for inner in ast.walk(statement)
-    }
-    for node in ast.walk(tree):
-        targets: list[str] = []
-        if isinstance(node, ast.Import):
-            targets = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}:{node.lineno}: relative imports hide the layer"
-            targets = [f"{node.module}.{alias.name}" for alias in node.names]
-        for target in targets:
-            place = f"{path.relative_to(ROOT)}:{node.lineno}"  # type: ignore[attr-defined]
-            yield Import(name, target, place, node in typing_only)
-
-
-MODULES = survey_modules()
-
-
-@cache
-def list_imports() -> list[Import]:
-    """Returns all imports there are; reading them takes seconds, so not while tests are found."""
-    return [found for name, path in MODULES.items() for found in survey_imports(name, path)]
-
-
 def find_layer(name: str) -> tuple[int, str] | None:
     """Returns the height of a module and the entry of the contract that it falls under."""
     for height, entries in enumerate(LAYERS):
@@ -88,12 +35,6 @@ def find_layer(name: str) -> tuple[int, str] | None:
             if name == entry or name.startswith(f"{entry}."):
                 return height, entry
     return None
-
-
-def strip_package(name: str) -> str | None:
-    """Returns a name relative to this package, or nothing for another's."""
-    prefix, _, rest = name.partition(".")
-    return rest if prefix == "vibe_llms" else None
 
 
 def explain_layers() -> str:

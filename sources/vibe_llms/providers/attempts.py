@@ -22,7 +22,7 @@ from vibe_llms.wire.frames import Framer
 
 if TYPE_CHECKING:
     from vibe_llms.providers.borders import EventCleaner
-    from vibe_llms.providers.remote import RemoteClient
+    from vibe_llms.providers.vendors import VendorClient
 
 CONTENT_TYPES: Final = {"sse": "text/event-stream", "ndjson": "application/x-ndjson"}
 
@@ -32,7 +32,7 @@ class Attempt:
 
     def __init__(
         self,
-        client: RemoteClient,
+        client: VendorClient,
         model: ModelDescriptor,
         native: JsonObject,
         request: Request,
@@ -113,7 +113,7 @@ class HeldAnswer(Attempt):
     """An answer that is there: nothing is sent, and what it says is read as of any other."""
 
     def __init__(
-        self, client: RemoteClient, model: ModelDescriptor, request: Request, body: bytes
+        self, client: VendorClient, model: ModelDescriptor, request: Request, body: bytes
     ) -> None:
         super().__init__(client, model, {}, request, False)
         self._body = body

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from vibe_llms.exceptions import ConverseError, LimitError, ProviderError, ProviderFault, Stage
 from vibe_llms.foundation.clocks import Clock
@@ -25,8 +25,8 @@ from vibe_llms.providers.sources import decode_problem
 from vibe_llms.wire.ndjson import NdjsonFramer
 
 if TYPE_CHECKING:
-    from vibe_llms.providers.remote import RemoteClient
-    from vibe_llms.providers.remote_models import RemoteModel
+    from vibe_llms.providers.interfaces import ModelDescriptor
+    from vibe_llms.providers.vendors import VendorClient
 
 _T = TypeVar("_T")
 
@@ -35,6 +35,24 @@ _FATES: Final = {
     Fate.EXPIRED: (ProviderFault.TIMEOUT, "its batch expired before it was answered."),
     Fate.CANCELLED: (ProviderFault.UNKNOWN, "its batch was cancelled before it was answered."),
 }
+
+
+class BatchableModel(Protocol):
+    """A model whose requests can be answered later, as :class:`.remote_models.RemoteModel` is."""
+
+    @property
+    def client(self) -> VendorClient:
+        """The client of the vendor."""
+
+    @property
+    def descriptor(self) -> ModelDescriptor:
+        """What is known of the model."""
+
+    def translate(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
+        """Translate a request. Raises RequestError, TranslationLossError."""
+
+    async def read_whole(self, body: bytes, request: Request, losses: Sequence[Loss]) -> Response:
+        """Read a whole answer. Raises ConverseError."""
 
 
 class ModelBatches:
@@ -50,7 +68,7 @@ class ModelBatches:
         policy: Says how often something is asked again.
     """
 
-    def __init__(self, model: RemoteModel, theirs: VendorBatches) -> None:
+    def __init__(self, model: BatchableModel, theirs: VendorBatches) -> None:
         self._model = model
         self._theirs = theirs
         context = model.client.vendor.context
@@ -163,7 +181,7 @@ class ModelBatches:
 
 
 async def receive_lines(
-    client: RemoteClient, path: str, body: JsonObject | None = None, *, model: str = ""
+    client: VendorClient, path: str, body: JsonObject | None = None, *, model: str = ""
 ) -> AsyncGenerator[bytes]:
     """Asks for lines, and yields each as it comes, without its end.
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from vibe_llms.dialects import chat_completions
 from vibe_llms.dialects.chat_completions.quirks import Quirks
 from vibe_llms.providers.interfaces import ModelDescriptor
-from vibe_llms.providers.remote import RemoteClient
-from vibe_llms.providers.vendors import Vendor
+from vibe_llms.providers.vendors import Vendor, VendorClient
 from vibe_llms.tables.kinds import COUNT
 
 if TYPE_CHECKING:
@@ -26,12 +25,12 @@ class CompletionsVendor(Vendor):
         """Returns the path behind the base URL, which ends in the version."""
         return "/chat/completions"
 
-    async def survey(self, client: RemoteClient) -> Sequence[SurveyedModel]:
+    async def survey(self, client: VendorClient) -> Sequence[SurveyedModel]:
         """Asks for the models. Raises ConverseError."""
         return await list_models(client)
 
 
-async def list_models(client: RemoteClient) -> Sequence[SurveyedModel]:
+async def list_models(client: VendorClient) -> Sequence[SurveyedModel]:
     """Asks a service that answers like OpenAI's for its models. Raises ConverseError."""
     answer: Any = await client.request_json("GET", "/models")
     listed = answer.get("data") if isinstance(answer, Mapping) else answer

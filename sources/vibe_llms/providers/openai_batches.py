@@ -25,8 +25,8 @@ from vibe_llms.providers.batches import (
 )
 from vibe_llms.providers.batching import decode_line, receive_lines
 from vibe_llms.providers.bodies import EncodedBody, encode_body
-from vibe_llms.providers.remote import RemoteClient
 from vibe_llms.providers.retries import RetryPolicy, repeat
+from vibe_llms.providers.vendors import VendorClient
 
 REQUESTS: Final = 50_000
 BYTES: Final = 200_000_000
@@ -73,7 +73,7 @@ class FileBatches:
         path: Where its requests would go one by one, behind the base URL.
     """
 
-    def __init__(self, client: RemoteClient, path: str) -> None:
+    def __init__(self, client: VendorClient, path: str) -> None:
         self._client = client
         self._endpoint = f"/v1{path}"
         limits = client.vendor.context.limits

@@ -18,7 +18,7 @@ from vibe_llms.tables.kinds import TEXT, Kind
 
 if TYPE_CHECKING:
     from vibe_llms.providers.batches import VendorBatches
-    from vibe_llms.providers.remote import RemoteClient
+    from vibe_llms.providers.vendors import VendorClient
 
 SIBLINGS: Final = (
     ("openai_conversations", "chat_completions"),
@@ -70,7 +70,7 @@ class OpenAIService(Vendor):
         given = self.settings
         return given.base_url == self.base_url or not _BEHALVES.keys().isdisjoint(given.values)
 
-    def produce_batches(self, client: RemoteClient, model: ModelDescriptor) -> VendorBatches | None:
+    def produce_batches(self, client: VendorClient, model: ModelDescriptor) -> VendorBatches | None:
         """Returns the batches over files, which have other paths at Azure."""
         if "azure_endpoint" in self.settings.values:
             return None

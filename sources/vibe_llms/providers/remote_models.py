@@ -19,19 +19,18 @@ from vibe_llms.providers.retries import RetryingSource, RetryPolicy
 from vibe_llms.providers.simple_responses import SimpleResponseSource
 from vibe_llms.providers.sources import WireSource
 from vibe_llms.providers.streams import EventSource, close_quietly
-from vibe_llms.providers.vendors import Vendor
+from vibe_llms.providers.vendors import Vendor, VendorClient
 from vibe_llms.providers.wholes import read_whole
 from vibe_llms.providers.written import keep_written
 
 if TYPE_CHECKING:
     from vibe_llms.providers.batching import ModelBatches
-    from vibe_llms.providers.remote import RemoteClient
 
 
 class RemoteModel(ModelBase[JsonObject]):
     """A model of a vendor."""
 
-    def __init__(self, descriptor: ModelDescriptor, client: RemoteClient) -> None:
+    def __init__(self, descriptor: ModelDescriptor, client: VendorClient) -> None:
         vendor = client.vendor
         super().__init__(descriptor, client.processors.tokenizer, vendor.context.limits)
         self.protocol = vendor.dialect.PROTOCOL  # type: ignore[misc]  # it is the vendor's

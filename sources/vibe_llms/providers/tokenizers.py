@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from vibe_llms.dialects.processors import EstimatingTokenizer
 from vibe_llms.exceptions import (
@@ -18,23 +18,48 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.providers.interfaces import ModelDescriptor, TokenCount
 
 if TYPE_CHECKING:
-    from vibe_llms.providers.remote import RemoteClient
+    from vibe_llms.foundation.json_types import JsonValue
+    from vibe_llms.messages.losses import Translation
+    from vibe_llms.providers.bodies import EncodedBody
+
+ComposeCount: TypeAlias = Callable[[JsonObject, ModelDescriptor], tuple[str, JsonObject]]
+"""Returns the path and the body of a request to count tokens."""
 
 _LACKING: Final = (404, 405, 501)
 """What servers answer that speak a protocol but for its counting."""
 
 
+class CountingClient(Protocol):
+    """A client that writes a request and asks the vendor about it."""
+
+    def nativize(
+        self, request: Request, model: ModelDescriptor, *, streaming: bool = False
+    ) -> Translation[JsonObject]:
+        """Return the body of a request. Raises RequestError."""
+
+    async def request_json(
+        self,
+        method: str,
+        path: str,
+        body: JsonObject | None = None,
+        *,
+        encoded: EncodedBody | None = None,
+    ) -> JsonValue:
+        """Request JSON, such as a count of tokens. Raises ConverseError."""
+
+
 class VendorTokenizer(EstimatingTokenizer):
     """Lets the vendor count requests, which is exact; where nobody counts, it estimates."""
 
-    def __init__(self, client: RemoteClient) -> None:
+    def __init__(self, client: CountingClient, compose: ComposeCount, field: str) -> None:
         self._client = client
-        self._vendor = client.vendor
+        self._compose = compose
+        self._field = field
 
     async def count_request(self, request: Request, model: ModelDescriptor) -> TokenCount:
         """Counts the tokens of a request, overhead included. Raises ConverseError."""
         native = self._client.nativize(request, model).value
-        path, body = self._vendor.compose_count(native, model)
+        path, body = self._compose(native, model)
         try:
             return await self._ask(path, body, model)
         except (ProviderError, TransportError) as error:
@@ -45,7 +70,7 @@ class VendorTokenizer(EstimatingTokenizer):
 
     async def _ask(self, path: str, body: JsonObject, model: ModelDescriptor) -> TokenCount:
         answer = await self._client.request_json("POST", path, body)
-        tokens = answer.get(self._vendor.count_field) if isinstance(answer, Mapping) else None
+        tokens = answer.get(self._field) if isinstance(answer, Mapping) else None
         if not isinstance(tokens, int):
             raise ConverseError(
                 detail=f"{model.provider} did not say how many tokens there are.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import attrs
 
@@ -22,14 +22,16 @@ from vibe_llms.providers.lowering import find_lowered, lower
 from vibe_llms.providers.names import find_aliases, fit_names
 from vibe_llms.providers.needs import Need, NeedKind, find_server, find_variable
 from vibe_llms.providers.settings import TRANSPORTS, RemoteSettings, read_settings
-from vibe_llms.providers.tokenizers import VendorTokenizer
+from vibe_llms.providers.tokenizers import CountingClient, VendorTokenizer
 from vibe_llms.providers.transports import ensure_files
 
 if TYPE_CHECKING:
     from vibe_llms.providers.batches import VendorBatches
-    from vibe_llms.providers.remote import RemoteClient
+    from vibe_llms.providers.bodies import EncodedBody
+    from vibe_llms.providers.rates import RateLimiter, Ticket
     from vibe_llms.providers.surveys import SurveyedModel
     from vibe_llms.tables.kinds import Kind
+    from vibe_llms.wire.exchanges import Exchange
 
 
 class Vendor(abc.ABC):
@@ -106,7 +108,7 @@ class Vendor(abc.ABC):
         begun = f"Start it: {self.server_command};" if self.server_command else "Start it,"
         return f"{begun} or correct {place}."
 
-    def produce_processors(self, client: RemoteClient) -> Processors:
+    def produce_processors(self, client: VendorClient) -> Processors:
         """Makes the four processors: the dialect's, where the vendor has none of its own.
 
         Args:
@@ -115,7 +117,9 @@ class Vendor(abc.ABC):
         processors = self.dialect.produce_processors(self.quirks)
         if not self.count_field:
             return processors
-        return attrs.evolve(processors, tokenizer=VendorTokenizer(client))
+        return attrs.evolve(
+            processors, tokenizer=VendorTokenizer(client, self.compose_count, self.count_field)
+        )
 
     def compose_count(self, native: JsonObject, model: ModelDescriptor) -> tuple[str, JsonObject]:
         """Returns the path, and what is asked there, to have the tokens of a request counted."""
@@ -192,7 +196,7 @@ class Vendor(abc.ABC):
         name = "read_simple_stream" if streaming else "read_simple_response"
         return getattr(self.dialect.Decoder, name, None)
 
-    def produce_batches(self, client: RemoteClient, model: ModelDescriptor) -> VendorBatches | None:
+    def produce_batches(self, client: VendorClient, model: ModelDescriptor) -> VendorBatches | None:
         """Returns what has requests answered later, for less; by default the vendor has none."""
         return None
 
@@ -204,7 +208,7 @@ class Vendor(abc.ABC):
             body, provider=self.context.name, model=model, status=status, headers=headers
         )
 
-    async def survey(self, client: RemoteClient) -> Sequence[SurveyedModel]:
+    async def survey(self, client: VendorClient) -> Sequence[SurveyedModel]:
         """Asks the vendor for its models. By default it is not known how. Raises ConverseError."""
         return ()
 
@@ -221,3 +225,43 @@ class Vendor(abc.ABC):
         place = f"providers.{self.context.name}.transport"
         message = "This provider has no transport 'sdk'; leave it at 'direct'."
         raise ConfigurationError.at(place, message)
+
+
+class VendorClient(CountingClient, Protocol):
+    """A client of one vendor, as :class:`.remote.RemoteClient` is.
+
+    Attributes:
+        vendor: What the vendor does in its own way.
+        limiter: Rate limits of the vendor.
+        processors: What write its requests.
+    """
+
+    vendor: Vendor
+    limiter: RateLimiter
+    processors: Processors
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        body: JsonObject | None = None,
+        *,
+        model: str = "",
+        turn: Ticket | None = None,
+        encoded: EncodedBody | None = None,
+    ) -> Exchange:
+        """Send a request once and return the answer. Raises ConverseError."""
+
+    async def pass_through(
+        self, method: str, path: str, body: bytes, headers: Mapping[str, str]
+    ) -> Exchange:
+        """Send bytes as they are, once, and return the answer. Raises ConverseError."""
+
+    def clean(self, error: ConverseError) -> ConverseError:
+        """Remove secrets from an error."""
+
+    def require_key(self) -> Secret | None:
+        """Return the key. Raises ConfigurationError if the vendor needs one and none is set."""
+
+    def list_secrets(self) -> Sequence[Secret]:
+        """Return the secrets that must not appear in errors."""

@@ -5,16 +5,31 @@ from __future__ import annotations
 import asyncio
 import socket
 from email.utils import formatdate
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from vibe_llms.daemons.server.lifespan import Lifespan
 from vibe_llms.daemons.server.settings import ServerSettings
 from vibe_llms.daemons.server.words import Application
 
-if TYPE_CHECKING:
-    from vibe_llms.daemons.server.connection import IncomingConnection
-
 _SWEEP_SECONDS: Final = 1.0
+
+
+class ServedConnection(Protocol):
+    """A connection, as far as the sweep of all connections looks at it."""
+
+    @property
+    def is_between(self) -> bool:
+        """Whether nothing of a further request has arrived."""
+
+    @property
+    def waiting_since(self) -> float | None:
+        """The moment since which the client has asked nothing; ``None`` during an answer."""
+
+    def look(self, now: float) -> None:
+        """End what has exceeded its time."""
+
+    def end(self, *, at_once: bool) -> None:
+        """Close the connection."""
 
 
 class ServedApplication:
@@ -44,13 +59,13 @@ class ServedApplication:
         self.lifespan = lifespan
         self.date = b""
         self.is_ending = False
-        self.connections: set[IncomingConnection] = set()
+        self.connections: set[ServedConnection] = set()
         self.coming: set[socket.socket] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         self._sweep_seconds = min(_SWEEP_SECONDS, _find_shortest(settings) / 8)
         self._timer: asyncio.TimerHandle | None = None
         # Those that waited for their clients when last somebody looked, the longest last.
-        self._waiting: list[IncomingConnection] | None = None
+        self._waiting: list[ServedConnection] | None = None
         self._idle: asyncio.Event | None = None
 
     def begin(self) -> None:
@@ -87,7 +102,7 @@ class ServedApplication:
                 return True
         return False
 
-    def forget(self, connection: IncomingConnection) -> None:
+    def forget(self, connection: ServedConnection) -> None:
         """Is told that a connection is gone."""
         self.connections.discard(connection)
         if self._idle is not None and not self.connections:

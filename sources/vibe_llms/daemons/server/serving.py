@@ -10,10 +10,9 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from vibe_llms.daemons.server.binding import describe_sockets, open_sockets
-from vibe_llms.daemons.server.connection import IncomingConnection
 from vibe_llms.daemons.server.lifespan import Lifespan
 from vibe_llms.daemons.server.listening import Listener
-from vibe_llms.daemons.server.service import ServedApplication
+from vibe_llms.daemons.server.service import ServedApplication, ServedConnection
 from vibe_llms.daemons.server.settings import ServerSettings
 from vibe_llms.daemons.server.tls import LOOK_SECONDS, TlsFiles
 from vibe_llms.daemons.server.words import Application
@@ -87,7 +86,7 @@ class Server(Closing):
         self._look()
 
     @property
-    def connections(self) -> Collection[IncomingConnection]:
+    def connections(self) -> Collection[ServedConnection]:
         """Those that are open."""
         return () if self._service is None else self._service.connections
 

@@ -27,7 +27,7 @@ from vibe_llms.providers.batches import (
 )
 from vibe_llms.providers.batching import decode_line, receive_lines
 from vibe_llms.providers.bodies import EncodedBody, encode_body
-from vibe_llms.providers.remote import RemoteClient
+from vibe_llms.providers.vendors import VendorClient
 
 REQUESTS: Final = 100_000
 BYTES: Final = 256_000_000
@@ -70,7 +70,7 @@ class MessageBatches:
         client: By which the vendor is asked.
     """
 
-    def __init__(self, client: RemoteClient) -> None:
+    def __init__(self, client: VendorClient) -> None:
         self._client = client
         limit = client.vendor.context.limits.request_bytes
         self.bounds = BatchBounds(requests=REQUESTS, bytes=min(BYTES, limit) - _BRACKETS)

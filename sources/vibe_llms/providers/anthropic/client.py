@@ -19,9 +19,8 @@ from vibe_llms.providers.anthropic.clouds import (
 )
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.needs import Need
-from vibe_llms.providers.remote import RemoteClient
 from vibe_llms.providers.settings import RemoteSettings
-from vibe_llms.providers.vendors import Vendor
+from vibe_llms.providers.vendors import Vendor, VendorClient
 from vibe_llms.tables.kinds import TEXT, Choice, Kind
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ class AnthropicVendor(Vendor):
         body = {name: value for name, value in native.items() if name not in _UNCOUNTED}
         return "/v1/messages/count_tokens", body
 
-    def produce_batches(self, client: RemoteClient, model: ModelDescriptor) -> VendorBatches | None:
+    def produce_batches(self, client: VendorClient, model: ModelDescriptor) -> VendorBatches | None:
         """Returns the Message Batches, which the clouds have in ways of their own."""
         if "cloud" in self.settings.values:
             return None
@@ -138,7 +137,7 @@ class AnthropicVendor(Vendor):
             return needs
         return (*needs, *survey_cloud_needs(self.context.name, values))
 
-    async def survey(self, client: RemoteClient) -> Sequence[SurveyedModel]:
+    async def survey(self, client: VendorClient) -> Sequence[SurveyedModel]:
         """Asks for the models that can be asked. Raises ConverseError."""
         models: list[SurveyedModel] = []
         after = ""

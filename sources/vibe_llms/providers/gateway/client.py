@@ -20,7 +20,7 @@ from vibe_llms.providers.gateway.relaying import RelayedAssembler
 from vibe_llms.providers.interfaces import ModelDescriptor, Processors, TokenCount
 from vibe_llms.providers.remote import RemoteClient, RemoteProvider
 from vibe_llms.providers.remote_models import RemoteModel
-from vibe_llms.providers.vendors import Vendor
+from vibe_llms.providers.vendors import Vendor, VendorClient
 
 if TYPE_CHECKING:
     from vibe_llms.dialects.converse.calling.surveys import ToldModel
@@ -43,7 +43,7 @@ class GatewayVendor(Vendor):
     server_command = "vibe serve gateway"
     request_id_headers = ()  # the vendor's own name for the exchange comes with the answer
 
-    def produce_processors(self, client: RemoteClient) -> Processors:
+    def produce_processors(self, client: VendorClient) -> Processors:
         """Makes the four processors; the other side counts the tokens."""
         processors = converse.produce_processors()
         return attrs.evolve(processors, tokenizer=GatewayTokenizer(client))
@@ -56,7 +56,7 @@ class GatewayVendor(Vendor):
         """Makes the decoder of one response to the request."""
         return converse.Decoder(provider=model.provider, model=model.name, request=request)
 
-    async def survey(self, client: RemoteClient) -> Sequence[SurveyedModel]:
+    async def survey(self, client: VendorClient) -> Sequence[SurveyedModel]:
         """Asks the other side for its models. Raises ConverseError."""
         assert isinstance(client, GatewayClient)
         return summarize(await client.learn())
@@ -65,7 +65,7 @@ class GatewayVendor(Vendor):
 class GatewayTokenizer(EstimatingTokenizer):
     """Lets the other side count requests; where it cannot be reached, it estimates."""
 
-    def __init__(self, client: RemoteClient) -> None:
+    def __init__(self, client: VendorClient) -> None:
         self._client = client
 
     async def count_request(self, request: Request, model: ModelDescriptor) -> TokenCount:

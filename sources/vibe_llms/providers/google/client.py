@@ -15,9 +15,8 @@ from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.foundation.secrets import Secret
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.interfaces import ModelDescriptor, Processors, TokenCount
-from vibe_llms.providers.remote import RemoteClient
 from vibe_llms.providers.tokenizers import VendorTokenizer
-from vibe_llms.providers.vendors import Vendor
+from vibe_llms.providers.vendors import Vendor, VendorClient
 from vibe_llms.tables.kinds import WORD, Kind
 
 if TYPE_CHECKING:
@@ -81,12 +80,14 @@ class GoogleVendor(Vendor):
         """Returns the key."""
         return {} if key is None else {"x-goog-api-key": key}
 
-    def produce_processors(self, client: RemoteClient) -> Processors:
+    def produce_processors(self, client: VendorClient) -> Processors:
         """Makes the dialect's processors, with a tokenizer that has texts counted as well."""
         processors = super().produce_processors(client)
-        return attrs.evolve(processors, tokenizer=_GoogleTokenizer(client))
+        return attrs.evolve(
+            processors, tokenizer=_GoogleTokenizer(client, self.compose_count, self.count_field)
+        )
 
-    async def survey(self, client: RemoteClient) -> Sequence[SurveyedModel]:
+    async def survey(self, client: VendorClient) -> Sequence[SurveyedModel]:
         """Asks for the models that answer. Raises ConverseError."""
         models: list[SurveyedModel] = []
         token = ""
@@ -113,7 +114,7 @@ class _GoogleTokenizer(VendorTokenizer):
         """Counts the tokens of a text as a user's message. Raises ConverseError."""
         if not text:
             return TokenCount(tokens=0)
-        path, _ = self._vendor.compose_count({}, model)
+        path, _ = self._compose({}, model)
         return await self._ask(
             path, {"contents": [{"role": "user", "parts": [{"text": text}]}]}, model
         )

@@ -13,9 +13,8 @@ from vibe_llms.foundation.secrets import Secret
 from vibe_llms.providers.google.client import GoogleVendor, quote_name
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.needs import Need, find_variable, refuse_for_want
-from vibe_llms.providers.remote import RemoteClient
 from vibe_llms.providers.settings import RemoteSettings
-from vibe_llms.providers.vendors import Vendor
+from vibe_llms.providers.vendors import Vendor, VendorClient
 from vibe_llms.tables.kinds import WORD, Choice, Kind
 
 if TYPE_CHECKING:
@@ -86,6 +85,6 @@ class VertexVendor(GoogleVendor):
         # An access token goes as a bearer, and not in Google's header for keys.
         return Vendor.compose_headers(self, key, native)
 
-    async def survey(self, client: RemoteClient) -> Sequence[SurveyedModel]:
+    async def survey(self, client: VendorClient) -> Sequence[SurveyedModel]:
         """There is no list of the models that a project can ask."""
         return ()

@@ -33,9 +33,9 @@ from vibe_llms.providers.interfaces import ModelDescriptor, Processors, Translat
 from vibe_llms.providers.ollama.learning import learn, read_tags
 from vibe_llms.providers.ollama.pulling import is_missing, pull
 from vibe_llms.providers.ollama.windows import choose_window, count_least
-from vibe_llms.providers.remote import RemoteClient
 from vibe_llms.providers.remote_models import RemoteModel
 from vibe_llms.providers.settings import RemoteSettings, strip_version
+from vibe_llms.providers.vendors import VendorClient
 
 if TYPE_CHECKING:
     from vibe_llms.providers.surveys import SurveyedModel
@@ -183,7 +183,7 @@ class OllamaVendor(HostedVendor):
         least = count_least(self._take_estimate(request, model.attributes))
         return OllamaDecoder(provider=model.provider, model=model.name, least_tokens=least)
 
-    async def survey(self, client: RemoteClient) -> Sequence[SurveyedModel]:
+    async def survey(self, client: VendorClient) -> Sequence[SurveyedModel]:
         """Asks the server for its models. Raises ConverseError."""
         return read_tags(await client.request_json("GET", "/api/tags"))
 

@@ -27,7 +27,7 @@ from vibe_llms.providers.batching import receive_lines
 from vibe_llms.wire.bodies import describe_address
 
 if TYPE_CHECKING:
-    from vibe_llms.providers.remote import RemoteClient
+    from vibe_llms.providers.vendors import VendorClient
 
 
 def is_missing(error: ConverseError) -> bool:
@@ -36,7 +36,7 @@ def is_missing(error: ConverseError) -> bool:
     return is_not_found and "model" in error.detail  # no other path says so of a model
 
 
-async def pull(client: RemoteClient, model: str) -> None:
+async def pull(client: VendorClient, model: str) -> None:
     """Lets the server fetch a model, if the user agrees.
 
     Raises:

@@ -15,8 +15,8 @@ from vibe_llms.providers.openai_compatible.kinds import (
     add_quirks,
     read_services,
 )
-from vibe_llms.providers.remote import RemoteClient
 from vibe_llms.providers.settings import RemoteSettings
+from vibe_llms.providers.vendors import VendorClient
 from vibe_llms.tables.kinds import Kind, is_text
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class CompatibleVendor(CompletionsVendor):
         """The quirks of the kind and the settings; none are known of a service of the user's."""
         return self._known
 
-    async def survey(self, client: RemoteClient) -> Sequence[SurveyedModel]:
+    async def survey(self, client: VendorClient) -> Sequence[SurveyedModel]:
         """Asks for the models, where the service has a list of them. Raises ConverseError."""
         if not self._models:
             return await super().survey(client)

@@ -11,7 +11,7 @@ from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.providers.completions import list_models
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.openai_service import SIBLINGS, OpenAIService
-from vibe_llms.providers.remote import RemoteClient
+from vibe_llms.providers.vendors import VendorClient
 from vibe_llms.tables.kinds import BOOLEAN, Kind
 
 if TYPE_CHECKING:
@@ -60,6 +60,6 @@ class OpenAIResponsesVendor(OpenAIService):
         """Returns what is asked in order to count a request."""
         return "/responses/input_tokens", {n: native[n] for n in _COUNTED if n in native}
 
-    async def survey(self, client: RemoteClient) -> Sequence[SurveyedModel]:
+    async def survey(self, client: VendorClient) -> Sequence[SurveyedModel]:
         """Asks for the models. Raises ConverseError."""
         return await list_models(client)

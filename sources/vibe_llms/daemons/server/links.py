@@ -1,0 +1,51 @@
+"""A connection, as requests and WebSockets on it see it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from vibe_llms.daemons.server.service import ServedApplication
+
+
+class Link(Protocol):
+    """The connection of a client; see :class:`.connection.IncomingConnection`.
+
+    Attributes:
+        service: What all connections of a server share.
+        transport: Of the event loop.
+        is_writing_paused: The client does not take what is sent.
+    """
+
+    service: ServedApplication
+    transport: asyncio.Transport
+    is_writing_paused: bool
+
+    def invite(self) -> None:
+        """Tell the client to send the body."""
+
+    def expect_body(self) -> None:
+        """Start the timeout of the body."""
+
+    def adjust_reading(self) -> None:
+        """Pause or resume reading, depending on what is buffered."""
+
+    def hold(self, must_pause: bool) -> None:
+        """Pause or resume reading."""
+
+    async def wait_until_taken(self, exchange: Any) -> None:
+        """Wait while the client does not take what is sent. Raises ClientGone."""
+
+    def conclude(self, exchange: Any) -> None:
+        """Start the next request: this answer is complete."""
+
+    def fail(self, exchange: Any, status: int) -> None:
+        """End an answer that failed."""
+
+    def say_last(self, word: bytes) -> None:
+        """Write the last word and close."""
+
+    def shut(self) -> None:
+        """Close once the client has taken what was written."""
