@@ -298,7 +298,9 @@ class TransportError(ConverseError, ConnectionError):
     @property
     def is_retryable(self) -> bool:
         """Whether the same request may succeed later: nothing of an answer had arrived."""
-        return not self.arrived and self.should_retry is not False
+        if self.arrived or self.should_retry is False:
+            return False
+        return getattr(self, "phase", "") != "total"  # all its time is over
 
 
 class TransportTimeoutError(TransportError, TimeoutError):
@@ -312,11 +314,6 @@ class TransportTimeoutError(TransportError, TimeoutError):
     WORD: ClassVar[str] = "transport-timeout"
     phase: str = ""
     seconds: float = 0
-
-    @property
-    def is_retryable(self) -> bool:
-        """Whether the same request may succeed later: not after the time for all attempts."""
-        return self.phase != "total" and super().is_retryable
 
     def describe(self) -> str:
         return self.detail or (

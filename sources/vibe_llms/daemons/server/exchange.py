@@ -11,7 +11,7 @@ from vibe_llms.daemons.server.heads import BODILESS, LAST_CHUNK, compose_head, c
 from vibe_llms.daemons.server.words import BrokenAnswer, ClientGone, Message, Scope
 
 if TYPE_CHECKING:
-    from vibe_llms.daemons.server.links import Link
+    from vibe_llms.daemons.server.links import ConnectionLink
 
 _logger = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class ServedExchange:
 
     def __init__(
         self,
-        connection: Link,
+        connection: ConnectionLink,
         method: str,
         *,
         is_kept: bool,

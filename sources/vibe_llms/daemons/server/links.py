@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from vibe_llms.daemons.server.service import ServedApplication
 
 
-class Link(Protocol):
+class ConnectionLink(Protocol):
     """The connection of a client; see :class:`.connection.IncomingConnection`.
 
     Attributes:

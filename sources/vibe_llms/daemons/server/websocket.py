@@ -22,7 +22,7 @@ from vibe_llms.daemons.server.requests import MALFORMED, Head
 from vibe_llms.daemons.server.words import ClientGone, Message, Scope
 
 if TYPE_CHECKING:
-    from vibe_llms.daemons.server.links import Link
+    from vibe_llms.daemons.server.links import ConnectionLink
 
 _logger = logging.getLogger(__name__)
 _silent = logging.getLogger(f"{__name__}.library")  # what it says would have content in it
@@ -49,7 +49,7 @@ class WebSocket:
         task: In which the application runs.
     """
 
-    def __init__(self, connection: Link, head: Head) -> None:
+    def __init__(self, connection: ConnectionLink, head: Head) -> None:
         settings = connection.service.settings
         self._connection = connection
         self._protocol = ServerProtocol(max_size=settings.message_bytes, logger=_silent)
@@ -324,7 +324,7 @@ class WebSocket:
         self._connection.say_last(word)
 
 
-def produce_websocket(connection: Link, head: Head) -> WebSocket | int:
+def produce_websocket(connection: ConnectionLink, head: Head) -> WebSocket | int:
     """Makes the WebSocket that a request asks for; or returns the status that refuses it."""
     made = WebSocket(connection, head)
     return made if made.read_handshake() else MALFORMED
