@@ -1,4 +1,4 @@
-"""The driver of flows: performs what the machine decides, until it decides to stop."""
+"""Driver of flows: performs the commands of the machine until it decides to stop."""
 
 from __future__ import annotations
 
@@ -26,24 +26,23 @@ from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.foundation.portal import finish
 
 LOOK_SECONDS: Final = 0.5
-"""How soon a visit goes on that was answered while others work."""
+"""Interval at which waiting visits are checked for answers while others work."""
 
 _BREATH: Final = 64
-"""After so many nodes that do nothing, others in the event loop have their turn."""
+"""Number of nodes without work after which the event loop runs other tasks."""
 
 
 @define(kw_only=True, eq=False)
 class FlowDriver:
-    """One run of a flow; it serves once.
+    """Run of a flow; use it once.
 
     Attributes:
-        state: Where the run stands; goes on.
-        context: Where visits are performed, and the log.
+        state: State of the run; updated.
+        context: Log and messages of the run.
         performer: Performs visits.
-        config: What bounds the run.
-        answer: Adds what was said last to the conversation; whoever reads in the log that the flow
-            has ended finds it there.
-        passing: Errors that do not end the run: they are raised, and it can be resumed.
+        config: Limits of the run.
+        answer: Adds the last response to the conversation, before the log records the end.
+        passing: Errors that are raised without ending the run, so that it can be resumed.
     """
 
     state: FlowState
@@ -62,16 +61,16 @@ class FlowDriver:
         self._attention = Attention(self.context, lambda _: None)
 
     async def drive(self, started: FlowStartedEvent, before: Sequence[FlowEvent] = ()) -> None:
-        """Goes on until the flow has ended, or comes to rest for another reason.
+        """Run the flow until it ends or is suspended.
 
         Args:
-            started: What the run begins with.
-            before: Visits of another run, from which this one goes on.
+            started: First event of the run.
+            before: Visits of another run, which this one continues.
 
         Raises:
-            CancelledError: It was cancelled; the log says how far it was.
-            StoreError: What happened cannot be written down any more.
-            ConverseError: One of those that do not end the run.
+            CancelledError: The run was cancelled; the log records its progress.
+            StoreError: The log cannot be written.
+            ConverseError: One of the errors that do not end the run.
         """
         if self.config.debug_mode:
             enable_logging()
@@ -92,8 +91,8 @@ class FlowDriver:
         except ConverseError as error:
             rest = Rest(reason="failed", detail=str(error), error=error)
         except asyncio.CancelledError:
-            stop = await self._attention.look_last()  # before the end that it has brought about
-            if stop is None and self.passing:  # no end yet: the next host resumes it
+            stop = await self._attention.look_last()  # before the end that it caused
+            if stop is None and self.passing:  # no end yet: the next worker resumes it
                 await self.context.emit(leave_run())
                 raise
             await self._rest(_describe_stopped(stop) if stop else Rest(reason="cancelled"), None)
@@ -128,7 +127,7 @@ class FlowDriver:
                         return self._tell_limit(limit, node) if limit else Rest(reason="ended")
                     case None if not working:
                         return _sum_up([*self._resting.values()])
-                    case _:  # what is on its way is paid for: a limit lets it come to its end
+                    case _:  # visits in progress are billed: let them end
                         if rest := await self._await_visits():
                             return rest
         finally:
@@ -137,7 +136,7 @@ class FlowDriver:
             await finish(asyncio.gather(*working.values(), return_exceptions=True))
 
     async def _await_visits(self) -> Rest | None:
-        """Goes on where the first visits have ended; returns why the flow cannot."""
+        """Wait for visits to end and continue there; return why the flow cannot continue."""
         patience = LOOK_SECONDS if self._resting else None
         done, _ = await asyncio.wait(
             self._working.values(), return_when=asyncio.FIRST_COMPLETED, timeout=patience
@@ -152,11 +151,11 @@ class FlowDriver:
             elif result.reason == "failed":
                 failed = failed or result
             else:
-                self._resting[number] = result  # others go on as far as they can
+                self._resting[number] = result  # other branches continue
         return failed
 
     async def _take_up(self) -> None:
-        """Lets branches go on whose visits have waited, and were answered meanwhile."""
+        """Continue branches whose waiting visits were answered."""
         for number, rest in tuple(self._resting.items()):
             if rest.reason == "waiting" and await self.performer.is_answered(number):
                 del self._resting[number]
@@ -221,7 +220,7 @@ def _describe_stopped(stop: StopRequestedEvent) -> Rest:
 
 
 def _sum_up(resting: Sequence[Rest]) -> Rest:
-    """Returns why a flow rests of which no branch can go on: a limit, or all that it waits for."""
+    """Return why no branch of a flow can continue: a limit, or all that it waits for."""
     reached = [rest for rest in resting if rest.reason == "limit"]
     if reached or len(resting) == 1:
         return (reached or resting)[0]

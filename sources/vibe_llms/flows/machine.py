@@ -1,4 +1,4 @@
-"""The pure machine of flows: from where a run stands to what comes next. It does nothing itself."""
+"""Pure decision function of flows: from the state of a run to the next command."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from vibe_llms.foundation.attrs_classes import frozen
 
 @frozen
 class VisitNode:
-    """Perform what a node does.
+    """Perform a visit of a node.
 
     Attributes:
-        branch: Which branch is there.
+        branch: Branch at the node.
         node: The node.
     """
 
@@ -25,24 +25,24 @@ class VisitNode:
 
     @property
     def number(self) -> int:
-        """How often the node was come to then, from 1."""
+        """Number of the visit, from 1."""
         return self.branch.visit
 
 
 @frozen
 class Pass:
-    """Nothing is to be done at a node: the flow goes on with this."""
+    """Continue with this event: the node has no work."""
 
     event: NodeFinishedEvent
 
 
 @frozen
 class Stop:
-    """Do nothing more.
+    """Stop.
 
     Attributes:
-        limit: The limit that was reached; empty where the flow has ended.
-        node: Where it stopped.
+        limit: Limit that was reached; empty if the flow has ended.
+        node: Node at which it stopped.
     """
 
     limit: str = ""
@@ -50,15 +50,15 @@ class Stop:
 
 
 Command: TypeAlias = VisitNode | Pass | Stop | None
-"""What comes next; ``None``: wait for a visit that is on its way."""
+"""Next command; ``None`` to wait for a visit in progress."""
 
 
 def decide(state: FlowState, working: Container[int], max_iterations: int) -> Command:
-    """Returns what comes next.
+    """Return the next command.
 
     Args:
-        working: The numbers of the branches whose visits are on their way.
-        max_iterations: How many visits a run may have; what loops go round at most by themselves.
+        working: Numbers of the branches with visits in progress.
+        max_iterations: Maximum number of visits of a run, and of rounds of a loop without a bound.
     """
     if state.final is not None:
         return Stop()
@@ -85,10 +85,10 @@ def decide(state: FlowState, working: Container[int], max_iterations: int) -> Co
 
 
 def choose(exits: Exits, category: str) -> tuple[int, ...]:
-    """Returns where a flow goes on when a visit has succeeded; nowhere if no way fits.
+    """Return the edges to follow after a successful visit; none if no edge fits.
 
     Args:
-        category: The label that fits what was said; empty where none does.
+        category: Label that fits the response; empty without one.
     """
     for edge in exits.choices:
         if edge.label == category:
@@ -99,13 +99,13 @@ def choose(exits: Exits, category: str) -> tuple[int, ...]:
 
 
 def escape(exits: Exits, *, is_limit: bool) -> tuple[int, ...]:
-    """Returns where a flow goes on when a visit has failed, or a limit was reached; or nowhere."""
+    """Return the edge to follow after a failure or a limit, if there is one."""
     edge = (exits.limit or exits.error) if is_limit else exits.error
     return () if edge is None else (edge.index,)
 
 
 def find_round(branch: Branch, state: FlowState, max_iterations: int) -> tuple[int, int] | None:
-    """Returns in which round of the innermost loop a branch is, from 0, and of how many."""
+    """Return the round of the innermost loop of a branch, from 0, and the number of rounds."""
     if not branch.loops:
         return None
     name, rounds = branch.loops[-1]
@@ -116,7 +116,7 @@ def find_round(branch: Branch, state: FlowState, max_iterations: int) -> tuple[i
 def _turn(
     state: FlowState, branch: Branch, node: FlowNode, exits: Exits, max_iterations: int
 ) -> tuple[int, ...]:
-    """A loop goes round while it may, and leaves then; where its edges lead says which is which."""
+    """Return the edges of a loop: into it while rounds are left, otherwise out of it."""
     inside = state.flow.loops[node.id]
     rounds = branch.loops[-1][1]
     bound = max_iterations if node.bound is None else node.bound

@@ -1,4 +1,4 @@
-"""One visit of a node: what it renders and asks, which category that is, and where it leads."""
+"""Visit of a node: the rendered prompt or call, the category of its response, the next edges."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from vibe_llms.runs.surveying import read_summary
 
 
 class RunSubflow(Protocol):
-    """Runs another task as a part of this one."""
+    """Runs another task as part of this one."""
 
     async def __call__(
         self,
@@ -58,19 +58,19 @@ class RunSubflow(Protocol):
         variables: Mapping[str, JsonValue],
         listener: Listener,
     ) -> VisitOutcome:
-        """Runs the task that a node names, in a conversation of its own."""
+        """Run the task of a subflow node, in a conversation of its own."""
 
 
 class EmitStart(Protocol):
-    """Writes down that a visit begins, before anything is sent."""
+    """Records the start of a visit before anything is sent."""
 
     async def __call__(self, event: NodeStartedEvent, *, durable: bool) -> None:
-        """Writes it down."""
+        """Record the start."""
 
 
 @frozen(kw_only=True)
 class Rest:
-    """Why a flow comes to rest before its end."""
+    """Reason why a flow is suspended, or fails."""
 
     reason: FlowReason
     node: str = ""
@@ -81,18 +81,18 @@ class Rest:
 
 @define(kw_only=True, eq=False, slots=False)
 class Performer:
-    """Performs visits, for one run of a flow.
+    """Performs the visits of one run of a flow.
 
     Attributes:
-        check: The task, looked at and found right.
-        state: Where the run stands.
+        check: Validated task.
+        state: State of the run.
         visitor: Asks models and invokes tools.
-        run_subflow: Runs what subflow nodes name.
-        config: What bounds the run.
-        variables: For ``{{name}}``.
-        contents: Of the registry's entries, as far as prompts put them in.
-        predicates: Of the plugins.
-        tell: Hears of what happens within visits.
+        run_subflow: Runs the tasks of subflow nodes.
+        config: Limits of the run.
+        variables: Values for ``{{name}}``.
+        contents: Contents of registry entries that prompts use.
+        predicates: Predicates of plugins.
+        tell: Receives events within visits.
     """
 
     check: TaskCheck
@@ -106,7 +106,7 @@ class Performer:
     tell: Callable[[VisitEvent], object] | None = None
 
     async def perform(self, visit: VisitNode, emit: EmitStart) -> NodeFinishedEvent | Rest:
-        """Performs a visit, and returns where the flow goes on, or why it cannot."""
+        """Perform a visit; return where the flow continues, or why it cannot."""
         outcome = VisitOutcome()
         if visit.node.kind in ENGAGED:
             identity = await self.begin(visit, "", emit)
@@ -123,7 +123,7 @@ class Performer:
             if node.kind is NodeKind.TOOL:
                 invocation = self.check.invocations[node.id]
                 arguments = render_arguments(invocation, scope)
-                with suppress(UnknownNameError):  # the visitor says so
+                with suppress(UnknownNameError):  # the visitor reports it
                     schema = visitor.registry.access(invocation.tool).schema
                     arguments = fit_arguments(invocation, arguments, schema)
                 return await visitor.invoke(identity, invocation.tool, arguments, listener)
@@ -142,11 +142,11 @@ class Performer:
     async def _conclude(
         self, visit: VisitNode, outcome: VisitOutcome, emit: EmitStart
     ) -> NodeFinishedEvent | Rest:
-        """Finds out where the flow goes on after a visit; or why it cannot."""
+        """Return where the flow continues after a visit, or why it cannot."""
         node, exits = visit.node, self.state.flow.exits[visit.node.id]
         category, edges = None, exits.onward
         detail, limit, error = outcome.failure, outcome.limit, outcome.error
-        if limit in BUDGETS:  # what is to follow a limit would cost something, too
+        if limit in BUDGETS:  # another visit would cost more
             edges = ()
         elif outcome.failure or (limit and exits.limit):
             edges = escape(exits, is_limit=bool(limit))
@@ -196,7 +196,7 @@ class Performer:
         )
 
     def produce_judge(self, visit: VisitNode, purpose: str, emit: EmitStart) -> Judge:
-        """Makes what asks the model in a conversation of its own, which is taken up again."""
+        """Return a function that asks the model in a conversation of its own; it can be resumed."""
 
         async def judge(question: str, schema: JsonObject) -> JsonValue:
             identity = await self.begin(visit, purpose, emit)
@@ -205,7 +205,7 @@ class Performer:
         return judge
 
     async def begin(self, visit: VisitNode, purpose: str, emit: EmitStart) -> str:
-        """Returns the conversation of a visit, which is written down before anything is sent."""
+        """Return the conversation of a visit; it is recorded before anything is sent."""
         known = self.state.begun.get(visit.branch.number, {}).get(purpose)
         if known is not None:
             return known
@@ -216,12 +216,12 @@ class Performer:
             conversation_id=produce_identity(),
             purpose=purpose,
         )
-        # What an invocation did must be found again also when the power fails.
+        # The record of an invocation must survive a power failure.
         await emit(event, durable=True)
         return event.conversation_id
 
     async def is_answered(self, branch: int) -> bool:
-        """Tells whether something was said to the visit of a branch since it came to rest."""
+        """Tell whether a waiting visit of a branch has received a message."""
         store = self.visitor.store
         known = self.state.begun.get(branch, {}).values()
         if store is None or not store.keeps_logs:
@@ -263,17 +263,17 @@ class Performer:
 
     @functools.cached_property
     def _fields(self) -> dict[str, Mapping[str, str]]:
-        """What templates can say of each entry of the registry, but for its content."""
+        """Fields of the registry entries for templates, without their contents."""
         entries = self.check.task.resource_registry.entries
         return {entry.name: {**entry.survey_fields(), CONTENT: ""} for entry in entries}
 
     @functools.cached_property
     def _silence(self) -> dict[str, str]:
-        """What was not said yet is empty: the check has warned of it."""
+        """Empty responses for all nodes; the check has warned about their use."""
         return dict.fromkeys(self.state.flow.nodes, "")
 
     def _survey_templates(self, node: FlowNode) -> Sequence[Template]:
-        """Returns the templates that a visit of a node renders."""
+        """Return the templates that a visit of a node renders."""
         if node.prompt is not None:
             return [self.check.templates[node.prompt]]
         invocation = self.check.invocations.get(node.id)

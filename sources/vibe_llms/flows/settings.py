@@ -1,4 +1,4 @@
-"""What bounds the run of a flow, and how strictly it is looked at before."""
+"""Limits and validation settings for running tasks."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ _CENTS: Final = Kind("a number above 0", lambda value: is_number(value) and valu
 
 
 class _Usual(int):
-    """A bound that nobody has chosen: one that happens to be the same was, and takes its place.
+    """Default value of a limit, distinct from an equal value that the user chose.
 
-    Who resumes a run says with ``max_iterations=1000`` that it may go so far, though it was begun
-    with less; who says nothing leaves it at that.
+    On resume, an explicit ``max_iterations=1000`` replaces the limit that the run was started with;
+    the default does not.
     """
 
 
 @frozen(kw_only=True)
 class AdapterConfig:
-    """How tasks are run.
+    """Settings for running tasks.
 
     Attributes:
-        max_iterations: How many nodes a run may visit.
-        timeout_ms: How long it may take in all, in milliseconds.
-        debug_mode: Each visit is logged, under ``vibe_llms.flows``; on standard error where the
-            program has not said where to.
-        strict_validation: What is odd in a task but harms nobody is an error, too.
-        require_all_conditions: The goal is met when all of its conditions are; else when one is.
-        max_requests: How many answers of models it may take; a run that could take more does not
-            start. ``None`` for as many as it takes, as with those that follow. Subflows and what is
-            asked about the goal count, too.
-        max_tokens: How many tokens it may use, input and output.
-        max_cost_cents: What it may cost, in US cents.
-        ensure_budgets: A run that could exceed these does not start; else it stops where it does.
-        model: Is asked in place of the one that the task names, as ``provider:model``.
+        max_iterations: Maximum number of nodes that a run visits.
+        timeout_ms: Maximum time of a run, in milliseconds.
+        debug_mode: Log each visit under ``vibe_llms.flows``; to standard error if logging is not
+            configured.
+        strict_validation: Treat harmless findings in a task as errors.
+        require_all_conditions: The goal is met when all of its conditions are; otherwise when one
+            is.
+        max_requests: Maximum number of model responses, including subflows and questions about the
+            goal; a run that could need more does not start. ``None`` for no limit, as below.
+        max_tokens: Maximum number of input and output tokens.
+        max_cost_cents: Maximum cost in US cents.
+        ensure_budgets: Do not start a run that could exceed these; otherwise it stops when it does.
+        model: Model to use instead of the task's, as ``provider:model``.
     """
 
     max_iterations: Count = _Usual(1000)
@@ -59,10 +59,10 @@ class AdapterConfig:
         require(self, "config")
 
     def export(self) -> Mapping[str, JsonValue]:
-        """Returns what was chosen, as far as that can be told: flags are, where they differ."""
+        """Return the settings that the user chose; flags only if they differ from the default."""
         return {
             field.name: value
             for field in attrs.fields(type(self))
-            # By identity: a number that was chosen may equal the usual one.
+            # By identity: a chosen number may equal the default.
             if (value := getattr(self, field.name)) is not field.default
         }

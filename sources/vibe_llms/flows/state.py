@@ -1,7 +1,7 @@
-"""Where the run of a flow stands: what its events add up to.
+"""State of a flow's run, folded from its events.
 
-A run has one branch until it splits. The branches of a split wait for each other at its join and
-are one again there; splits nest like parentheses, because a join is on every way from its split.
+A run has one branch until it splits. The branches of a split wait for each other at its join, and
+merge there. Splits nest like parentheses, because every path from a split leads through its join.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from vibe_llms.messages.views import add_usages
 
 @define
 class Branch:
-    """One place where a flow is at work.
+    """Branch of a running flow.
 
     Attributes:
-        node: The id of the node that it visits next, or is visiting.
-        visit: How often branches had come there when it did, itself included. Counted when they
-            come, not when they leave: two that are there at once must not be taken for each other.
-        response: What was said last on its way.
-        parent: The branch that was split into this one and others; ``None`` outside of splits.
-        place: Which of them it is, in the order of the diagram's edges.
-        loops: The loops that it is in, outermost first, and how often it has gone round in each.
+        node: Id of the node that it visits, or visits next.
+        visit: Number of this visit of the node, over all branches. Counted on arrival, so that two
+            branches at one node have different numbers.
+        response: Last response on its path.
+        parent: Branch that was split into this one and others; ``None`` outside of splits.
+        place: Index among the branches of its split, in the order of the diagram's edges.
+        loops: Loops that it is in, outermost first, with the number of completed rounds.
     """
 
     number: int
@@ -48,7 +48,7 @@ class Branch:
 
 @define
 class Split:
-    """Branches that have begun together, and what those said that wait at the join."""
+    """Split of a branch, with the responses of the branches that wait at the join."""
 
     branch: Branch
     join: str
@@ -58,24 +58,23 @@ class Split:
 
 @define
 class FlowState:
-    """Where a run of a flow stands; changed by :meth:`apply` alone.
+    """State of a run; only :meth:`apply` changes it.
 
     Attributes:
-        branches: Those that have something to do, by number.
-        visits: How often branches have come to each node.
-        responses: What each node said last.
-        begun: The conversations of visits that have begun and not finished, by branch, then by
-            purpose.
-        path: The nodes that were visited, in the order in which the visits ended.
-        category: What was chosen by last, at any node.
-        failures: Why visits failed from which the flow went on all the same.
-        requests: How many answers models gave.
-        usage: What these used; ``None`` while no vendor has said.
-        cost_cents: What they cost; ``None`` while no price is known.
-        final: What was said when the flow ended; ``None`` before.
-        ending: How it came to rest; ``None`` while it is on its way.
-        stuck: Where it came to rest the last time, before it was taken up; empty where it was cut
-            off, or has gone on from there.
+        branches: Active branches by number.
+        visits: Number of arrivals at each node.
+        responses: Last response of each node.
+        begun: Conversations of visits in progress, by branch, then by purpose.
+        path: Visited nodes, in the order in which the visits ended.
+        category: Last category, at any node.
+        failures: Reasons of failed visits after which the flow continued.
+        requests: Number of model responses.
+        usage: Usage of the responses; ``None`` while unknown.
+        cost_cents: Cost of the responses; ``None`` while no price is known.
+        final: Last response, once the flow has ended.
+        ending: End or suspension of the run; ``None`` while it is working.
+        stuck: Node at which the run was suspended before it was resumed; empty if it was cut off,
+            or has continued from there.
     """
 
     flow: Flow
@@ -97,19 +96,19 @@ class FlowState:
 
     @classmethod
     def begin(cls, flow: Flow) -> FlowState:
-        """Returns the state before the first visit."""
+        """Return the state before the first visit."""
         return cls(flow, {0: Branch(0, flow.start)}, visits={flow.start: 1})
 
     @classmethod
     def fold(cls, flow: Flow, events: Iterable[object]) -> FlowState:
-        """Returns where a run stands after these events; those of other kinds are passed over."""
+        """Return the state after these events; events of other kinds are ignored."""
         state = cls.begin(flow)
         for event in events:
             state.apply(event)
         return state
 
     def apply(self, event: FlowEvent | object) -> None:
-        """Goes on by one event."""
+        """Apply an event."""
         if isinstance(event, NodeFinishedEvent):
             self._finish(event)
         elif isinstance(event, NodeStartedEvent):
@@ -161,7 +160,7 @@ class FlowState:
             self._arrive(part, target)
 
     def _arrive(self, branch: Branch, target: str) -> None:
-        """Moves a branch to a node; at a join it waits for the others, and the last one goes on."""
+        """Move a branch to a node; at a join, only the last branch to arrive continues."""
         while branch.parent is not None:
             split = self.splits[branch.parent]
             if split.join != target:
@@ -180,7 +179,7 @@ class FlowState:
         self.branches[branch.number] = branch
 
     def _turn(self, loops: tuple[tuple[str, int], ...], target: str) -> tuple[tuple[str, int], ...]:
-        """Counts the rounds of a loop that is entered again, and leaves loops behind."""
+        """Count rounds of a loop that is entered again, and drop loops that were left."""
         known = self.flow.loops
         kept = tuple(each for each in loops if target in known[each[0]])
         if target not in known:

@@ -1,8 +1,7 @@
-"""What a visit of a node does: it asks a model or invokes a tool, each as the run of an engine.
+"""Visits: each asks a model or invokes a tool, as the run of an engine.
 
-Each visit has a conversation of its own beside that of the flow. There the engine keeps what is
-said and what was begun, so that a visit which was cut off goes on where it was, and nothing is
-paid for twice: a visit that is taken up finds its conversation, and asks only what is not answered.
+Each visit has a conversation of its own, with a log. A visit that was cut off resumes there and asks
+only what is not answered, so that nothing is billed twice.
 """
 
 from __future__ import annotations
@@ -55,11 +54,11 @@ TAG = "flow"
 def begin_conversation(
     task: Task, run_id: str | None = None, whole: str | None = None
 ) -> Conversation:
-    """Makes the conversation of a flow: the goal, and in the end what came of it.
+    """Create the conversation of a flow: its goal, and at the end its last response.
 
     Args:
-        run_id: Its id; a new one by default.
-        whole: The id of the flow's run of which this one is a part.
+        run_id: Id of the run; a new one by default.
+        whole: Id of the run of which this one is a part.
     """
     return Conversation(
         id=run_id,
@@ -70,14 +69,14 @@ def begin_conversation(
 
 @frozen(kw_only=True)
 class VisitOutcome:
-    """What came of a visit.
+    """Outcome of a visit.
 
     Attributes:
-        response: What was said; ``None`` where nothing new was.
-        failure: Why it failed; empty where it did not.
-        limit: The name of the limit that was reached, where that is why.
-        error: The same as an error, where there is one.
-        waits: What it waits for, in a sentence; then all else is open.
+        response: Response or result; ``None`` without a new one.
+        failure: Why it failed; empty if it did not.
+        limit: Name of the limit that was reached, if that is the reason.
+        error: The failure as an error, if there is one.
+        waits: Description of what it waits for; the other fields are empty then.
     """
 
     response: str | None = None
@@ -120,10 +119,10 @@ class Visitor:
         *,
         is_again: bool,
     ) -> VisitOutcome:
-        """Asks the model, which may invoke what there is.
+        """Ask the model, with all tools.
 
         Args:
-            is_again: An earlier run came to rest here: an answer that was none does not count.
+            is_again: An earlier run was suspended here, so that its last response does not count.
         """
         canisters: list[AnyCanister] = [SupervisorCanister(instructions)] if instructions else []
         conversation = await self._open(conversation_id, [*canisters, UserCanister(said)])
@@ -136,7 +135,7 @@ class Visitor:
     async def invoke(
         self, conversation_id: str, tool: str, arguments: JsonObject, listener: Listener
     ) -> VisitOutcome:
-        """Invokes a tool; its result is what was said. One that failed before is tried again."""
+        """Invoke a tool; its result is the response. A call that failed before is tried again."""
         conversation = await self._open(conversation_id, [UserCanister(f"Invoke {tool}.")])
         last = conversation.last_message
         if isinstance(last, UserCanister) or (isinstance(last, ResultCanister) and last.is_error):
@@ -146,7 +145,7 @@ class Visitor:
                 arguments=encode_document(arguments).decode(),
             )
             conversation.add_canister(call)
-        # The model is not asked what to make of the result: that is for the diagram to say.
+        # The diagram, not the model, decides what follows the result.
         limits = attrs.evolve(self.limits, run_steps=0)
         outcome = await self._answer(conversation, limits, listener)
         found = outcome.conversation.last_message
@@ -159,11 +158,11 @@ class Visitor:
     async def judge(
         self, conversation_id: str, question: str, schema: JsonObject, listener: Listener
     ) -> JsonValue:
-        """Asks the model for an answer of a form; tools it has none.
+        """Ask the model for an answer that fits a schema, without tools.
 
         Raises:
-            LimitError: A budget is used up.
-            ConverseError: No answer came, or none that fits.
+            LimitError: A budget is exhausted.
+            ConverseError: There is no answer, or it does not fit the schema.
         """
         conversation = await self._open(conversation_id, [])
         with self.budget.grant(self.limits) as grant:
@@ -198,15 +197,15 @@ class Visitor:
         run = engine.prepare(conversation, waits=self.waits)
         try:
             return await run.perform()
-        finally:  # also where it is cut off
+        finally:  # also if it is cancelled
             self.budget.note(conversation.id, measure(run.conversation.canisters))
 
     async def _open(self, identity: str, canisters: Iterable[AnyCanister]) -> Conversation:
-        """Returns the conversation of a visit as far as it has come; else a new one."""
+        """Return the stored conversation of a visit, or a new one."""
         if self.store is not None:
             with suppress(UnknownConversationError):
                 found = await asyncio.to_thread(Conversation.restore, self.store, identity)
-                if not len(found):  # begun, and cut off before anything was said
+                if not len(found):  # cut off before the first canister was stored
                     found.add_canisters(canisters)
                 return found
         tags = (TAG, PART_TAG + self.flow_id)
@@ -215,10 +214,10 @@ class Visitor:
 
 
 def _conclude(outcome: RunOutcome, error: LimitError | None = None) -> VisitOutcome:
-    """Tells what came of a visit.
+    """Return the outcome of a visit.
 
     Args:
-        error: Why the flow cannot go on, where a limit was reached and that was a budget.
+        error: Error of an exhausted budget, if one is the reason.
     """
     if outcome.state is State.AWAIT:
         names = ", ".join(dict.fromkeys(request.name for request in outcome.requests))
@@ -228,7 +227,7 @@ def _conclude(outcome: RunOutcome, error: LimitError | None = None) -> VisitOutc
     # By a name of its own: a run has a budget `max_tokens`, and ends where that is used up.
     limit = "resource_llm.max_tokens" if outcome.limit == _CUT else outcome.limit
     if outcome.text and (outcome.reason is Reason.ANSWERED or outcome.limit == _CUT):
-        # half an answer is one, and the flow may say so
+        # an incomplete answer counts, and the flow may branch on it
         return VisitOutcome(response=outcome.text, limit=limit)
     silence = "The model said nothing." if outcome.reason is Reason.ANSWERED else ""
     detail = silence or outcome.detail or "There was no answer."
