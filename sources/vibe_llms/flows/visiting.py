@@ -1,7 +1,7 @@
 """Visits: each asks a model or invokes a tool, as the run of an engine.
 
-Each visit has a conversation of its own, with a log. A visit that was cut off resumes there and asks
-only what is not answered, so that nothing is billed twice.
+Each visit has a conversation of its own, with a log. A visit that was cut off resumes there and
+asks only what is not answered, so that nothing is billed twice.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Listener = Callable[[LogEvent | StreamEvent], object]
 _CUT = "max_tokens"
 
 TAG = "flow"
-"""What the conversations of flows are tagged with, and their visits with whose part they are."""
+"""Tag of the conversations of flows and of their visits."""
 
 
 def begin_conversation(
