@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import attrs
 
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject
-
-if TYPE_CHECKING:
-    from vibe_llms.daemons.routes import Route
 
 _JSON: Final = "application/json"
 _OBJECT: Final[JsonObject] = {"type": "object"}
@@ -83,7 +80,27 @@ class ApiOperation:
     needs_key: bool = False
 
 
-def describe(routes: Sequence[Route], title: str) -> JsonObject:
+class DescribedRoute(Protocol):
+    """A route, as far as its description needs it."""
+
+    @property
+    def method(self) -> str:
+        """HTTP method."""
+
+    @property
+    def pattern(self) -> str:
+        """The path, with names in braces."""
+
+    @property
+    def operation(self) -> ApiOperation:
+        """The description."""
+
+    @property
+    def body_types(self) -> tuple[str, ...]:
+        """Accepted media types of the body."""
+
+
+def describe(routes: Sequence[DescribedRoute], title: str) -> JsonObject:
     """Return the complete description of some routes."""
     from vibe_llms.foundation.version import __version__
 
@@ -102,7 +119,7 @@ def describe(routes: Sequence[Route], title: str) -> JsonObject:
     }
 
 
-def _describe_route(route: Route, schemas: dict[str, JsonObject]) -> JsonObject:
+def _describe_route(route: DescribedRoute, schemas: dict[str, JsonObject]) -> JsonObject:
     operation = route.operation
     answer: dict[str, Any] = {
         "description": "The answer.",
@@ -149,7 +166,7 @@ _ERRORS: Final = (
 )
 
 
-def _name(route: Route) -> str:
+def _name(route: DescribedRoute) -> str:
     pattern = f"{route.pattern}index" if route.pattern.endswith("/") else route.pattern
     words = re.findall(r"[A-Za-z0-9]+", _PART.sub(r"by_\1", pattern))
     return "_".join((route.method.lower(), *words))

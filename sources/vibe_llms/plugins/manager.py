@@ -125,10 +125,8 @@ class PluginManager:
     def load_authorizer(self, name: str) -> Authorizer:
         """Makes an authorizer, as :meth:`load_approver` does an approver."""
         from vibe_llms.plugins.factories import make_authorizer
-        from vibe_llms.plugins.specification.daemons import (
-            AuthorizerContext,
-            AuthorizerSpecification,
-        )
+        from vibe_llms.plugins.specification.authorizers import AuthorizerSpecification
+        from vibe_llms.plugins.specification.daemons import AuthorizerContext
 
         entry, specification = self._roster.choose("authorizer", name, AuthorizerSpecification)
         context = AuthorizerContext(

@@ -27,8 +27,8 @@ from vibe_llms.plugins.listings import PluginListing, PluginState
 
 if TYPE_CHECKING:  # to list plugins costs neither pluggy nor what lies below providers
     from vibe_llms.plugins.loading import PluginFailure, PluginHost
+    from vibe_llms.plugins.specification.authorizers import AuthorizerSpecification
     from vibe_llms.plugins.specification.conversations import StoreSpecification
-    from vibe_llms.plugins.specification.daemons import AuthorizerSpecification
     from vibe_llms.plugins.specification.models import ProviderSpecification
     from vibe_llms.plugins.specification.runs import ApproverSpecification, EnsembleSpecification
     from vibe_llms.plugins.specification.users import Consent

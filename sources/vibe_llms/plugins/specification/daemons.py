@@ -16,9 +16,6 @@ import attrs
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.clocks import Clock
 from vibe_llms.foundation.secrets import Settings
-from vibe_llms.plugins.specification.authorizers import (
-    AuthorizerSpecification as AuthorizerSpecification,
-)
 
 if TYPE_CHECKING:  # types only: this module lies below those that it speaks of
     from vibe_llms.messages.canisters import Usage

@@ -36,7 +36,7 @@ from vibe_llms.testing.simulator.scripts import ScriptedAnswer
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from vibe_llms.testing.simulator.server import ReceivedRequest, SimulatorState
+    from vibe_llms.testing.simulator.states import ReceivedRequest, SimulatorState
 
 JSON_TYPE = "application/json"
 

@@ -15,7 +15,7 @@ import attrs
 
 from vibe_llms.dialects.extras import NAMELESS, merge
 from vibe_llms.dialects.framing import survey_contents
-from vibe_llms.dialects.generate_content.calling.parts import PartsWriter
+from vibe_llms.dialects.generate_content.calling.parts import PartsWriter, WrittenContent
 from vibe_llms.dialects.generate_content.calling.results import write_result
 from vibe_llms.dialects.generate_content.calling.signatures import (
     begin_with_user,
@@ -74,30 +74,6 @@ def nativize_canisters(
         native["systemInstruction"] = writer.system.produce()
     native["contents"] = [content.produce() for content in contents]
     return Translation(native, ledger.losses)
-
-
-@define(kw_only=True)
-class WrittenContent:
-    """A content that is being written; ``paths`` tells whence each of its parts is.
-
-    Instructions have no role.
-    """
-
-    role: str
-    parts: list[dict[str, Any]] = attrs.field(factory=list)
-    paths: list[str] = attrs.field(factory=list)
-    extras: dict[str, Any] = attrs.field(factory=dict)
-
-    def add(self, part: dict[str, Any] | None, path: str) -> None:
-        """Adds a part, if there is one."""
-        if part is not None:
-            self.parts.append(part)
-            self.paths.append(path)
-
-    def produce(self) -> dict[str, Any]:
-        """Returns the content as the protocol has it."""
-        role = {"role": self.role} if self.role else {}
-        return merge({**role, "parts": self.parts}, self.extras)
 
 
 @define(kw_only=True)

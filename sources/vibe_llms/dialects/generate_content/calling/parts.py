@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import attrs
 import msgspec
 
 from vibe_llms.dialects.decoding import is_blank
@@ -18,7 +19,7 @@ from vibe_llms.dialects.generate_content.fields import open_object
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import admit_medium, read_untaken
-from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.messages.canisters import (
     AnyCanister,
     InvocationCanister,
@@ -223,3 +224,27 @@ class PartsWriter:
             self.ledger.coerce(f"{path}.summary", "a thought has one text and no summaries")
         text = content.text or "\n\n".join(content.summary)
         return {"text": text} if text else {}
+
+
+@define(kw_only=True)
+class WrittenContent:
+    """A content that is being written; ``paths`` tells whence each of its parts is.
+
+    Instructions have no role.
+    """
+
+    role: str
+    parts: list[dict[str, Any]] = attrs.field(factory=list)
+    paths: list[str] = attrs.field(factory=list)
+    extras: dict[str, Any] = attrs.field(factory=dict)
+
+    def add(self, part: dict[str, Any] | None, path: str) -> None:
+        """Adds a part, if there is one."""
+        if part is not None:
+            self.parts.append(part)
+            self.paths.append(path)
+
+    def produce(self) -> dict[str, Any]:
+        """Returns the content as the protocol has it."""
+        role = {"role": self.role} if self.role else {}
+        return merge({**role, "parts": self.parts}, self.extras)

@@ -9,13 +9,10 @@ questions: a history transferred from a different model; read 2026-11-22).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from vibe_llms.dialects.generate_content.calling.parts import SIGNATURE
+from vibe_llms.dialects.generate_content.calling.parts import SIGNATURE, WrittenContent
 from vibe_llms.dialects.ledger import Ledger
-
-if TYPE_CHECKING:
-    from vibe_llms.dialects.generate_content.calling.messages import WrittenContent
 
 SKIPPING_SEAL: Final = "skip_thought_signature_validator"
 """What stands for the signature of a call that no model of this vendor has made."""

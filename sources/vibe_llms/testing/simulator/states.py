@@ -1,0 +1,53 @@
+"""State of a simulator and the requests that it received."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.testing.simulator.faces import produce_minting
+from vibe_llms.testing.simulator.faults import Conditions
+from vibe_llms.testing.simulator.scripts import ScriptedAnswer
+
+
+@define(kw_only=True)
+class ReceivedRequest:
+    """One request that arrived.
+
+    Attributes:
+        method: Of HTTP.
+        path: With what chose the conditions, without the query.
+        query: The parameters of the query.
+        headers: With names in lower case.
+        data: The body as it came.
+        body: The body as plain data; None where it is no JSON.
+        disconnected_at: The monotonic clock when the client went away before the answer was
+            complete; None where it did not.
+        answered: Whether the answer was sent to its end.
+    """
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    data: bytes = attrs.field(repr=False)
+    body: Any = attrs.field(default=None, repr=False)
+    disconnected_at: float | None = None
+    answered: bool = False
+
+
+@define(kw_only=True)
+class SimulatorState:
+    """What one simulator remembers between requests."""
+
+    conditions: Conditions
+    context_tokens: int
+    turns: deque[ScriptedAnswer] = attrs.field(factory=deque)
+    refusals: dict[str, int] = attrs.field(factory=dict)
+    mint: Any = attrs.field(factory=produce_minting)
+    stored: dict[str, Any] = attrs.field(factory=dict)
+    redirects: dict[str, int] = attrs.field(factory=dict)
