@@ -9,7 +9,7 @@ const drawer = (() => {
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
     const script = document.createElement('script');
     script.textContent = await new Response(stream).text();
-    document.head.append(script); // the policy lets it run because it names its digest
+    document.head.append(script); // the policy allows it by its digest
   }
 
   function compose() {
@@ -18,12 +18,12 @@ const drawer = (() => {
     return {
       startOnLoad: false,
       securityLevel: 'strict',
-      maxEdges: 1e6, // what was run is drawn, however long that takes
+      maxEdges: 1e6, // draw every flow, however large
       maxTextSize: 1e8,
       theme: 'base',
       fontFamily: getComputedStyle(document.body).fontFamily,
       flowchart: { wrappingWidth: 340, useMaxWidth: true },
-      // a label may have HTML; what loads something would only be refused by the policy
+      // labels may have HTML; the policy refuses what loads something
       dompurifyConfig: {
         FORBID_TAGS: ['audio', 'embed', 'form', 'iframe', 'image', 'img', 'object', 'video'],
       },
@@ -43,7 +43,7 @@ const drawer = (() => {
     };
   }
 
-  // Returns the picture as the text of an SVG.
+  // Return the picture as SVG text.
   async function draw(diagram) {
     try {
       await load();
@@ -55,15 +55,15 @@ const drawer = (() => {
     }
   }
 
-  // Shows a picture; returns its nodes, each with its id.
+  // Show a picture; return its nodes with their ids.
   function place(drawing, svg) {
     const { scrollLeft, scrollTop } = drawing;
     drawing.innerHTML = svg;
     const picture = drawing.querySelector('svg');
-    // what a diagram wants opened by a click is not opened: here a click chooses the node
+    // links of the diagram are not opened: a click selects the node
     for (const link of picture.querySelectorAll('a')) link.replaceWith(...link.childNodes);
     const natural = picture.viewBox.baseVal.width;
-    // so small that it fits, but never too small to be read
+    // scale to fit, but stay readable
     const fitting = drawing.clientWidth - 32;
     picture.style.width = `${Math.max(Math.min(natural, fitting), natural * 0.75)}px`;
     drawing.scrollTo(scrollLeft, scrollTop);
@@ -71,14 +71,14 @@ const drawer = (() => {
     return Array.from(picture.querySelectorAll('.node'), named);
   }
 
-  // Lets a node be pressed, with the keyboard, too.
+  // Make a node a button, also for the keyboard.
   function makeButton(node, label) {
     node.setAttribute('role', 'button');
     node.setAttribute('tabindex', '0');
     node.setAttribute('aria-label', label);
   }
 
-  // Tells of each node that is pressed; which are buttons, `choose` knows.
+  // Report each pressed node to `choose`.
   function hear(drawing, choose) {
     const find = (event) => {
       const node = event.target.closest?.('.node[role="button"]');

@@ -1,16 +1,16 @@
-// Draws a diagram that the page around this frame tells of, and tells it which node was chosen.
-// Nothing of anybody is here before that, and nothing can be asked for from here.
+// Draw the diagram that the parent page sends, and report which node was selected.
+// The frame holds no data before that and can make no requests.
 'use strict';
 (() => {
   const drawing = document.getElementById('drawing');
   let told = null;
   let isDrawing = false;
 
-  // Who frames it is this daemon's page, as the policy allows no other; it has its words already.
+  // The policy allows only this daemon's page as the parent, which has these data already.
   const tell = (message) => parent.postMessage(message, '*');
 
   async function draw() {
-    if (isDrawing) return; // what was told meanwhile is drawn behind it
+    if (isDrawing) return; // the newest message is drawn next
     isDrawing = true;
     for (let drawn = null; drawn !== told; ) {
       drawn = told;

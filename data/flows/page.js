@@ -1,5 +1,5 @@
-// Has the diagram of a flow drawn and shows what was said at the node that is chosen.
-// All words are in the page already, as escaped HTML; nothing is made of them here, or fetched.
+// Draw the diagram of a flow and show the messages of the selected node.
+// All texts are in the page as escaped HTML; nothing is parsed or fetched here.
 'use strict';
 (() => {
   const find = (id) => document.getElementById(id);
@@ -9,7 +9,7 @@
   const { dark } = drawer;
   document.documentElement.classList.add('scripted');
 
-  // What is remembered while a page that is not finished reloads itself: files have no storage.
+  // State kept while an unfinished page reloads itself: files have no storage.
   const before = history.state ?? {};
 
   function survey(root, selector) {
@@ -94,12 +94,12 @@
     try {
       history.replaceState(state, '');
     } catch {
-      history.replaceState({ ...state, svg: '' }, ''); // it was too large a picture
+      history.replaceState({ ...state, svg: '' }, ''); // the picture was too large
     }
   }
 
   function restore() {
-    if (before.svg) place(before.svg); // shown until the new one is drawn, so that nothing flickers
+    if (before.svg) place(before.svg); // shown until the new one is drawn, to avoid flicker
     show(location.hash.slice(1)) ?? show(data.first);
     survey(panel, 'details').forEach((each, index) => {
       each.open = before.open?.[index] ?? each.open;

@@ -1,10 +1,10 @@
-// What waits for an approval: shown whole, and answered with a click.
+// Calls that await approval: shown in full, answered with a click.
 import { complain, make, press, quote, sanitize, say } from './elements.js';
 import { ask, follow, post, Refusal } from './service.js';
 import { layOut, reveal, tellMoment } from './words.js';
 
-const DONE = { allow: 'Allowed', deny: 'Refused', edit: 'Allowed with other arguments' };
-const BACK = 2000; // how far back in a log the answer that counts is looked for
+const DONE = { allow: 'Allowed', deny: 'Denied', edit: 'Allowed with other arguments' };
+const BACK = 2000; // number of events to search for the answer
 
 export function identify(waiting) {
   return `${waiting.conversation_id}-${waiting.key}`;
@@ -19,30 +19,30 @@ export function composeApproval(runId, waiting, { link = false } = {}) {
   const scope = make(
     'select',
     { id: `${id}-scope` },
-    make('option', { value: 'once' }, 'this call alone'),
-    make('option', { value: 'call' }, 'equal calls of this run, too'),
-    make('option', { value: 'always' }, 'all of this tool in this run'),
+    make('option', { value: 'once' }, 'this call only'),
+    make('option', { value: 'call' }, 'identical calls in this run'),
+    make('option', { value: 'always' }, 'all calls of this tool in this run'),
   );
   const outcome = make('p', { class: 'outcome', id: `${id}-outcome`, tabindex: '-1', hidden: true });
   const save = press('Allow this instead', () => answer('edit'), { hidden: true, class: 'main', id: `${id}-save` });
   const edit = press('Edit…', () => {
     changed.value = layOut(request.arguments);
     shown.hidden = true;
-    scope.disabled = true; // an edit answers one call
+    scope.disabled = true; // an edit applies to one call
     changed.hidden = save.hidden = false;
     edit.hidden = allow.hidden = true;
     changed.focus();
   }, { id: `${id}-edit` });
-  // Whoever hears the page hears what would be allowed.
+  // Screen readers read the arguments with the button.
   const allow = press('Allow', () => answer('allow'), { class: 'main', id: `${id}-allow`, 'aria-describedby': shown.id });
-  const refuse = press('Refuse', () => answer('deny'), { class: 'danger', id: `${id}-refuse` });
+  const refuse = press('Deny', () => answer('deny'), { class: 'danger', id: `${id}-refuse` });
   const actions = make('div', { class: 'actions' }, allow, save, refuse, edit);
   const answering = make(
     'div',
     { class: 'answering' },
     actions,
-    make('label', { for: reason.id }, 'Why, for the model', reason),
-    make('label', { for: scope.id }, 'It holds for', scope),
+    make('label', { for: reason.id }, 'Reason (for the model)', reason),
+    make('label', { for: scope.id }, 'Applies to', scope),
   );
 
   async function answer(decision) {
@@ -78,18 +78,18 @@ export function composeApproval(runId, waiting, { link = false } = {}) {
   const section = make(
     'section',
     { class: 'approval', id, 'aria-labelledby': `${id}-title` },
-    make('h2', { id: `${id}-title` }, make('code', { dir: 'ltr' }, reveal(request.name)), ' waits for an approval'),
+    make('h2', { id: `${id}-title` }, make('code', { dir: 'ltr' }, reveal(request.name)), ' awaits approval'),
     request.in_doubt
-      ? make('p', { class: 'warning' }, 'It was begun before, and nobody knows whether it took effect: to allow it may do it twice.')
+      ? make('p', { class: 'warning' }, 'It was started before, and its effect is unknown. Allowing it may execute it twice.')
       : null,
     request.description ? make('p', {}, quote(request.description)) : null,
     make(
       'p',
       { class: 'facts' },
-      `Effect: ${request.effect} · asked at `,
+      `Effect: ${request.effect} · requested `,
       tellMoment(waiting.timestamp),
       link ? ' · ' : null,
-      link ? make('a', { href: `#/runs/${encodeURIComponent(runId)}` }, 'the run') : null,
+      link ? make('a', { href: `#/runs/${encodeURIComponent(runId)}` }, 'run') : null,
     ),
     shown,
     changed,
@@ -105,7 +105,7 @@ export function composeApproval(runId, waiting, { link = false } = {}) {
   return section;
 }
 
-// Whoever was slower is told who was faster, as the log has it.
+// Find in the log who answered first.
 async function findWinner(runId, waiting) {
   for (const place of new Set([waiting.conversation_id, runId])) {
     try {
@@ -123,23 +123,23 @@ async function findWinner(runId, waiting) {
       }
       aborter.abort();
       if (found) {
-        const who = found.subject ? ` by ${found.subject}` : ' by somebody else';
+        const who = found.subject ? ` by ${found.subject}` : ' by another user';
         return `${DONE[found.decision] ?? found.decision}${who}: ${waiting.request.name}.`;
       }
     } catch (error) {
       if (!(error instanceof Refusal)) break;
     }
   }
-  return `${waiting.request.name} does not wait any more: somebody else has answered, or the run was stopped.`;
+  return `${waiting.request.name} no longer awaits approval: it was answered, or the run was stopped.`;
 }
 
-// Keeps a place true to what waits; what is being answered is not shown anew.
+// Show the calls that await approval; keep sections that are being answered.
 export function placeApprovals(place, runId, waiting, options) {
   const wanted = new Map(waiting.map((each) => [`approval-${identify(each)}`, each]));
   for (const section of Array.from(place.children)) {
     if (wanted.has(section.id) && !section.dataset.settled) wanted.delete(section.id);
     else if (!wanted.has(section.id) && !section.dataset.settled) section.settleElsewhere?.();
-    else if (wanted.has(section.id)) section.remove(); // it is asked again
+    else if (wanted.has(section.id)) section.remove(); // the approval is requested again
   }
   for (const each of wanted.values()) place.append(composeApproval(runId, each, options));
   return wanted.size;

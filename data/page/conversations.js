@@ -1,4 +1,4 @@
-// Conversations: found, read, named, forked, written out.
+// Conversations: search, read, rename, fork, export.
 import { ask as askPerson, complain, make, press, quote, save, say, show } from './elements.js';
 import { ask, fetchDocument, Refusal } from './service.js';
 import { composeMessages, readFirstWords } from './messages.js';
@@ -6,10 +6,10 @@ import { tellShown } from './runs.js';
 import { count, tellMoment, titleOf } from './words.js';
 
 const PAGE = 50;
-const FORMS = [['markdown', 'Markdown'], ['json', 'JSON'], ['html', 'a page']];
+const FORMS = [['markdown', 'Markdown'], ['json', 'JSON'], ['html', 'HTML']];
 
 export async function showConversations(main, signal) {
-  const words = make('input', { type: 'search', id: 'query', autocomplete: 'off', 'aria-label': 'Words to find' });
+  const words = make('input', { type: 'search', id: 'query', autocomplete: 'off', 'aria-label': 'Search words' });
   const list = make('ul', { class: 'rows', 'aria-label': 'Conversations' });
   const none = make('p', { class: 'none', hidden: true });
   let last = '';
@@ -34,7 +34,7 @@ export async function showConversations(main, signal) {
       if (after) list.append(...rows);
       else show(list, rows);
       last = page.data.at(-1)?.id ?? '';
-      none.textContent = sought ? 'Nobody has said this.' : 'There is no conversation yet.';
+      none.textContent = sought ? 'No matches.' : 'There are no conversations yet.';
       none.hidden = list.children.length > 0;
       more.hidden = !page.has_more || Boolean(sought);
       if (sought) say(page.has_more ? `More than ${page.data.length} found.` : `${page.data.length} found.`);
@@ -71,7 +71,7 @@ function composeHit(hit) {
   );
 }
 
-// Places are counted in characters, and not in the halves that some have here.
+// Positions count characters, not UTF-16 units.
 function markWords(text, marks) {
   const letters = Array.from(text);
   const parts = [];
@@ -88,7 +88,7 @@ export async function showConversation(main, signal, id) {
   const heading = make('h1', {});
   const facts = make('p', { class: 'facts' });
   const messages = make('div', { class: 'messages' });
-  const form = make('select', { id: 'form', 'aria-label': 'Form of the export' }, FORMS.map(([name, text]) => make('option', { value: name }, text)));
+  const form = make('select', { id: 'form', 'aria-label': 'Export format' }, FORMS.map(([name, text]) => make('option', { value: name }, text)));
   const link = make('a', { class: 'button', href: `#/runs/${encodeURIComponent(id)}`, hidden: true }, 'Run');
   let name = '';
 
@@ -122,7 +122,7 @@ export async function showConversation(main, signal, id) {
     attempt(async () => {
       const written = await fetchDocument(`${path}/export?format=${form.value}`);
       save(written.blob, written.name);
-      say(`Written to ${written.name}.`);
+      say(`Saved as ${written.name}.`);
     });
 
   const actions = make(

@@ -1,9 +1,9 @@
-// Makes what is shown. Whatever anybody has said becomes a text, never markup.
+// Create elements. Text from users and models never becomes markup.
 
 const SHOWN_ATTRIBUTES = new Set(['alt', 'aria-label', 'title']);
 
-// Control characters become visible, and none turns the direction of what stands beside it. What
-// joins letters stays: for what a person agrees to, see `reveal`.
+// Make control characters visible, and let none change the direction of neighbouring text.
+// Joiners of letters stay: for text that a user approves, see `reveal`.
 export function sanitize(text) {
   return text.replace(
     /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/gu,
@@ -36,7 +36,7 @@ function clean(child) {
   return child instanceof Node ? child : sanitize(String(child));
 }
 
-// Strangers' words: their direction is their own, and does not reach beyond them.
+// Quote text from outside; its direction does not affect the text around it.
 export function quote(text, tag = 'bdi') {
   return make(tag, { dir: 'auto' }, String(text));
 }
@@ -45,7 +45,7 @@ export function press(label, perform, attributes = {}) {
   return make('button', { type: 'button', on: { click: perform }, ...attributes }, label);
 }
 
-// Whoever is at something with the keyboard stays there, when it is shown anew.
+// Replace the content of a place; keep the keyboard focus.
 export function show(place, ...children) {
   const focused = document.activeElement;
   const id = place.contains(focused) ? focused.id : '';
@@ -57,7 +57,7 @@ export function say(text) {
   document.getElementById('said').textContent = sanitize(text);
 }
 
-// Lets the browser keep what was read.
+// Offer a file as a download.
 export function save(blob, name) {
   const url = URL.createObjectURL(blob);
   make('a', { href: url, download: name }).click();
@@ -70,7 +70,7 @@ export function complain(error) {
   place.hidden = !error;
 }
 
-// One question to a person; resolves to the fields of the answer, or to null.
+// Ask the user with a dialog; resolve to the fields, or null if cancelled.
 export function ask(title, fields, label = 'OK') {
   const dialog = document.getElementById('asking');
   const inputs = fields.map(([name, text, attributes]) => [

@@ -1,48 +1,48 @@
-// One line for each event of a run's log; what it brought is behind it, whole.
+// One line per event of a run's log, with details to expand.
 import { make, quote } from './elements.js';
 import { count, layOut, reveal, tellMoment, tellMoney } from './words.js';
 
 const TELL = {
   'run.requested': (event) => ['Queued', event.subject],
   'run.started': (event) => ['Started', event.model],
-  'run.suspended': () => ['Waits for an approval'],
+  'run.suspended': () => ['Awaits approval'],
   'run.completed': (event) => ['Completed', [event.limit || event.reason, event.detail].filter(Boolean).join(': ')],
-  'run.resumed': (event) => ['Asked to go on', event.subject],
+  'run.resumed': (event) => ['Resume requested', event.subject],
   'run.detached': (event) => ['Detached', event.subject],
-  'run.stop_requested': (event) => ['Asked to stop', [event.subject, event.reason].filter(Boolean).join(': ')],
-  'run.retried': (event) => ['Tried again later', event.detail],
-  'step.started': (event) => ['Asks the model', event.model],
-  'step.completed': (event) => ['The model has answered', describeStep(event)],
-  'step.failed': (event) => ['The model did not answer', describeError(event.error)],
-  'approval.requested': (event) => ['Asks for an approval', event.name, event.arguments],
+  'run.stop_requested': (event) => ['Stop requested', [event.subject, event.reason].filter(Boolean).join(': ')],
+  'run.retried': (event) => ['Retry scheduled', event.detail],
+  'step.started': (event) => ['Model request', event.model],
+  'step.completed': (event) => ['Model answered', describeStep(event)],
+  'step.failed': (event) => ['Model request failed', describeError(event.error)],
+  'approval.requested': (event) => ['Approval requested', event.name, event.arguments],
   'approval.answered': (event) => [
-    { allow: 'Allowed', deny: 'Refused', edit: 'Allowed with other arguments' }[event.decision] ?? event.decision,
+    { allow: 'Allowed', deny: 'Denied', edit: 'Allowed with other arguments' }[event.decision] ?? event.decision,
     [event.name, event.subject && `by ${event.subject}`, event.reason].filter(Boolean).join(' · '),
     event.arguments,
   ],
-  'approval.refused': (event) => ['An answer came too late', event.subject],
-  'tool.started': (event) => ['Calls', event.name, event.arguments],
+  'approval.refused': (event) => ['Late answer ignored', event.subject],
+  'tool.started': (event) => ['Call started', event.name, event.arguments],
   'tool.completed': (event) => [
-    event.is_fault ? 'A call has failed' : 'A call is done',
+    event.is_fault ? 'Call failed' : 'Call completed',
     `${event.name} · ${event.seconds.toFixed(1)} s`,
     (event.result.content ?? []).map((each) => each.text ?? `[${each.type}]`).join('\n'),
   ],
-  'message.received': (event) => ['Told', (event.canister.content ?? []).map((each) => each.text ?? '').join('\n')],
-  'flow.started': () => ['The flow has started'],
+  'message.received': (event) => ['Message received', (event.canister.content ?? []).map((each) => each.text ?? '').join('\n')],
+  'flow.started': () => ['Flow started'],
   'node.started': (event, name) => ['Started', [name(event.node), `visit ${event.visit}`, event.purpose].filter(Boolean).join(' · ')],
   'node.finished': (event, name) => ['Completed', [name(event.node), event.category, event.detail].filter(Boolean).join(' · '), event.response],
-  'flow.ended': (event) => ['The flow has ended', [describeEnd(event), event.detail].filter(Boolean).join(': ')],
+  'flow.ended': (event) => ['Flow ended', [describeEnd(event), event.detail].filter(Boolean).join(': ')],
 };
 const HIDDEN = new Set(['run.state']);
 
-// With `name` nodes are told by what is written on them.
+// `name` returns the label of a node.
 export function composeEvent({ id, type, data }, name = (node) => node) {
   const tell = TELL[type];
   let told = [type];
   try {
     told = tell ? tell(data.event, name) : told;
   } catch {
-    told = [type]; // of another version: its name says what there is
+    told = [type]; // an event of another version: show its type
   }
   const [words, detail, whole] = told;
   return make(

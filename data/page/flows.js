@@ -1,4 +1,4 @@
-// Where a flow stands: its diagram, drawn in a frame that reaches nothing of this page, and its nodes.
+// Progress of a flow: its diagram, in a sandboxed frame, and its nodes.
 import { make, quote, show } from './elements.js';
 import { ask } from './service.js';
 import { reveal } from './words.js';
@@ -8,18 +8,18 @@ const HIGHEST = 640;
 const MARKS = { done: 'ended', running: 'working', waiting: 'waiting', failed: 'failed' };
 
 export function composeFlow(path, signal) {
-  // Without a place of its own it has no key, and no page to change.
+  // A sandboxed frame has no origin: it can read no key and change no page.
   const frame = make('iframe', { src: 'diagram.html', sandbox: 'allow-scripts', title: 'Diagram of the flow', class: 'diagram' });
   const list = make('ul', { class: 'nodes', 'aria-label': 'Nodes of the flow' });
   const result = make('div', { class: 'result' });
-  const element = make('section', { class: 'flow', 'aria-labelledby': 'flow-title' }, make('h2', { id: 'flow-title' }, 'The flow'), frame, list, result);
+  const element = make('section', { class: 'flow', 'aria-labelledby': 'flow-title' }, make('h2', { id: 'flow-title' }, 'Flow'), frame, list, result);
   let outline = null;
   let isReady = false;
 
   function draw() {
     if (!isReady || !outline) return;
     const nodes = Object.fromEntries(outline.nodes.map((node) => [node.id, `${node.title}: ${describe(node)}`]));
-    frame.contentWindow.postMessage({ diagram: outline.diagram, nodes }, '*'); // to whom it was given
+    frame.contentWindow.postMessage({ diagram: outline.diagram, nodes }, '*'); // the frame has no origin to name
   }
 
   addEventListener(
@@ -50,7 +50,7 @@ export function composeFlow(path, signal) {
   return { element, look, name };
 }
 
-// What the flow has come to: its last words, and what became of each condition of the goal.
+// Result of the flow: its final response and the conditions of its goal.
 function composeResult({ response, verdicts }) {
   return [
     response ? make('h3', {}, 'Final response') : null,

@@ -1,4 +1,4 @@
-// What was said, canister by canister.
+// The messages of a conversation, one article per canister.
 import { complain, make, press, quote, save } from './elements.js';
 import { ask, fetchDocument } from './service.js';
 import { layOut, reveal, tellMoment } from './words.js';
@@ -14,18 +14,18 @@ const WORDS = {
   result: 'Result',
 };
 
-// Adds what a place does not show yet; a conversation only grows.
+// Append the messages that are not shown yet; a conversation only grows.
 export async function composeMessages(place, id, signal, { onFork, level = 3 } = {}) {
   for (;;) {
     const after = place.querySelectorAll(':scope > article').length;
     const page = await ask(`conversations/${encodeURIComponent(id)}?limit=${PAGE}&after=${after}`, { signal });
-    if (place.querySelectorAll(':scope > article').length !== after) continue; // another was faster
+    if (place.querySelectorAll(':scope > article').length !== after) continue; // another call was faster
     place.append(...page.data.map((each, index) => composeMessage(each, after + index, { id, signal, onFork, level })));
     if (!page.has_more) return page;
   }
 }
 
-// What a conversation without a name is known by.
+// Title of a conversation without a name.
 export function readFirstWords(place) {
   return place.querySelector('.message.user .text')?.textContent.trim().slice(0, 120) ?? '';
 }
@@ -43,7 +43,7 @@ function composeMessage(canister, index, { id, signal, onFork, level }) {
       make(`h${level}`, {}, role, named ? ' ' : null, named ? quote(reveal(named)) : null),
       canister.is_error ? make('span', { class: 'mark failed' }, 'error') : null,
       make('span', { class: 'facts' }, tellMoment(canister.timestamp)),
-      onFork ? press('Fork here', () => onFork(index + 1), { class: 'quiet', 'aria-label': `Fork behind message ${index + 1}` }) : null,
+      onFork ? press('Fork here', () => onFork(index + 1), { class: 'quiet', 'aria-label': `Fork after message ${index + 1}` }) : null,
     ),
     call === null ? null : make('pre', { dir: 'ltr' }, canister.form === 'text' ? reveal(call) : layOut(call)),
     (canister.content ?? []).map((each) => composeContent(each, id, signal)),
@@ -66,7 +66,7 @@ function composeText(text) {
   return make('div', { class: 'text', dir: 'auto' }, text);
 }
 
-// What is kept here is shown or saved; where else it is, is only told, as nothing is asked of others.
+// Stored media can be viewed or saved; other media are only named, because the page loads nothing from other servers.
 function composeMedia(content, id, signal) {
   const about = [content.mime_type, content.name ?? content.title, content.url].filter(Boolean).join(' · ');
   const told = make('p', { class: 'facts' }, `[${content.type}] `, quote(about));
@@ -82,7 +82,7 @@ function composeMedia(content, id, signal) {
         picture.addEventListener('load', () => URL.revokeObjectURL(picture.src), { once: true });
         picture.src = URL.createObjectURL(blob.slice(0, blob.size, content.mime_type));
       })
-      .catch(() => picture.remove()); // what it is, is told all the same
+      .catch(() => picture.remove()); // its description stays
   } else {
     const name = content.name || content.type;
     told.append(' ', press('Save', () => read().then(({ blob }) => save(blob, name)).catch(complain), { class: 'quiet', 'aria-label': `Save ${name}` }));

@@ -1,4 +1,4 @@
-// Which page is shown: that which the address names behind its #.
+// Show the page that the part of the address after # names.
 import { complain, make, say, show } from './elements.js';
 import { adoptKey, ask, askForKey, wait } from './service.js';
 import { showConversation, showConversations } from './conversations.js';
@@ -16,7 +16,7 @@ const PAGES = [
 ];
 let leaving = new AbortController();
 
-// A key behind the # reaches no server and no log; it does not stay in the address either.
+// A key after the # is sent to no server and no log; it is removed from the address.
 function takeKey() {
   const given = /^#key=([^&]+)$/.exec(location.hash);
   if (given) adoptKey(decode(given[1]));
@@ -27,7 +27,7 @@ function decode(text) {
   try {
     return decodeURIComponent(text);
   } catch {
-    return text; // no such key, or run, is there
+    return text; // an unknown key or run is reported later
   }
 }
 
@@ -46,11 +46,11 @@ async function go() {
   show(main);
   try {
     if (found) await found[1](main, signal, ...found[0].slice(1).map(decode));
-    else showNothing('There is no such page');
+    else showNothing('Page not found');
   } catch (error) {
     if (signal.aborted) return;
     complain(error);
-    if (!main.querySelector('h1')?.textContent) showNothing('There is nothing here');
+    if (!main.querySelector('h1')?.textContent) showNothing('Not found');
   }
 }
 
@@ -67,13 +67,13 @@ async function countWaiting() {
       const { data } = await ask('runs?state=waiting&limit=500');
       const text = String(data.length);
       if (data.length && (place.hidden || place.textContent !== text)) {
-        say(`${count(data.length, 'run')} waiting for an approval.`);
+        say(`${count(data.length, 'run')} awaiting approval.`);
       }
       place.textContent = text;
       place.setAttribute('aria-label', `${text} waiting`);
       place.hidden = !data.length;
     } catch {
-      place.hidden = true; // the page itself tells why
+      place.hidden = true; // the page itself shows the error
     }
     await wait(LOOK);
   }

@@ -1,4 +1,4 @@
-// The runs, what waits of them, and one of them as it goes.
+// The list of runs, the approvals, and the page of one run.
 import { complain, make, press, quote, sanitize, say, show } from './elements.js';
 import { ask, follow, offers, post, wait } from './service.js';
 import { composeEvent } from './events.js';
@@ -12,14 +12,14 @@ const PAGE = 50;
 const MOST = 500;
 const KEPT = 500; // how many events are shown
 const STATES = ['working', 'waiting', 'queued', 'due', 'broken_off', 'stopped', 'ended'];
-const LEFT = new Set(['due', 'broken_off', 'stopped']); // where nobody performs runs
+const LEFT = new Set(['due', 'broken_off', 'stopped']); // states in which nothing runs
 const OPEN = new Set(['queued', 'working', 'waiting', 'due', 'broken_off']);
 
 export function tellShown() {
   document.dispatchEvent(new Event('shown'));
 }
 
-// What runs without a name begin with, by their ids: one question for all of them.
+// First words of unnamed runs by id, with one request for all.
 async function readWords(runs, known, signal) {
   if (runs.every((run) => run.name || known.has(run.id))) return;
   const { data } = await ask('conversations?limit=500', { signal });
@@ -39,7 +39,7 @@ export async function showRuns(main, signal) {
   );
   const list = make('ul', { class: 'rows', 'aria-label': 'Runs' });
   const more = press('Show more', () => ((limit = Math.min(MOST, limit + PAGE)), look()), { hidden: true });
-  const rest = make('p', { class: 'none', hidden: true }, `These are the latest ${MOST}. Choose a state, or ask “vibe runs list” for others.`);
+  const rest = make('p', { class: 'none', hidden: true }, `These are the latest ${MOST} runs. To see others, choose a state or use “vibe runs list”.`);
   const none = make('p', { class: 'none', hidden: true });
   show(
     main,
@@ -58,7 +58,7 @@ export async function showRuns(main, signal) {
     await readWords(page.data, words, signal);
     shown = page;
     show(list, page.data.map((run) => composeRow({ ...run, first_words: words.get(run.id) })));
-    none.textContent = filter.value ? 'There is no such run.' : 'There is no run yet.';
+    none.textContent = filter.value ? 'No run has this state.' : 'There are no runs yet.';
     none.hidden = page.data.length > 0;
     more.hidden = !page.has_more || limit === MOST;
     rest.hidden = !page.has_more || limit < MOST;
@@ -91,7 +91,7 @@ function composeRow(run) {
 
 export async function showApprovals(main, signal) {
   const list = make('div', { class: 'approvals' });
-  const none = make('p', { class: 'none', hidden: true }, 'Nothing waits for an approval.');
+  const none = make('p', { class: 'none', hidden: true }, 'No calls await approval.');
   show(main, make('h1', {}, 'Approvals'), list, none);
   tellShown();
   const placed = new Map();
@@ -126,14 +126,14 @@ export async function showRun(main, signal, id) {
   const approvals = make('div', { class: 'approvals' });
   const flow = run.kind === 'flow' ? composeFlow(path, signal) : null;
   const messages = make('div', { class: 'messages' });
-  const writing = make('div', { class: 'writing', hidden: true, dir: 'auto', role: 'group', 'aria-label': 'Being written' });
+  const writing = make('div', { class: 'writing', hidden: true, dir: 'auto', role: 'group', 'aria-label': 'Answer in progress' });
   const log = make('ol', { class: 'log', 'aria-label': 'Events', tabindex: '0' });
   const heading = make('h1', {}, quote(titleOf(run)));
-  const advice = make('p', { class: 'advice', hidden: true }, 'It goes on where it was begun, or with ', make('code', {}, `vibe runs resume ${id}`), '.');
+  const advice = make('p', { class: 'advice', hidden: true }, 'It continues where it was started, or with ', make('code', {}, `vibe runs resume ${id}`), '.');
   const performs = await offers('/runs/{id}/fork');
   const verbs = composeVerbs(path, () => run, look, performs);
   const saying = composeSaying(path, look);
-  const said = make('section', { 'aria-labelledby': 'said-title' }, make('h2', { id: 'said-title' }, 'What was said'), messages, writing, saying);
+  const said = make('section', { 'aria-labelledby': 'said-title' }, make('h2', { id: 'said-title' }, 'Conversation'), messages, writing, saying);
   show(
     main,
     make('div', { class: 'head' }, heading, verbs.element),
@@ -145,7 +145,7 @@ export async function showRun(main, signal, id) {
       'div',
       { class: 'columns' },
       said,
-      make('section', { 'aria-labelledby': 'log-title' }, make('h2', { id: 'log-title' }, 'What happened'), log),
+      make('section', { 'aria-labelledby': 'log-title' }, make('h2', { id: 'log-title' }, 'Events'), log),
     ),
   );
   tellShown();
@@ -160,10 +160,10 @@ export async function showRun(main, signal, id) {
     show(head, composeSummary(run));
     advice.hidden = performs || !LEFT.has(run.state);
     verbs.update();
-    said.hidden = Boolean(flow) && !OPEN.has(run.state); // its visits have what was said, and none could hear
+    said.hidden = Boolean(flow) && !OPEN.has(run.state); // its visits hold the messages, and an ended flow takes none
     const { data } = await ask(`${path}/approvals`, { signal });
     const fresh = placeApprovals(approvals, id, data);
-    if (fresh) say(`${count(data.length, 'call')} waiting for an approval.`);
+    if (fresh) say(`${count(data.length, 'call')} awaiting approval.`);
     complain(null);
   }
 
@@ -189,7 +189,7 @@ export async function showRun(main, signal, id) {
   }
 }
 
-// Many events at once are looked at once.
+// Refresh once for many events.
 function collect(look, signal) {
   let timer = 0;
   let busy = false;
@@ -212,7 +212,7 @@ function collect(look, signal) {
 function composeSummary(run) {
   const facts = [
     ['State', [markState(run), run.detail ? quote(` ${run.detail}`) : null]],
-    ['Model', run.model ? quote(run.model) : 'none named'],
+    ['Model', run.model ? quote(run.model) : 'not set'],
     ['Used', tellUse(run).join(' · ')],
     ['Last event', tellMoment(run.updated)],
     run.subject ? ['For', quote(run.subject)] : null,
@@ -233,9 +233,9 @@ function composeVerbs(path, read, look, performs) {
       complain(error);
     }
   }
-  const stop = press('Stop', () => perform('stop', 'The run is to stop.'), { class: 'danger', id: 'stop' });
-  const detach = press('Detach', () => perform('detach', 'The run goes on without watchers.'), { id: 'detach' });
-  const resume = press('Resume', () => perform('resume', 'The run is to go on.'), { id: 'resume' });
+  const stop = press('Stop', () => perform('stop', 'Stop requested.'), { class: 'danger', id: 'stop' });
+  const detach = press('Detach', () => perform('detach', 'The run continues without watchers.'), { id: 'detach' });
+  const resume = press('Resume', () => perform('resume', 'Resume requested.'), { id: 'resume' });
   const fork = press('Fork', () => perform('fork', 'Forked.'), { id: 'fork' });
   const link = make('a', { class: 'button' }, 'Conversation');
   return {
@@ -245,7 +245,7 @@ function composeVerbs(path, read, look, performs) {
       stop.hidden = !OPEN.has(run.state);
       detach.hidden = !run.is_attached || !OPEN.has(run.state);
       resume.hidden = !performs || (OPEN.has(run.state) && run.state !== 'broken_off');
-      fork.hidden = !performs || run.kind === 'flow'; // it is forked at a node
+      fork.hidden = !performs || run.kind === 'flow'; // flows are forked at a node
       link.href = `#/conversations/${encodeURIComponent(run.id)}`;
     },
   };
@@ -258,7 +258,7 @@ function composeSaying(path, look) {
     try {
       await post(`${path}/messages`, { content: words.value });
       words.value = '';
-      say('Said; the model hears it at its next turn.');
+      say('Sent; the model reads it at its next request.');
       await look();
     } catch (error) {
       complain(error);
@@ -267,7 +267,7 @@ function composeSaying(path, look) {
   return make(
     'form',
     { class: 'saying', on: { submit: send } },
-    make('label', { for: 'words' }, 'Say something to the run', words),
-    make('button', { type: 'submit' }, 'Say it'),
+    make('label', { for: 'words' }, 'Message to the run', words),
+    make('button', { type: 'submit' }, 'Send'),
   );
 }

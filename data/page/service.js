@@ -1,4 +1,4 @@
-// Asks the daemon that has served this page. A key is kept for as long as this tab is open.
+// Requests to the daemon that served this page. The key is kept while the tab is open.
 import { ask as askPerson } from './elements.js';
 
 const PLACE = new URL('../', document.baseURI);
@@ -7,7 +7,7 @@ const LONGEST_PAUSE = 5000;
 
 export class Refusal extends Error {
   constructor(status, told) {
-    super(told?.message ?? `The daemon has answered with ${status}.`);
+    super(told?.message ?? `The daemon answered with status ${status}.`);
     this.status = status;
   }
 }
@@ -19,8 +19,8 @@ export function adoptKey(key) {
 
 let asking = null;
 
-export function askForKey(reason = 'Who asks? Give your key.') {
-  asking ??= askPerson(reason, [['key', 'Key', { type: 'password' }]], 'Use it')
+export function askForKey(reason = 'Enter your key.') {
+  asking ??= askPerson(reason, [['key', 'Key', { type: 'password' }]], 'Use key')
     .then((answer) => {
       if (answer) adoptKey(answer.key.trim());
       return answer !== null;
@@ -49,7 +49,7 @@ async function fetchAt(path, { method = 'GET', body, headers = {}, signal } = {}
     });
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new Error('The daemon cannot be reached; it is tried again.');
+    throw new Error('Cannot reach the daemon; retrying.');
   }
   if (response.ok) return response;
   const told = await response.json().catch(() => null);
@@ -69,7 +69,7 @@ export function post(path, body = {}) {
 
 let offered = null;
 
-// Whether there is a path to say something to: who performs no runs begins none.
+// Return whether the daemon offers a path; one that only shows runs cannot start any.
 export async function offers(path) {
   offered ??= ask('openapi.json').catch(() => null);
   const told = await offered;
@@ -83,13 +83,13 @@ export async function fetchDocument(path, options) {
   return { name: named?.[1] ?? 'conversation.txt', blob: await response.blob() };
 }
 
-// Server-sent events over fetch, as EventSource cannot show a key. Goes on where it broke off.
+// Server-sent events over fetch, as EventSource cannot show a key. Resumes after an interruption.
 export async function* follow(path, after, signal) {
   let pause = 250;
   let last = after;
   for (;;) {
-    // A page that was left may be kept for whoever goes back, and many may lie behind the one that
-    // is seen: they must not keep their connections, of which a browser has six for all of them.
+    // Browsers keep pages for going back, and hidden tabs stay open: these must not hold
+    // connections, because a browser has only six for each server.
     await waitUntilSeen(signal);
     if (signal.aborted) return;
     const held = new AbortController();

@@ -1,4 +1,4 @@
-// How states, moments, money and arguments are put into words.
+// Format states, times, money and arguments as text.
 import { make } from './elements.js';
 
 const MARKS = { queued: '…', working: '▶', waiting: '?', due: '…', broken_off: '!', stopped: '■', ended: '✓', failed: '!' };
@@ -7,7 +7,7 @@ export function nameState(state) {
   return state.replace('_', ' ');
 }
 
-// Where a run stands is put into words by the daemon: the same everywhere.
+// The daemon words a run's state, so that it reads the same everywhere.
 export function markState(summary) {
   return make(
     'span',
@@ -29,7 +29,7 @@ export function tellMoment(text) {
 }
 
 export function tellMoney(cents) {
-  if (cents === null || cents === undefined) return ''; // of one's own machine, say
+  if (cents === null || cents === undefined) return ''; // a local model, for example
   return cents >= 100 ? `$${(cents / 100).toFixed(2)}` : `${Number(cents.toPrecision(3))} ¢`;
 }
 
@@ -47,8 +47,8 @@ export function tellUse(summary) {
   ].filter(Boolean);
 }
 
-// JSON with its lines broken, and otherwise as it came: to parse it would round its numbers. What
-// cannot be seen, or turns the direction of what follows, is shown as JSON may write it, too.
+// Indent JSON without parsing it, because parsing would round its numbers. Characters that
+// are invisible or change the text direction are shown as JSON escapes.
 export function layOut(json) {
   let depth = 0;
   let text = '';

@@ -116,7 +116,7 @@ def start_worker(folder: Path, url: str) -> subprocess.Popen[str]:
         text=True,
     )
     assert process.stderr is not None
-    while "Performs what waits" not in process.stderr.readline():
+    while "Worker for" not in process.stderr.readline():
         pass
     return process
 

@@ -56,7 +56,7 @@ class Race:
         name = f"pay{number}"
         call = f"Array.from(document.querySelectorAll('.approval'))[{number}]"
         await self.tab.wait_for(f"{call}?.querySelector('button.main:enabled')")
-        await self._read(r"refuse this time\?", number)
+        await self._read(r"or Enter to deny\?", number)
         await self._show(name)
         ways = [
             self._click(call),
@@ -85,7 +85,7 @@ class Race:
             if is_so
         ]
         assert len(counts) == 1, (told, said, noticed, status)
-        assert counts == ["screen"] or "somebody else has answered" in noticed
+        assert counts == ["screen"] or "another answer for" in noticed
         assert status in (200, 409)
         if counts != ["page"]:  # it names what counts
             assert f"{_TOLD[_DECISIONS[counts[0]]]} by somebody else: {name}." in told
@@ -108,7 +108,7 @@ class Race:
         """Has the screen show a call, as soon as it is the first that waits."""
         await asyncio.to_thread(self.screen.wait_for, rf"press a\W+{name} ")
         self.screen.type("a")
-        await asyncio.to_thread(self.screen.wait_for, rf"{name} wants to be executed[^$]*o Once")
+        await asyncio.to_thread(self.screen.wait_for, rf"{name} asks to be executed[^$]*o Once")
 
     async def _leave(self, text: str) -> None:
         """Waits until the screen shows something no more."""
@@ -121,7 +121,7 @@ class Race:
 
         A screen may be read while it is painted: a line may end as the one before it did.
         """
-        late = rf"Too late: somebody else has answered {name}; that counts\."
+        late = rf"Too late: .*{name}"
         whole = re.compile(rf"Allowed: {name}|{late}")
         async with asyncio.timeout(60):
             while not whole.fullmatch(notice := self.screen.read_lines()[-2].strip()):  # noqa: ASYNC110

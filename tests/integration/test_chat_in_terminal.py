@@ -220,7 +220,7 @@ def test_a_terminal_that_can_rewrite_nothing_gets_plain_text(
     terminal = _open_chat(home, terminals, TERM="dumb")
 
     terminal.type("/nonsense\r")
-    terminal.wait_for("There is no command")
+    terminal.wait_for("Unknown command")
     terminal.type("code\r")
     terminal.wait_for(r"That was \*\*all\*\* of it.")
 
@@ -311,7 +311,7 @@ def test_slash_commands_are_completed(home: Path, terminals: list[Terminal]) -> 
     terminal = _open_chat(home, terminals)
 
     terminal.type("/us")
-    terminal.wait_for("Tell what was used")
+    terminal.wait_for("Show usage")
     terminal.type("\t\r")
 
     terminal.wait_for("Nothing has been used yet")

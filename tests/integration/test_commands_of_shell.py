@@ -85,7 +85,7 @@ async def test_a_command_asks_first_and_is_never_repeated(tmp_path: Path) -> Non
     (invoker,) = await produce_shell(tmp_path, seconds=7).survey()
 
     assert (invoker.needs_approval, invoker.effect) == (True, Effect.ONCE)
-    assert f"7 seconds and begin in: {tmp_path}." in invoker.description
+    assert f"7 seconds and starts in: {tmp_path}." in invoker.description
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ async def test_a_command_that_kills_its_watchdog_is_told_and_not_waited_for(
     outcome = await run(tmp_path, command, seconds=30)
 
     assert outcome.is_error
-    assert "what watches over the command was killed" in outcome.text
+    assert "supervisor was killed" in outcome.text
     assert await_none(f"sleep {mark}") == []
 
 

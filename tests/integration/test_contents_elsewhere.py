@@ -383,7 +383,9 @@ def test_090_a_place_belongs_to_one_database(tmp_path: Path, elsewhere: str) -> 
         opened(tmp_path / "other") as alone,
     ):
         say(one)
-        with pytest.raises(StoreError, match=r"content of another database, .* prefix of its own"):
+        with pytest.raises(
+            StoreError, match=r"content of another database, .* its own folder or prefix"
+        ):
             say(two)
         with pytest.raises(StoreError, match="of another database"):
             two.contents.bring(alone.contents.add(DATA, mime_type="image/png"))

@@ -93,8 +93,8 @@ async def test_pages_are_fetched_as_text() -> None:
         ("/picture", "no text, but image/png"),
         ("/large", "more than 1500 bytes"),
         ("/big", "more than 1000 bytes"),
-        ("/away", "redirects elsewhere"),
-        ("/inside", "not of the public network"),
+        ("/away", "redirects to an address"),
+        ("/inside", "not on the public network"),
     ],
 )
 async def test_a_page_that_cannot_be_had_is_an_error(
@@ -119,7 +119,7 @@ async def test_a_page_that_does_not_come_is_not_waited_for(
         return []
 
     monkeypatch.setattr(contents, "PAGE_SECONDS", 0.01)
-    with pytest.raises(RequestError, match="did not come within"):
+    with pytest.raises(RequestError, match="did not load within"):
         await produce_contents("http://x.example", **{**WEB, "resolve": wait}).acquire(["e0"])
 
 

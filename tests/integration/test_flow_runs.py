@@ -271,7 +271,7 @@ def test_what_needs_an_approval_waits_and_goes_on_when_it_is_given(tmp_path: Pat
     adapter = UniversalAdapter(store=store, tools=[pay_for(calls)])
     result = asyncio.run(adapter.execute(task))
     assert (result.success, result.reason, calls) == (False, "waiting", [])
-    assert "pay waits for an approval" in result.errors[0]
+    assert "pay awaits approval" in result.errors[0]
     (waiting,) = survey_waiting(store)
     answer(store, waiting.conversation_id, allow(waiting.request))
     result = asyncio.run(adapter.resume(result.run_id))
@@ -312,7 +312,7 @@ def test_a_subflow_takes_the_tools_that_are_given(tmp_path: Path) -> None:
     told = [*result.warnings, *(str(each) for check in checks for each in check.warnings)]
     assert not [each for each in told if "must be given" in each]
     assert [len(check.errors) for check in checks] == [0, 1]
-    assert "There is no tool called 'double'" in str(checks[1].errors[0])
+    assert "Unknown tool 'double'" in str(checks[1].errors[0])
 
 
 def test_time_that_is_up_stops_the_request_in_flight(tmp_path: Path) -> None:
@@ -373,8 +373,8 @@ def test_budgets_stop_a_run_before_the_next_request() -> None:
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        (AdapterConfig(max_requests=3), "The flow can come to 4 requests, and max_requests is 3."),
-        (AdapterConfig(max_tokens=1000), "give 'max_tokens' in 'resource_llm'"),
+        (AdapterConfig(max_requests=3), "The flow may need 4 requests, but max_requests is 3."),
+        (AdapterConfig(max_tokens=1000), "set 'max_tokens' in 'resource_llm'"),
     ],
 )
 def test_a_run_that_could_exceed_a_budget_does_not_start(config: AdapterConfig, words: str) -> None:
@@ -496,7 +496,7 @@ def test_predicates_may_be_functions_of_the_program() -> None:
     )
     assert named.path == ("START", "P0", "C", "END")
     missing = run_task(task, predicates=[is_brief])
-    assert "There is no predicate called 'is_on_topic'" in missing.errors[0]
+    assert "Unknown predicate 'is_on_topic'" in missing.errors[0]
     for wrong, said in (("is_brief", "not str"), ([lambda text: True], "a name")):
         with pytest.raises(TypeError, match=said):
             run_task(task, predicates=wrong)  # type: ignore[arg-type]

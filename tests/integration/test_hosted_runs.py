@@ -703,7 +703,7 @@ async def test_a_flow_is_forked_at_a_node(tmp_path: Path) -> None:
         assert premises.read_kinds(made.id).count("node.started") == 2
         assert text_of(premises.store.read(made.id).canisters[-1]) == "c"
         plain = await premises.start(premises.order(DONE))
-        with pytest.raises(RequestError, match="Only a flow"):
+        with pytest.raises(RequestError, match="Only flows"):
             await premises.runs.fork(plain, node="P1")
 
 

@@ -111,7 +111,7 @@ async def test_a_model_that_does_the_same_does_not_differ(simulator: Synchronous
 
         assert [step.difference for step in steps] == ["", ""]
         assert steps[0].then.calls == ('add({"first":2,"second":3})',)
-        assert [step.difference for step in worded] == ["", "it says something else"]
+        assert [step.difference for step in worded] == ["", "its answer differs"]
         assert (worded[1].then.text, worded[1].now.text) == ("It is 5.", "Five.")
         assert place.added == [5]
         assert place.store.read(place.identity) == before
@@ -160,7 +160,7 @@ async def test_no_more_than_the_cap_is_spent(simulator: SynchronousSimulator) ->
         assert len(simulator.requests) == place.asked
         assert foresight.cost > once.cost * Decimal("1.9")
 
-        with pytest.raises(LimitError, match="0 of 2 steps were asked anew") as caught:
+        with pytest.raises(LimitError, match="0 of 2 steps were asked again") as caught:
             await place.compare(cap=Decimal("0.000001"))
 
         assert caught.value.limit == "cap"
@@ -191,13 +191,13 @@ async def test_what_is_said_of_tools_counts_towards_the_cap(
 async def test_what_cannot_be_compared_is_refused(simulator: SynchronousSimulator) -> None:
     """A model that is told of no tools cannot call what the run has called; nobody is asked."""
     async with acted(simulator) as place:
-        with pytest.raises(RequestError, match="none would be offered"):
+        with pytest.raises(RequestError, match="none are offered"):
             await place.compare(tools=[])
         conversation = Conversation()
         conversation.add_user_message("Hello.")
         conversation.save(place.store)
         place.identity = conversation.id
-        with pytest.raises(StoreError, match="Nothing was answered"):
+        with pytest.raises(StoreError, match="has no answers"):
             await place.compare()
         assert len(simulator.requests) == place.asked
 

@@ -47,7 +47,7 @@ async def test_a_call_in_which_the_server_dies_says_so_and_the_next_one_is_serve
         after = await call(registry, "echo", word="again")
 
     assert died.is_error
-    assert "was ended by signal 9; it said last: I am dying" in died.text
+    assert "was killed by signal 9; its last output: I am dying" in died.text
     assert "is being started again. The call may have taken effect." in died.text
     assert after.text == '{"word": "again"}'
 
@@ -90,7 +90,7 @@ async def test_a_call_in_which_the_server_hangs_ends_with_its_time() -> None:
     async with connect(call_seconds=2) as registry:
         hung, answered = await asyncio.gather(call(registry, "hang"), call(registry, "echo"))
 
-        assert "did not end within its limit of 2 seconds" in hung.text
+        assert "exceeded its time limit of 2 seconds" in hung.text
         assert not answered.is_error
         assert not (await call(registry, "echo")).is_error
 
@@ -196,8 +196,8 @@ async def test_a_bad_tool_does_not_take_the_others_with_it(
 @pytest.mark.parametrize(
     ("manner", "words"),
     [
-        ("dead", "it ended with status 1; it said last: no licence found"),
-        ("flood", "it wrote more than 1000 lines that are no messages"),
+        ("dead", "it exited with status 1; its last output: no licence found"),
+        ("flood", "it wrote more than 1000 lines that are not messages"),
         ("endless", "it sent a message of more than event_bytes = 1,000,000 bytes"),
         ("future", "Unsupported protocol version from the server: 2099-01-01"),
         ("parting", "Unsupported protocol version from the server: 2099-01-01"),

@@ -162,7 +162,7 @@ async def connect(service: FaultyService, **fields: Any) -> AsyncIterator[Regist
         ("drop", "it broke off: Server disconnected without sending a response"),
         ("html", "it answered with the HTTP status 503"),
         ("huge", "more than event_bytes = 1,000,000 bytes"),
-        ("packed", "answered in an encoding that was not asked for"),
+        ("packed", "answered in an encoding that was not requested"),
         ("torrent", "SSE"),
     ],
 )
@@ -197,7 +197,7 @@ async def test_a_session_that_was_forgotten_is_begun_anew() -> None:
         served = await call(registry, "echo")
 
     assert "it has forgotten the session. It is being connected again." in failed.text
-    assert failed.text.endswith("The call was not begun.")
+    assert failed.text.endswith("The call was not started.")
     assert served.text == "echo"
     assert service.sessions == 2
 

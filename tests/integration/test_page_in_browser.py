@@ -92,7 +92,7 @@ async def test_an_approval_is_given_and_the_run_is_seen_to_end(tab: Tab, tmp_pat
         await tab.wait_for(has(f"Done. {SEEN}", ".messages"))
         unseen = r"/[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/"
         assert not await tab.evaluate(f"{unseen}.test(document.body.textContent + document.title)")
-        await tab.wait_for(has("A call is done", ".log"))
+        await tab.wait_for(has("Call completed", ".log"))
         # all that was said by strangers is text
         marks = "document.querySelectorAll('main img, main script, main b[onclick]').length"
         assert await tab.evaluate(marks) == 0
@@ -112,7 +112,7 @@ async def test_who_is_slower_is_told_who_was_faster(tab: Tab, tmp_path: Path) ->
         status, _ = await daemon.ask("POST", path, said)
         assert status == 200
         await tab.evaluate("document.querySelector('.approval button.main')?.click()")
-        await tab.wait_for(has("Refused by somebody else: pay.", ".approval .outcome"))
+        await tab.wait_for(has("Denied by another user: pay.", ".approval .outcome"))
 
 
 async def test_where_nobody_performs_runs_it_is_said_how_one_goes_on(
@@ -166,7 +166,7 @@ async def test_a_conversation_is_found_named_forked_and_written_out(
         seen = json.dumps(SEEN.replace("\u241b", ""))
         await tab.wait_for(f"document.querySelector('h1').textContent === {seen}")
         await click(tab, "#export")
-        await tab.wait_for(has(f"Written to {run_id}.md", "#said"))
+        await tab.wait_for(has(f"Saved as {run_id}.md", "#said"))
         await click(tab, "#message-0 button")
         await tab.wait_for(f"!location.hash.endsWith('{run_id}') && {has('1 message')}")
         # a fork that has not run is none; nothing else was amiss, such as the policy
@@ -182,7 +182,7 @@ async def test_whoever_cannot_see_the_page_is_told_what_there_is(tab: Tab, tmp_p
         for page, text in (
             ("runs", "waiting"),
             ("approvals", '"amount": 7'),
-            (f"runs/{run_id}", "Waits for an approval"),
+            (f"runs/{run_id}", "Awaits approval"),
             ("conversations", "Do it."),
             (f"conversations/{run_id}", "Calls"),
         ):
@@ -295,7 +295,7 @@ async def test_a_flow_that_missed_its_goal_says_so_and_why(tab: Tab, tmp_path: P
         await tab.wait_for(has("not met", ".verdicts .mark.failed"))
         await tab.wait_for(has("does not contain '42'", ".verdicts"))
         await tab.wait_for(has("Draft it (P0)", ".log"))
-        await tab.wait_for(has("The flow has ended goal not met", ".log"))
+        await tab.wait_for(has("Flow ended goal not met", ".log"))
         assert tab.complaints == []
 
 
@@ -343,7 +343,7 @@ async def test_what_is_not_there_is_a_page_with_a_way_back(tab: Tab, tmp_path: P
         for number, place in enumerate(("runs/nobody", "runs/%E0%A4%A", "conversations/no", "no")):
             await tab.visit(f"{daemon.url}/page/?{number}#/{place}")
             await tab.wait_for("document.querySelector('main h1')?.textContent")
-            assert str(await tab.evaluate("document.title")).startswith("There is no")
+            assert "not found" in str(await tab.evaluate("document.title")).lower()
             assert await tab.evaluate("document.querySelector('main button')") is None
             assert await tab.evaluate("document.querySelector('main a').hash") == "#/runs"
         await tab.visit(f"{daemon.url}/page/?key#key=%E0%A4%A")

@@ -206,7 +206,7 @@ async def test_requests_of_many_runs_are_submitted_together(
             await runs.wait(name)
         texts = [read_texts(runs, name)[-1] for name in names]
 
-    assert waiting.detail == "It waits for an answer of a vendor's batch."
+    assert waiting.detail == "It waits for a vendor's batch."
     assert texts == [f"Question {number}." for number in range(5)]
     assert count_batches(simulator) == 1
 
@@ -650,7 +650,7 @@ async def test_results_that_are_gone_or_cut_end_their_runs(
 async def test_no_other_machine_goes_on_with_what_is_at_the_vendor(
     simulator: SynchronousSimulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would submit the request, and have it billed, once more."""
+    """It would submit the request, and have it billed twice."""
     async with open_runs(simulator, "batch_polls=1000000") as runs:
         run_id = await start(runs)
         await runs.wait(run_id, states=WAITING)
@@ -659,7 +659,7 @@ async def test_no_other_machine_goes_on_with_what_is_at_the_vendor(
         other = produce_application("anthropic", simulator.access_url("batch_polls=1"), Gate())
         async with open_runner("local:", application=other, store=runs.store) as others:
             for somebody in (others, LocalRuns(runs.store, other, is_owner=True)):
-                with pytest.raises(RequestError, match="billed, once more"):
+                with pytest.raises(RequestError, match="bill it twice"):
                     await somebody.resume(run_id)
             assert isinstance(others.host, RunWorker)
             log = runs.store.open_log(run_id)
@@ -667,7 +667,7 @@ async def test_no_other_machine_goes_on_with_what_is_at_the_vendor(
             begun = ClaimedRun(
                 conversation=Conversation.restore(runs.store, run_id), log=log, events=log.read()
             )
-            with pytest.raises(RequestError, match="billed, once more"):
+            with pytest.raises(RequestError, match="bill it twice"):
                 await others.host.executor.execute(begun)
             begun.release()
         await runs.resume(run_id)  # its own machine has the request already
@@ -687,8 +687,8 @@ async def test_workers_refuse_what_they_leave_to_others(
         runner = DurableRunner(f"sqlite:///{tmp_path}/runner.db", runs.host.executor)
         shared = LocalRuns(runs.store, runs.application, host=runner, is_owner=True)
         known = set(runs.store.survey())
-        with pytest.raises(ConfigurationError, match="Only runs that a local: runner"):
+        with pytest.raises(ConfigurationError, match="Only runs of a local: runner"):
             await start(shared)
-        with pytest.raises(ConfigurationError, match="Only runs that a local: runner"):
+        with pytest.raises(ConfigurationError, match="Only runs of a local: runner"):
             await shared.fork(run_id)
         assert set(runs.store.survey()) == known

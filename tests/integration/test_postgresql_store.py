@@ -206,7 +206,7 @@ def test_001_what_was_acknowledged_is_there_after_the_server_was_killed(tmp_path
         with opened(tmp_path, server) as store:
             conversation = begin(store, "one")
             server.kill()
-            with pytest.raises(StoreError, match="See that the server runs") as caught:
+            with pytest.raises(StoreError, match="Check that the server is running") as caught:
                 store.append(conversation.id, [UserCanister("lost")])
             assert "127.0.0.1" in str(caught.value)
             server.start()
@@ -234,7 +234,7 @@ def test_002_content_is_not_collected_while_somebody_adds(
     """Whoever holds goes on adding, though another waits to collect."""
     patient = attrs.evolve(other.contents, wait_seconds=0.2)
     with store.contents.hold():
-        with pytest.raises(StoreError, match="Others have added content"), patient.hold_alone():
+        with pytest.raises(StoreError, match="kept adding content"), patient.hold_alone():
             pass
         identity = store.contents.add(b"x", mime_type="text/plain")
 
@@ -251,7 +251,7 @@ def test_003_what_is_damaged_is_named(store: PostgresqlStore) -> None:
         connection.execute("UPDATE vibe_canisters SET line = '{' WHERE number = 0")
         connection.execute("DELETE FROM vibe_canisters WHERE number = 2")
 
-    with pytest.raises(StoreError, match="1 of the 3 canisters that were acknowledged"):
+    with pytest.raises(StoreError, match="1 of the 3 acknowledged canisters"):
         store.read(conversation.id)
 
     tolerant = store.read(conversation.id, tolerant=True)
@@ -293,13 +293,13 @@ async def test_010_a_paused_worker_that_was_taken_over_says_nothing_more(
         taker = other.open_log(conversation.id)
         taker.claim()
         for _ in range(2):
-            with pytest.raises(StoreError, match="has lost its run"):
+            with pytest.raises(StoreError, match="lost its claim"):
                 await journal.append([UserCanister("late")])
-        with pytest.raises(StoreError, match="has lost its run"):
+        with pytest.raises(StoreError, match="lost its claim"):
             await context.emit(ENDED)
         inbox = store.open_inbox(conversation.id)
         inbox.put(LETTER)
-        with pytest.raises(StoreError, match="has lost its run"):
+        with pytest.raises(StoreError, match="lost its claim"):
             await context.receive()
 
     assert inbox.read() == [LETTER]  # for the other
@@ -322,7 +322,7 @@ def test_015_a_log_that_the_server_has_forgotten_is_not_written_on(
 
     assert isinstance(log, DatabaseLog)
     for _ in range(2):  # not by another branch of the run, either
-        with pytest.raises(StoreUnavailableError, match="not end with number 3 any more") as raised:
+        with pytest.raises(StoreUnavailableError, match="no longer ends at number 3") as raised:
             log.append("run", ENDED)
         assert raised.value.path == log.place
         assert "taken up again" in raised.value.remedy
@@ -408,7 +408,7 @@ def test_016_a_letter_that_is_taken_while_an_event_is_written_breaks_no_run(
     with other.database.transact() as connection:
         connection.execute("DELETE FROM vibe_events WHERE sequence > 4")
     inbox.put(attrs.evolve(LETTER, letter="three"))
-    with pytest.raises(StoreUnavailableError, match="does not end with number 6 any more"):
+    with pytest.raises(StoreUnavailableError, match="no longer ends at number 6 any more"):
         take_letters(inbox, log, "run")  # nor is a letter put in the place of what is forgotten
     log.close()
 
@@ -562,7 +562,7 @@ def test_017_what_others_keep_locked_is_a_passing_fault(
     monkeypatch.setattr(database, "LOCK_SECONDS", 0.05)
     with other.database.transact() as connection:
         connection.execute("LOCK TABLE vibe_canisters IN SHARE MODE")
-        with pytest.raises(StoreUnavailableError, match="others keep it locked"):
+        with pytest.raises(StoreUnavailableError, match="locked by other processes"):
             store.append(conversation.id, [UserCanister("two")])
 
     store.append(conversation.id, [UserCanister("two")])
@@ -599,7 +599,7 @@ def test_011_a_claim_that_is_renewed_is_nobody_else_s(
     while len(until) < 4 and time.monotonic() < deadline:
         if (now := read_until(store)) != until[-1]:
             until.append(now)
-        with pytest.raises(StoreError, match="on its way"):
+        with pytest.raises(StoreError, match="already active"):
             elsewhere.claim()
 
     assert len(until) == 4
@@ -661,7 +661,7 @@ def test_018_a_line_of_a_log_that_does_not_read_is_named(
     log.close()
     damage = "UPDATE vibe_events SET line = replace(line, %s, %s) WHERE sequence = 3"
     for whole, damaged, told in (
-        ('"sequence":3', '"sequence":7', "it says that it is number 7"),
+        ('"sequence":3', '"sequence":7', "its own number is 7"),
         ('"sequence":3', '"sequence":}', "JSON is malformed"),
     ):
         with store.database.transact() as connection:
@@ -670,7 +670,7 @@ def test_018_a_line_of_a_log_that_does_not_read_is_named(
             with pytest.raises(CorruptionError, match=told) as raised:
                 read()
             assert (raised.value.path, raised.value.line) == (log.place, 3)
-            assert "The event does not read: " in raised.value.detail
+            assert "Cannot read an event: " in raised.value.detail
             assert raised.value.detail.endswith(".")
             assert not raised.value.detail.endswith("..")
         if "malformed" in told:
@@ -698,7 +698,7 @@ def test_019_what_may_not_be_written_says_where(
     assert raised.value.path == log.place == f"{store.database.place} {conversation.id} events"
     log.synchronize()
     log.claim()
-    with pytest.raises(StoreError, match="on its way"):
+    with pytest.raises(StoreError, match="already active"):
         other.open_log(conversation.id).claim()
     with pytest.raises(StoreError, match="was not claimed"):  # by this one, though it is the first
         other.open_log(conversation.id).append("run", ENDED)
@@ -706,7 +706,7 @@ def test_019_what_may_not_be_written_says_where(
     taker = other.open_log(conversation.id)
     taker.claim()
     for write in (lambda: log.append("run", ENDED), log.synchronize):
-        with pytest.raises(StoreError, match=r"has lost its run.*15 seconds.*Another") as raised:
+        with pytest.raises(StoreError, match=r"lost its claim.*15 seconds.*Another") as raised:
             write()
         assert raised.value.path == log.place
     taker.close()
@@ -723,13 +723,13 @@ def test_019_what_may_not_be_written_says_where(
     monkeypatch.setattr(database_inbox, "LETTERS", 2)
     for name in ("one", "two"):
         inbox.put(attrs.evolve(LETTER, letter=name))
-    with pytest.raises(LimitError, match="letters wait for this run"):
+    with pytest.raises(LimitError, match="unread messages already wait for this run"):
         inbox.put(LETTER)
     assert [each.letter for each in inbox.read()] == ["one", "two"]
     with store.database.transact() as connection:
         connection.execute("UPDATE vibe_letters SET letter = '{' WHERE letter LIKE '%two%'")
         row = connection.execute("SELECT max(number) FROM vibe_letters").fetchone()
-    with pytest.raises(CorruptionError, match="The letter does not read") as damaged:
+    with pytest.raises(CorruptionError, match="Cannot read a message") as damaged:
         inbox.read()
     assert row is not None
     assert damaged.value.path == f"{store.database.place} {conversation.id} letters"

@@ -25,9 +25,9 @@ asking_server.produce_server().run()
 """
 
 _MOMENTS = {
-    "when it has just been shown": ([], "refuse this time"),
+    "when it has just been shown": ([], "Enter to deny"),
     "while a word is half typed": (["on"], r"time\? on"),
-    "after an answer that makes no sense": (["what?", "Enter"], r"time\? what\?.*refuse this time"),
+    "after an answer that makes no sense": (["what?", "Enter"], r"deny\? what\?.*Enter to deny"),
     "at other arguments": (["e", "Enter"], "as JSON"),
     "in the middle of other arguments": (["e", "Enter", "[1,"], r"\[1,"),
     "at a reason": (["n", "Enter"], "Why not"),
@@ -53,7 +53,7 @@ def test_a_question_can_be_left_and_the_chat_goes_on(
     )
     terminal.wait_for("Ctrl-D to leave")
     terminal.type("Write eggs on my list!")
-    terminal.wait_for("or Enter to refuse")
+    terminal.wait_for("or Enter to deny")
     keys, shown = _MOMENTS[moment]
     for key in keys:
         terminal.press(key)
@@ -104,9 +104,9 @@ def test_what_was_typed_before_a_question_was_shown_is_no_answer_to_it(
 
     terminal.type("ok")
 
-    terminal.wait_for("or Enter to refuse")
+    terminal.wait_for("or Enter to deny")
     terminal.type("what?")
-    terminal.wait_for(r"refuse this time\? what\?.*refuse this time")
+    terminal.wait_for(r"Enter to deny\? what\?.*Enter to deny")
     assert not (tmp_path / "list.txt").exists()
 
 
@@ -115,12 +115,12 @@ Prepare = Callable[[Path, str], tuple[list[str], str]]
 
 
 def _ask_to_write(home: Path, address: str) -> tuple[list[str], str]:
-    return ["ask", "--tools", "io", "--model", address, "Write eggs!"], "or Enter to refuse"
+    return ["ask", "--tools", "io", "--model", address, "Write eggs!"], "or Enter to deny"
 
 
 def _call_a_tool(home: Path, address: str) -> tuple[list[str], str]:
     arguments = ["tools", "call", "write_file", "--tools", "io", "path=list.txt", "text=eggs"]
-    return arguments, "or Enter to refuse"
+    return arguments, "or Enter to deny"
 
 
 def _use_the_skill_of_a_folder(home: Path, address: str) -> tuple[list[str], str]:

@@ -139,12 +139,12 @@ def test_a_run_is_seen_and_spoken_to_elsewhere(
         assert f"runs list --address {address}" in told.stderr
     elsewhere = vibe("list", "--address", f"{address}/page/")
     assert f"{address}/page is no agents daemon" in elsewhere.stderr
-    assert "not begun attached" in vibe("detach", run_id, *there).stderr
+    assert "not started attached" in vibe("detach", run_id, *there).stderr
 
     assert vibe("approve", run_id, *there, "--allow").stdout == "Allowed: pay\n"
     assert "pay: paid" in vibe("watch", run_id, *there, "--after", "3").stdout
     late = vibe("approve", run_id, *there, "--allow")
-    assert (late.returncode, "The last answer that counts: pay allowed" in late.stderr) == (1, True)
+    assert (late.returncode, "pay allowed" in late.stderr) == (1, True)
 
     assert vibe("send", run_id, "Once more.", *there).stdout == "Sent.\n"
     lines = vibe("watch", run_id, *there, "--json").stdout.splitlines()
@@ -152,7 +152,7 @@ def test_a_run_is_seen_and_spoken_to_elsewhere(
     assert numbers == [*range(1, len(numbers) + 1)]
     fork = vibe("fork", run_id, *there).stdout.strip()
     assert {run_id, fork} == {each["id"] for each in _list(vibe, there)}
-    assert "come to rest already" in vibe("stop", run_id, *there).stderr
+    assert "not active" in vibe("stop", run_id, *there).stderr
     assert vibe("delete", fork, *there).returncode == 0
     assert [each["id"] for each in _list(vibe, there)] == [run_id]
 
@@ -165,9 +165,9 @@ def _list(vibe: Vibe, there: tuple[str, str]) -> list[dict[str, str]]:
 @pytest.mark.parametrize(
     ("address", "said"),
     [
-        ("localhost:8010", "is not where an agents daemon is"),
+        ("localhost:8010", "Invalid address of an agents daemon"),
         ("http://127.0.0.1:1", "127.0.0.1:1"),
-        (" ", "it is empty. For this machine's own runs, leave it away."),
+        (" ", "it is empty."),
     ],
 )
 def test_what_cannot_be_reached_is_told_in_one_line(vibe: Vibe, address: str, said: str) -> None:

@@ -214,7 +214,7 @@ async def test_an_attached_run_ends_with_its_watchers_and_others_go_on(tmp_path:
         async with aclosing(runs.watch(watched)) as told:
             await anext(told)
             await wait_until_stopped(runs, left)
-            assert "Nobody watches" in (await runs.find(left)).detail
+            assert "disconnected" in (await runs.find(left)).detail
             states = [(await runs.find(each)).state for each in (watched, detached, plain)]
             assert "stopped" not in states
         await wait_until_stopped(runs, watched)
@@ -225,7 +225,7 @@ async def test_an_attached_run_ends_with_its_watchers_and_others_go_on(tmp_path:
     "address", ["127.0.0.1:8010", "", "ftp://there", "http://there?x=secret-word", "https://"]
 )
 def test_what_is_no_address_is_refused(address: str) -> None:
-    with pytest.raises(ConfigurationError, match="is not where an agents daemon is") as caught:
+    with pytest.raises(ConfigurationError, match="Invalid address of an agents daemon") as caught:
         connect(address)
     assert "secret-word" not in str(caught.value)
     assert "\n" not in str(caught.value)

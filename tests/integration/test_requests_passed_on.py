@@ -40,4 +40,4 @@ async def test_what_fails_behind_its_answer_has_answered(caplog: pytest.LogCaptu
                 async with session.post(f"{url}/", json="x") as answer:
                     assert (answer.status, await answer.text()) == (202, "Yes")
     assert [each.levelname for each in caplog.records] == ["WARNING"] * 2
-    assert "was answered, and failed then: RuntimeError" in caplog.text
+    assert "failed after its answer: RuntimeError" in caplog.text

@@ -68,7 +68,7 @@ def test_001_whoever_answered_later_in_a_terminal_is_told(tmp_path: Path) -> Non
     try:
         for terminal in terminals:
             terminal.wait_for(r'"cents": 100')
-            terminal.wait_for(r"refuse this time\?")
+            terminal.wait_for(r"or Enter to deny\?")
 
         terminals[0].type("o\r")
         assert terminals[0].wait_for_end() == 0
@@ -89,7 +89,7 @@ def test_002_ctrl_c_before_an_answer_answers_nothing(tmp_path: Path) -> None:
     identity = asyncio.run(begin_paying(tmp_path))
     terminal = Terminal(tmp_path, "runs", "approve", identity)
     try:
-        terminal.wait_for(r"refuse this time\?")
+        terminal.wait_for(r"or Enter to deny\?")
         terminal.type("\x03")
 
         assert terminal.wait_for_end() == 130
@@ -116,7 +116,7 @@ def test_003_who_watches_sees_it_happen_and_may_leave(tmp_path: Path) -> None:
     _, err = watching.communicate(timeout=_PATIENCE_SECONDS)
 
     assert watching.returncode == 130
-    assert "goes on without you" in err
+    assert "The run continues" in err
 
 
 @pytest.mark.parametrize("word", ["stop", "send"])
@@ -143,7 +143,7 @@ def test_004_a_run_that_works_elsewhere_is_told(tmp_path: Path, word: str) -> No
 
         assert said.returncode == 0
         if word == "stop" and not err:  # it may have heard of it by now
-            assert out in ("It has heard of it, and stops.\n", "It is stopped.\n")
+            assert out in ("The run received it and stops.\n", "It is stopped.\n")
         else:
             assert out == ""
             assert "between two steps" in err

@@ -198,7 +198,7 @@ def test_a_port_that_is_taken_is_refused_by_several_workers_too() -> None:
         )
 
     assert done.returncode == 1
-    assert f"Nothing can listen on 127.0.0.1, port {program.port}" in done.stderr
+    assert f"Cannot listen on 127.0.0.1, port {program.port}" in done.stderr
 
 
 def _is_open(port: int) -> bool:

@@ -58,7 +58,7 @@ async def test_only_the_gateway_speaks_to_vendors(
         own = {"model": f"remote:{MODEL}", "input": "Job own of 1", "ensembles": ["shell"]}
         async with trio.session.post(f"{trio.url}/runs", json=own) as refused:
             assert refused.status == 400
-            assert "'shell' is no ensemble that runs may use" in await refused.text()
+            assert "'shell' Runs may not use the ensemble" in await refused.text()
         ports = {name: each.port for name, each in trio.daemons.items()}
         vendor = urlsplit(trio.simulator.url).port
         seen = read_ports(tmp_path / "sockets")
@@ -165,4 +165,4 @@ async def test_all_leave_when_they_are_asked_to(
             assert each[-1][2]["event"]["reason"] == "answered", each[-1]
         for daemon in trio.daemons.values():
             assert "Traceback" not in "".join(daemon.printed)
-            assert "without a whole answer" not in "".join(daemon.printed)
+            assert "before its answer was complete" not in "".join(daemon.printed)

@@ -406,7 +406,7 @@ async def test_nobody_takes_all_that_there_is(tmp_path: Path) -> None:
 
         assert [await wait(me), await wait(me)] == ["", ""]
         refused = await wait(me)
-        assert "this client has 2, and what is left is for others" in refused
+        assert "this client has 2; the rest is reserved" in refused
         assert "sessions.waiting = 4" in refused
         assert await wait(you) == ""
         assert "for others" in await wait(you)

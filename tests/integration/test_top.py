@@ -105,7 +105,7 @@ async def test_000_runs_are_seen_with_what_happens_in_them(
         text = await wait_for(app, lambda text: "The connection [b]broke." in text)
         assert run_id[:8] in text
         runs.is_broken = False
-        await wait_for(app, lambda text: "Not reached" not in text)
+        await wait_for(app, lambda text: "Not reachable" not in text)
 
         runs.is_open.clear()
         await pilot.press("t")
@@ -137,7 +137,7 @@ async def test_005_calls_are_answered_with_their_arguments_whole(
         app.feed.hurry()
         await wait_for(app, lambda text: "3 calls to be answered: press a" in text)
         await pilot.press("a")
-        text = await wait_for(app, lambda text: "pay wants to be executed: Pays." in text)
+        text = await wait_for(app, lambda text: "pay asks to be executed: Pays." in text)
         assert "Effect: once · 2 more" in text
         whole = str(app.screen.query_one("#arguments Static", Static).content)
         assert json.loads(whole) == {"purpose": purpose}
@@ -148,7 +148,7 @@ async def test_005_calls_are_answered_with_their_arguments_whole(
         await wait_for(app, lambda text: "Allow this instead" in text)
         app.screen.query_one(TextArea).text = "[1"
         await pilot.press("ctrl+s")
-        await wait_for(app, lambda text: "That is not JSON" in text)
+        await wait_for(app, lambda text: "Invalid JSON" in text)
         app.screen.query_one(TextArea).text = '{"purpose": "less"}'
         await pilot.press("ctrl+s")
         await wait_for(app, lambda text: "Allowed with other arguments: pay" in text)
@@ -163,7 +163,7 @@ async def test_005_calls_are_answered_with_their_arguments_whole(
 
         await wait_for(app, lambda text: "1 call to be answered" in text)
         await pilot.press("a")
-        await wait_for(app, lambda text: "wants to be executed" in text)
+        await wait_for(app, lambda text: "asks to be executed" in text)
         await pilot.press("n")
         await wait_for(app, lambda text: "Why not" in text)
         (waiting,) = await premises.runs.survey_approvals(run_id)
@@ -210,7 +210,7 @@ async def test_006_who_is_too_late_is_told(premises: Premises) -> None:
         app.feed.hurry()
         await wait_for(app, lambda text: "press a" in text)
         await pilot.press("a")
-        await wait_for(app, lambda text: "wants to be executed" in text)
+        await wait_for(app, lambda text: "asks to be executed" in text)
         app.feed.runs = Flaky(premises.runs)  # it reads no more, so that the call stays there
         app.feed.runs.is_broken = True
         (waiting,) = await premises.runs.survey_approvals(run_id)
@@ -218,7 +218,7 @@ async def test_006_who_is_too_late_is_told(premises: Premises) -> None:
         assert not unseen.check_action("allow", ("once",))  # what was typed ahead is no answer
         await premises.runs.approve(run_id, deny(waiting.request, "No."), key=waiting.key)
         await pilot.press("o")
-        await wait_for(app, lambda text: "Too late: somebody else has answered pay" in text)
+        await wait_for(app, lambda text: "Too late: another answer for pay" in text)
 
 
 async def test_007_a_run_is_told_something_and_stopped(premises: Premises) -> None:

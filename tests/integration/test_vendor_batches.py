@@ -422,7 +422,7 @@ async def test_what_is_in_doubt_is_looked_for_once_more_at_the_end(
 
     monkeypatch.setattr(ModelBatches, "find", fail_once)
     if not is_there:
-        with pytest.raises(ConverseError, match="3 requests had not come to the vendor"):
+        with pytest.raises(ConverseError, match="3 requests did not reach the vendor"):
             await perform("openai_responses", simulator, output)
     await perform("openai_responses", simulator, output)
 

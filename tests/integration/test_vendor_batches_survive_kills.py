@@ -113,7 +113,7 @@ def test_ctrl_c_leaves_the_batch_at_the_vendor(tmp_path: Path) -> None:
         read = run(command)
 
     assert process.returncode == 130
-    assert "What was submitted goes on at the vendor" in rest
+    assert "at the vendor" in rest
     assert cancelled.returncode == 0, cancelled.stderr
     assert "Asked the vendor to stop 1 batch." in cancelled.stderr
     assert read.returncode == 1, read.stderr

@@ -135,7 +135,7 @@ def expect_one_line(outcome: Outcome, code: ExitCode) -> str:
     assert outcome.code == code, outcome
     assert outcome.out == ""
     *before, line = outcome.err.splitlines()
-    assert all(each.startswith("Trying again in ") for each in before)
+    assert all(each.startswith("Retrying in ") for each in before)
     assert line.startswith("vibe: error: ")
     assert KEY not in outcome.err
     assert "Traceback" not in outcome.err
@@ -175,7 +175,7 @@ def test_an_answer_conforms_to_its_schema(
     assert outcome.code == 0, outcome
     assert json.loads(outcome.out)["colour"] in ("red", "blue")
     if name == "deepseek":
-        assert outcome.err.startswith("Not carried over as it was: schema: ")
+        assert outcome.err.startswith("Changed in translation: schema: ")
         assert "colour" in json.dumps(at_vendors.requests[-1].body["messages"])
     else:
         assert outcome.err == ""
@@ -279,7 +279,7 @@ def test_a_retry_is_seen(
     assert outcome.code == 0
     assert outcome.out == "Hello\n"
     (line,) = outcome.err.splitlines()
-    assert line.startswith("Trying again in ")
+    assert line.startswith("Retrying in ")
     assert f" s: {name} failed (rate-limited): " in line
     assert len(simulator.requests) == times + 1
 
@@ -330,7 +330,7 @@ def test_the_vendors_tell_their_models(
     again = vibe("models", "list", "--provider", "groq")
 
     assert asked.code == 0
-    assert asked.err.startswith("Not asked, for want of a key, a package or a server: ")
+    assert asked.err.startswith("Not listed (key, package or server is missing): ")
     assert " azure, " in asked.err
     assert len(asked.err.splitlines()) == 1
     addresses = {row["address"] for row in json.loads(asked.out) if row["fetched_at"]}

@@ -107,8 +107,8 @@ async def look_at_batches(url: str, *, patience_seconds: float = 0.0) -> AsyncIt
 
     check_shared(url)
     if url.startswith(SQLITE) and not Path(url.removeprefix(SQLITE)).exists():
-        remedy = "Name the file that `vibe batch --runner` has made."
-        raise StoreError(path=url, detail=f"{url}: there is no such file.", remedy=remedy)
+        remedy = "Name the file that `vibe batch --runner` created."
+        raise StoreError(path=url, detail=f"{url}: the file does not exist.", remedy=remedy)
     from vibe_llms.agents.durable.chunks import DurableChunkQueue
 
     database, queue = open_database(url, makes=False), DurableChunkQueue(url)

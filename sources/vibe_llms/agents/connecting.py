@@ -52,7 +52,7 @@ _NOT_FOUND: Final = 404
 _TAILS: Final = ("/runs", "/page")
 """Of addresses that are shown: what is asked there, and not where the daemon is."""
 
-_REMEDY: Final = "Check the address: it is that of `vibe serve agents`."
+_REMEDY: Final = "Check the address: it must be that of `vibe serve agents`."
 _Value = TypeVar("_Value")
 
 
@@ -148,7 +148,7 @@ class Connection(Closing):
         """Produces the error of an answer that no agents daemon would give."""
         place = describe_address(self.address) + urlsplit(self.address).path
         return ConverseError(
-            detail=f"{place} is no agents daemon: {asked} {detail}.",
+            detail=f"{place} is not an agents daemon: {asked} {detail}.",
             remedy=self._advise() or _REMEDY,
             stage=Stage.DECODE,
         )
@@ -157,7 +157,7 @@ class Connection(Closing):
         """Says what of the address is too much; nothing where it may be right."""
         path = urlsplit(self.address).path
         tail = next((each for each in _TAILS if path.endswith(each)), "")
-        return f"Give the daemon's address without {tail}." if tail else ""
+        return f"Remove {tail} from the daemon's address." if tail else ""
 
     async def close(self) -> None:
         """Closes the connections. May be called again."""
@@ -188,7 +188,7 @@ class Connection(Closing):
             return msgspec.json.decode(data, type=kind)
         except (*UNREADABLE, ValueError) as error:
             cause = str(error)
-        raise self.clean(self.refuse(asked, f"makes no sense ({cause})"))
+        raise self.clean(self.refuse(asked, f"returned an invalid body ({cause})"))
 
     async def _read_error(self, exchange: Exchange, asked: str) -> ConverseError:
         """Returns what an answer with the status of an error means."""
@@ -198,22 +198,22 @@ class Connection(Closing):
         told = _read_told(data)
         if told is None and status in _GONE:
             return TransportError(
-                detail=f"{describe_address(self.address)} answered with the status {status}.",
+                detail=f"{describe_address(self.address)} answered with status {status}.",
                 address=describe_address(self.address),
                 stage=Stage.SEND,
             )
         if told is None:
-            return self.refuse(asked, f"was answered with the status {status}")
+            return self.refuse(asked, f"answered with status {status}")
         try:
             error = read_error(told)
         except CodecError:
-            return self.refuse(asked, f"was answered with the status {status}")
+            return self.refuse(asked, f"answered with status {status}")
         if (
             isinstance(error, AccessError | ProviderError)
             and error.fault is ProviderFault.AUTHENTICATION
         ):
-            advice = error.remedy or "Give a key that it knows."
-            error.remedy = f"{advice} Put it into {KEY_VARIABLE}."
+            advice = error.remedy or "Use a key that the daemon accepts."
+            error.remedy = f"{advice} Set it in {KEY_VARIABLE}."
         if status == _NOT_FOUND:
             error.remedy = self._advise() or error.remedy
         return error
@@ -237,8 +237,8 @@ def produce_connection(
         shown = address.partition("?")[0].partition("#")[0].rpartition("@")[2]
         raise ConfigurationError.at(
             "address",
-            f"{shown!r} is not where an agents daemon is: give it as https://example.org, without "
-            "what follows ? or #.",
+            f"Invalid address of an agents daemon: {shown!r}. Write it as "
+            "https://example.org, without a part after ? or #.",
         )
     given = os.environ.get(KEY_VARIABLE) or None if key is None else key
     secret = Secret(given) if isinstance(given, str) else given

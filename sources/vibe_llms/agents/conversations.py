@@ -104,7 +104,7 @@ class LocalConversations:
             elif has_all:
                 break
             asked *= 4  # it stands further behind, or others' come before
-        detail = "There is no such conversation (any longer); begin anew."
+        detail = "The conversation does not exist (or was deleted); start a new one."
         raise RequestError(path="after", detail=detail, stage=Stage.FRAME)
 
     @in_thread

@@ -104,7 +104,7 @@ class DeferredBatches:
             raise ProviderError(
                 fault=ProviderFault.NOT_FOUND,
                 detail=f"{said.body or _GONE}; its answer may have been billed.",
-                remedy="Let the run go on, and it is asked again.",
+                remedy="Resume the run to ask again.",
             )
         body = said.body.encode()
         result = BatchResult(id=said.letter, fate=Fate(said.fate), body=body, status=said.status)
@@ -137,7 +137,7 @@ class DeferredBatches:
             await self._owner.tell(name, said)
         except ConverseError as error:  # such as a full inbox
             run_id = name.partition("/")[0]
-            _LOGGER.warning("%s cannot be told yet what came of a request: %s", run_id, error)
+            _LOGGER.warning("cannot deliver the result of a request to %s yet: %s", run_id, error)
             return False
         return True
 
@@ -211,14 +211,14 @@ class DeferredBatches:
             try:
                 await self._look(chunk)
             except ConverseError as error:  # the next poll may succeed
-                _LOGGER.warning("the batch %s cannot be read yet: %s", chunk.vendor, error)
+                _LOGGER.warning("cannot read the batch %s yet: %s", chunk.vendor, error)
 
     async def _seek(self, chunk: Chunk) -> None:
         """Find out whether the vendor has a chunk; retry later if it stays in doubt."""
         try:
             await self._submitter.take_up([chunk])
         except ConverseError as error:
-            _LOGGER.warning("what was found out of a batch cannot be kept: %s", error)
+            _LOGGER.warning("cannot save the results of a batch: %s", error)
         finally:
             self._sought.discard(chunk.chunk)
         if chunk.vendor or chunk.end:
@@ -295,7 +295,7 @@ class DeferredBatches:
         if news.error is not None and not self._is_doubt_told:
             self._is_doubt_told = True
             _LOGGER.warning(
-                "%d requests of runs may be at the vendor, and be billed: %s",
+                "%d requests of runs may be at the vendor, and may be billed: %s",
                 news.requests,
                 news.error,
             )

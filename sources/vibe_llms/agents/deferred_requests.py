@@ -136,7 +136,7 @@ class DeferredRequests:
                 log = self._logs[address] = ChunkLog(self._folder / quote(address, ""), address)
                 self._unread.discard(address)
         except ConverseError as error:
-            _LOGGER.warning("requests to %s cannot be submitted: %s", address, error)
+            _LOGGER.warning("cannot submit requests to %s: %s", address, error)
             raise
         opened = self._models[address] = DeferredBatches(self, batches, log)
         opened.take_up()
@@ -228,7 +228,7 @@ class DeferredRequests:
 def refuse_workers() -> ConfigurationError:
     """Return the error for a deferred request on a runner with workers."""
     return ConfigurationError.at(
-        "order.channel", "Only runs that a local: runner performs go to a vendor's batches."
+        "order.channel", "Only runs of a local: runner can use a vendor's batches."
     )
 
 
@@ -262,7 +262,7 @@ def refuse_foreign(log: Iterable[LoggedEvent], own_name: str) -> None:
             detail="Its request is in a batch of its vendor that another machine, or another data "
             f"directory, has submitted ({deferred.desk}): here it would be submitted, and billed, "
             "once more.",
-            remedy="Let that machine go on with it, by `vibe agents` or a local: runner there; or "
-            "stop the run, and fork it.",
+            remedy="Resume the run on that machine with `vibe agents` or a local: runner; "
+            "or stop the run and fork it.",
             stage=Stage.EXECUTE,
         )

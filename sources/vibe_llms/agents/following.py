@@ -79,7 +79,7 @@ class Follower:
                         yield event
                 if self._ends and await self._is_over():
                     return
-                raise StreamTruncatedError(detail="The event stream was ended in between.")
+                raise StreamTruncatedError(detail="The event stream was interrupted.")
             except ConverseError as error:
                 wait = self._decide(error)
                 if wait is None:
@@ -111,7 +111,7 @@ class Follower:
         ) as exchange:
             kind = exchange.headers.get("content-type", "").partition(";")[0].strip()
             if kind != "text/event-stream":
-                raise self._connection.refuse(f"GET {path}", "was answered with no event stream")
+                raise self._connection.refuse(f"GET {path}", "did not answer with an event stream")
             self._has_joined = True
             framer = SseFramer(self._connection.limits)
             while data := await exchange.receive():
@@ -130,7 +130,7 @@ class Follower:
                 return _open_piece(piece)
             return self._take(open_envelope(read_envelope(frame.data)))
         except (*UNREADABLE, CodecError) as error:
-            detail = f"told of what cannot be read here ({error})"
+            detail = f"sent an event that cannot be read ({error})"
             raise self._connection.refuse(f"GET {self._path}/events", detail) from error
 
     def _take(self, logged: LoggedEvent) -> LoggedEvent | None:

@@ -151,7 +151,7 @@ class LocalRuns:
             owner = None if self.is_free(subject) else subject
             return self.index.survey(states=states, owner=owner, after=after, limit=limit)
         except UnknownConversationError as error:
-            detail = "There is no such run (any longer); begin anew."
+            detail = "The run does not exist (or was deleted); start a new one."
             raise RequestError(path="after", detail=detail, stage=Stage.FRAME) from error
 
     async def find(self, run_id: str, *, subject: str = "") -> RunSummary:
@@ -192,7 +192,7 @@ class LocalRuns:
     def outline(self, run_id: str, *, subject: str = "") -> Outline:
         """Returns where the run of a flow stands, for those who draw it."""
         if self._find(run_id, subject).kind != "flow":
-            raise _refuse("run", "It is a conversation, which has no diagram.")
+            raise _refuse("run", "This run is a conversation; it has no diagram.")
         return read_outline(self.store, run_id)
 
     async def survey_approvals(self, run_id: str, *, subject: str = "") -> Sequence[Waiting]:
@@ -217,7 +217,7 @@ class LocalRuns:
     async def send(self, run_id: str, canister: AnyCanister, *, subject: str = "") -> None:
         """Says something to a run."""
         if asks_nothing((canister,)):
-            raise _refuse("canister", "Nothing is said: it is empty, or blank.")
+            raise _refuse("canister", "The message is empty.")
         summary = await self.find(run_id, subject=subject)
         letter = MessageReceivedEvent(canister=canister, letter=produce_identity(), subject=subject)
         if summary.kind == "flow":
@@ -259,10 +259,10 @@ class LocalRuns:
         """Begins a run with what was said in another."""
         summary = await self.find(run_id, subject=subject)
         if not node and summary.kind == "flow":
-            raise _refuse("node", "A flow is forked at a node: say which.")
+            raise _refuse("node", "Name the node at which to fork the flow.")
         self._check_channel(summary.order.get("channel"))
         if summary.kind != "flow" and (node or variables or visit != 1):
-            raise _refuse("node", "Only a flow has nodes, visits and variables.")
+            raise _refuse("node", "Only flows have nodes, visits and variables.")
         wanted = RunRequestedEvent(order=summary.order, subject=subject)
 
         def write() -> RunSummary:
@@ -348,9 +348,9 @@ class LocalRuns:
         self.rules.check(order, self.application)
         self._check_channel(order.channel)
         if order.task is None and (not canisters or asks_nothing(canisters)):
-            raise _refuse("canisters", "Nothing is said: give what is said first, or a task.")
+            raise _refuse("canisters", "The first message is missing: pass a message or a task.")
         if order.task is not None and canisters:
-            raise _refuse("canisters", "A task says itself what it begins with: say nothing.")
+            raise _refuse("canisters", "A task has its own first message: do not pass another.")
         metadata = ConversationMetadata(model=order.model or None)
         if order.task is not None:
             flow = begin_conversation(examine_task(order.task, strict=False).task, identity)
@@ -372,14 +372,21 @@ class LocalRuns:
         """Says something to the visit of a flow that asks a model."""
         identity = find_hearer(self.store, run_id)
         if identity is None:
-            raise _refuse("run", "No visit of this flow asks a model now, which could hear it.")
+            raise _refuse(
+                "run",
+                "No visit of this flow is asking a model now, so none can receive the message.",
+            )
         try:
             self.store.open_inbox(identity).put(letter)
         except UnknownConversationError as error:  # it has begun this very moment
-            raise _refuse("run", "The visit that could hear it just begins: try again.") from error
+            raise _refuse(
+                "run", "The visit that could receive the message is just starting: try again."
+            ) from error
         deliver(self.store, identity)
         if not is_heard(self.store.open_log(identity), letter.letter):
-            raise _refuse("run", "It came too late: the visit that could have heard it is over.")
+            raise _refuse(
+                "run", "Too late: the visit that could receive the message has completed."
+            )
 
     def _delete(self, run_id: str, subject: str) -> None:
         self._find(run_id, subject)
@@ -390,7 +397,7 @@ class LocalRuns:
         except StoreUnavailableError:
             raise
         except StoreError as error:
-            raise _refuse("run", "It works; stop it first.") from error
+            raise _refuse("run", "The run is working; stop it first.") from error
         try:
             self.store.delete(run_id)
         finally:
@@ -438,7 +445,7 @@ def _read_lines(run_id: str, lines: bytes) -> Iterator[LoggedEvent]:
         try:
             yield open_envelope(read_envelope(line))
         except UNREADABLE as error:
-            detail = f"A line does not read: {error}."
+            detail = f"Cannot read a line: {error}."
             raise CorruptionError(path=run_id, detail=detail) from error
 
 

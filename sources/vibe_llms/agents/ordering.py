@@ -109,7 +109,7 @@ def _is_requested(store: ConversationStore, identity: str, wanted: RunRequestedE
         event = logged.event
         if isinstance(event, RunRequestedEvent):
             if _describe_wanted(event) != _describe_wanted(wanted):
-                detail = "Something else was asked for under this key before."
+                detail = "Another request was made with this key before."
                 raise RequestError(path="key", detail=detail, stage=Stage.EXECUTE)
             return True
     return False

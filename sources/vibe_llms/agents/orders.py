@@ -130,10 +130,10 @@ class OrderRules:
         findings = [*self._check_names(order.ensembles, "order.ensembles")]
         findings += self._check_limits(order)
         if order.task is not None and order.channel:
-            message = "The requests of a flow are answered at once."
+            message = "Flows cannot use a vendor's batches."
             findings.append(Finding(place="order.channel", message=message))
         if order.variables and order.task is None:
-            findings.append(Finding(place="order.variables", message="Only a task has variables."))
+            findings.append(Finding(place="order.variables", message="Only tasks have variables."))
         if order.task is None:
             findings += self._check_model(order.model, application, "order.model")
         else:
@@ -163,7 +163,7 @@ class OrderRules:
         if resolved.provider not in allowed:
             known = end_among(resolved.provider, sorted(allowed))
             yield Finding(
-                place=place, message=f"{resolved.provider} is no provider that runs may use{known}"
+                place=place, message=f"Runs may not use the provider {resolved.provider}{known}"
             )
         else:
             application.ensure_configured(address)
@@ -172,14 +172,15 @@ class OrderRules:
         for name in names:
             if self.ensembles is not None and name not in self.ensembles:
                 known = end_among(name, sorted(self.ensembles))
-                yield Finding(
-                    place=place, message=f"{name!r} is no ensemble that runs may use{known}"
-                )
+                yield Finding(place=place, message=f"Runs may not use the ensemble {name!r}{known}")
 
     def _check_own(self, names: Iterable[str]) -> Iterable[Finding]:
         """Where only some may be named, those that a task names itself would be of this process."""
         if self.ensembles is not None and (told := ", ".join(names)):
-            message = f"A task may not name {told} here; name MCP servers, in its mcp or the order."
+            message = (
+                f"A task cannot name {told} here; name MCP servers, in the task's mcp or in the "
+                "request."
+            )
             yield Finding(place="order.task.ensembles", message=message)
 
     def _check_limits(self, order: Order) -> Iterable[Finding]:
@@ -189,22 +190,23 @@ class OrderRules:
         for name, value in order.limits.items():
             place = f"order.limits.{name}"
             if name not in most:
-                yield Finding(place=place, message=f"There is no such limit{end_among(name, most)}")
+                yield Finding(place=place, message=f"Unknown limit{end_among(name, most)}")
             elif not is_whole(value) or not 0 < cast(int, value) <= most[name]:
-                yield Finding(place=place, message=f"It has to be from 1 to {most[name]}.")
+                yield Finding(place=place, message=f"The value must be between 1 and {most[name]}.")
 
 
 def _check_reach(task: Task) -> Iterable[Finding]:
     """Finds what of a task would read this machine's files, pages or environment."""
     if task.resource_llm.api_key_env is not None:
         yield Finding(
-            place="order.task.resource_llm.api_key_env", message="A key is not for an order to say."
+            place="order.task.resource_llm.api_key_env",
+            message="A request for a run cannot contain a key.",
         )
     for index, entry in enumerate(task.resource_registry.entries):
         if entry.source_url:
             yield Finding(
                 place=f"order.task.resource_registry.entries[{index}].source_url",
-                message="Files and pages are not read for an order; give the content itself.",
+                message="A request for a run cannot refer to files or pages; include the content.",
             )
 
 

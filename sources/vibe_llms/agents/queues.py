@@ -74,7 +74,7 @@ def read_queues(text: str) -> tuple[Queue, ...]:
         usual = _CHUNKS if name == BATCH_QUEUE else EACH
         queue = Queue(name, int(each or usual), int(total) if total else None)
         if queue.total is not None and queue.total < queue.each:
-            raise _refuse(f"{word!r}: all workers together cannot have less than each has")
+            raise _refuse(f"{word!r}: the total must be at least the number for each worker")
         if name in found:
             raise _refuse(f"{name!r} is named twice")
         found[name] = queue

@@ -232,14 +232,12 @@ def _export_said(canister: AnyCanister) -> dict[str, str]:
         content = canister.content[0]
         if isinstance(content, TextualContent) and content == TextualContent(content.text):
             return {"role": canister.role, "content": content.text}
-    raise _refuse(
-        "canisters", "Over HTTP a run is told texts, of a user or a supervisor, and nothing else."
-    )
+    raise _refuse("canisters", "Over HTTP a run accepts only texts from a user or a supervisor.")
 
 
 def _refuse_subject(subject: str) -> None:
     if subject:
-        raise _refuse("subject", "On whose behalf something is asked, the key says here.")
+        raise _refuse("subject", "Over HTTP the key decides for whom a run is requested.")
 
 
 def _refuse(path: str, detail: str) -> RequestError:

@@ -81,9 +81,9 @@ def check_shared(url: str) -> None:
     if is_postgresql_url(url) or (url.startswith(SQLITE) and len(url) > len(SQLITE)):
         return
     shown = f"{urlsplit(url).scheme}:…" if "@" in url else repr(url)  # passwords stay
-    message = f"{shown} names no database of a runner: give sqlite:///FILE or postgresql://…"
+    message = f"{shown} is not a database of a runner: use sqlite:///FILE or postgresql://…"
     if url == LOCAL:
-        message = "With local: each process performs its own runs; workers share a database."
+        message = "With local:, each process executes its own runs; workers share a database."
     raise ConfigurationError(findings=(Finding(place="runner", message=message),))
 
 

@@ -206,7 +206,7 @@ class RunWorker:
             return
         error = task.exception()
         if isinstance(error, StoreUnavailableError):  # the next scan finds the run
-            _LOGGER.warning("run %s waits: %s", run_id, error)
+            _LOGGER.warning("run %s is delayed: %s", run_id, error)
         elif error is not None:
             if isinstance(error, CorruptionError):
                 self._damaged.add(run_id)  # scans skip it; a message to the run tries again
@@ -284,7 +284,7 @@ class RunWorker:
         self._tidied = time.monotonic()
         before = find_moment(self.executor.limits.log_days)
         for done in compact_logs(self.store, before, lambda: not self._is_closing):
-            _LOGGER.info("the log of %s was compacted up to event %d", done.identity, done.until)
+            _LOGGER.info("compacted the log of %s up to event %d", done.identity, done.until)
 
     # --- executing a run -------------------------------------------------------------------------
 
@@ -430,5 +430,5 @@ class RunWorker:
 
 def _wait_for_store(run_id: str, error: StoreError) -> float:
     """Log that a run waits for the store; return the pause."""
-    _LOGGER.warning("run %s waits: %s", run_id, error)
+    _LOGGER.warning("run %s is delayed: %s", run_id, error)
     return _PAUSE_SECONDS

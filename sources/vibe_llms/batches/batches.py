@@ -88,8 +88,8 @@ class Batches:
         if abs(order.priority) > PRIORITY_BOUND:
             raise RequestError(
                 path="priority",
-                detail=f"A priority is from -{PRIORITY_BOUND} to {PRIORITY_BOUND}, "
-                f"not {order.priority}.",
+                detail=f"The priority must be between -{PRIORITY_BOUND} and {PRIORITY_BOUND}, not "
+                f"{order.priority}.",
             )
         if self._maker is not None:
             await self._maker.check(order)
@@ -127,7 +127,7 @@ class Batches:
             "SELECT id FROM vibe_batches WHERE substr(id, 1, ?) = ? LIMIT 3", len(prefix), prefix
         )
         if not rows or not prefix:
-            remedy = "This shows those that there are: vibe batches list --runner URL"
+            remedy = "List the batches with: vibe batches list --runner URL"
             raise UnknownNameError(kind="batch", name=prefix, remedy=remedy)
         if len(rows) > 1:
             raise AmbiguousIdentityError(

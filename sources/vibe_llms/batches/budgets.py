@@ -136,9 +136,9 @@ class MemoryLedger:
         return LimitError(
             limit="cap",
             value=float(cap),
-            detail=f"The batch has cost ${cost:,.4f}, and what it asks next might cost more than "
-            f"its cap of ${cap:,.4f} leaves.",
-            remedy="Give it a higher cap, and it goes on, where it has a journal.",
+            detail=f"The batch has cost ${cost:,.4f}; the next request could exceed its cap "
+            f"of ${cap:,.4f}.",
+            remedy="Raise the cap to continue, if the batch has a journal.",
         )
 
 

@@ -184,7 +184,7 @@ class BatchChannel(ItemsChannel[T]):
         **options: Any,
     ) -> None:
         if concurrency < 1:
-            raise ValueError(f"The concurrency of a batch is at least 1, not {concurrency}.")
+            raise ValueError(f"The concurrency of a batch must be at least 1, not {concurrency}.")
         self._work = _produce_work(work, prompt, parser, options)
         self._concurrency = concurrency
         self.journal = None if journal is None else Path(journal).resolve()
@@ -203,8 +203,7 @@ class BatchChannel(ItemsChannel[T]):
         work = self._work
         if given["cap"] is not None and not isinstance(work, ModelWork):
             raise TypeError(
-                "A cap holds for what models are asked; nobody knows what a function costs: give "
-                "no cap."
+                "A cap limits the cost of models; the cost of a function is unknown: remove cap."
             )
         if runner is None:
             # A key and a priority mean nothing here, and a script that has them stays as it is.
@@ -309,7 +308,7 @@ class BatchChannel(ItemsChannel[T]):
             ConverseError: As :meth:`run`.
         """
         if self._submission is None:
-            raise ValueError("A batch without a runner is performed by `run`.")
+            raise ValueError("Call `run` for a batch without a runner.")
         return await RunnerBackend(self._work, self._submission).submit(inputs)
 
 
@@ -324,11 +323,13 @@ def _produce_work(
     given |= {} if parser is None else {"parser": parser}
     if isinstance(work, Engine):
         if given:
-            raise TypeError(f"Say {', '.join(sorted(given))} to the engine, not to its batch.")
+            raise TypeError(f"Pass {', '.join(sorted(given))} to the engine, not to its batch.")
         return ModelWork(work, {}, Wording(prompt=prompt))
     given |= {} if prompt is None else {"prompt": prompt}
     if given:
-        raise TypeError(f"A function takes no {', '.join(sorted(given))}: those are a model's.")
+        raise TypeError(
+            f"A function does not take {', '.join(sorted(given))}: these are options of models."
+        )
     return FunctionWork(work)
 
 

@@ -92,7 +92,7 @@ class ChunkSource:
             return await self._items.put(row, self._is_answered)
         except StoreError as error:
             if self.withheld is None:
-                _LOGGER.warning("an input waits: %s", error)
+                _LOGGER.warning("an input is delayed: %s", error)
             if not self.must_stop:
                 self.withheld = error
             return None
@@ -109,9 +109,9 @@ class ChunkSource:
         """Record that an input is asked by itself; refuse one that was, too often."""
         if row.begun >= ALONE:
             error = ConverseError(
-                detail=f"It was set aside: it was asked by itself {row.begun} times, and its "
-                "worker came to an end each time.",
-                remedy="Ask for it again, where it was not the input that ended them.",
+                detail=f"Skipped: it was asked alone {row.begun} times, and its worker died "
+                "each time.",
+                remedy="Retry it if the input did not cause the crashes.",
                 stage=Stage.EXECUTE,
             )
             error.keep_arrived((), sent=0)

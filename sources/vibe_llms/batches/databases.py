@@ -89,8 +89,8 @@ def check_folder(path: Path) -> None:
     if not path.absolute().parent.is_dir():
         raise StoreError(
             path=str(path),
-            detail=f"{_SQLITE}{path}: there is no folder {path.parent}.",
-            remedy="Make it, or name a file in one that is there.",
+            detail=f"{_SQLITE}{path}: the folder {path.parent} does not exist.",
+            remedy="Create it, or name a file in an existing folder.",
         )
 
 
@@ -264,8 +264,8 @@ def _translate(statement: str) -> str:
 def advise_file(said: str) -> str:
     """Says what to do where SQLite has said this of a file."""
     if "is full" in said:
-        return "Make room on its disk; what is in it is whole."
-    return "See that the file can be written and is one of a runner."
+        return "Free space on its disk; its contents are intact."
+    return "Check that the file is writable and was created by a runner."
 
 
 def _check_tables(place: str, are_there: bool, are_earlier: bool) -> None:
@@ -273,14 +273,15 @@ def _check_tables(place: str, are_there: bool, are_earlier: bool) -> None:
     if not are_there and not are_earlier:
         raise StoreError(
             path=place,
-            detail=f"{place}: nobody has asked for a batch here yet.",
-            remedy="Name the database that `vibe batch --runner` was given.",
+            detail=f"{place}: no batch has been submitted here.",
+            remedy="Name the database that you passed to `vibe batch --runner`.",
         )
     if not are_earlier:
         return
     raise StoreError(
         path=place,
-        detail=f"{place}: its batches are of an earlier version, whose tables this one cannot use.",
-        remedy="Let that version end them and write their results, then drop its tables vibe_items,"
-        " vibe_chunks and vibe_batches; or name another database.",
+        detail=f"{place}: its batches were made by an earlier version, whose tables this version "
+        "cannot use.",
+        remedy="Finish them with that version and write their results, then drop its tables "
+        "vibe_items, vibe_chunks and vibe_batches; or name another database.",
     )

@@ -136,7 +136,7 @@ class ChunkExecutor:
                     return outcome
                 continue
             except Exception as error:  # a mistake of this program counts as an attempt
-                _LOGGER.warning("chunk %s of batch %s waits: %s", chunk, batch, error)
+                _LOGGER.warning("chunk %s of batch %s is delayed: %s", chunk, batch, error)
             await self._pause()
         return ""
 
@@ -282,8 +282,8 @@ class ChunkExecutor:
 def _tell_doubt(taken: Taken) -> None:
     if taken.doubted:
         _LOGGER.warning(
-            "chunk %s of batch %s is taken over; up to %s of its inputs are asked again, and may be"
-            " billed twice",
+            "took over chunk %s of batch %s; up to %s of its inputs are asked again and may "
+            "be billed twice",
             taken.chunk,
             taken.batch,
             taken.doubted,

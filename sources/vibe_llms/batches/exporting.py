@@ -87,8 +87,8 @@ def refuse_strangers(path: Path, settings: str) -> None:
     if found and found != beginning:
         raise StoreError(
             path=str(path),
-            detail=f"{path} holds something else than the results of this batch.",
-            remedy="Name another file; nothing was changed in this one.",
+            detail=f"{path} does not hold results of this batch.",
+            remedy="Name another file; this one was not changed.",
         )
 
 
@@ -120,9 +120,9 @@ def _check(line: bytes, place: str) -> None:
     except UNREADABLE as error:
         raise StoreError(
             path=place,
-            detail=f"{place}: The line is none of a batch: {error}.",
-            remedy="Name a file as `vibe batch --output` writes it; one that was broken off is "
-            "mended by the same command again.",
+            detail=f"{place}: the line is not of a batch: {error}.",
+            remedy="Name a file that `vibe batch --output` wrote; if it was interrupted, run the "
+            "same command again to repair it.",
         ) from error
 
 
@@ -138,8 +138,8 @@ def replacing(path: Path) -> Iterator[Path]:
         if isinstance(error, OSError) and not isinstance(error, StoreError):
             raise StoreError(
                 path=str(path),
-                detail=f"{path} cannot be written: {error.strerror or error}.",
-                remedy="Name a file in a folder that is there and has room.",
+                detail=f"Cannot write {path}: {error.strerror or error}.",
+                remedy="Name a file in a folder that exists and has space.",
             ) from error
         raise
 
@@ -167,7 +167,7 @@ class _Lines:
 
 
 def _import_arrow() -> tuple[Any, Any]:
-    with needing("parquet", "pyarrow", "A file of Parquet"):
+    with needing("parquet", "pyarrow", "A Parquet file"):
         import pyarrow
         from pyarrow import parquet
     return pyarrow, parquet

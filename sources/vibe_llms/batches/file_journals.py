@@ -260,8 +260,8 @@ class FileJournal:
         if not _BEGINNING.startswith(beginning):
             raise StoreError(
                 path=str(self.path),
-                detail=f"{self.path} holds something else than the results of a batch.",
-                remedy="Name another file; nothing was changed in this one.",
+                detail=f"{self.path} does not hold the results of a batch.",
+                remedy="Name another file; this one was not changed.",
             )
 
     def _remember(self, log: Log) -> None:
@@ -275,14 +275,14 @@ class FileJournal:
             raise StoreError(
                 path=f"{self.path}:{number}",
                 detail=f"{self.path}:{number}: {error.detail}",
-                remedy="Take the line out, and the item is asked again; or name another file.",
+                remedy="Remove the line, and the item is asked again; or name another file.",
             ) from error
         if head.batch != self._batch:
             raise RequestError(
                 path=f"{self.path}:{number}",
                 detail=f"{self.path} has the results of a batch with other settings "
                 "(model, controls, instructions, prompt, schema or function).",
-                remedy="Give the same settings to go on with it, or name another file.",
+                remedy="Use the same settings to continue it, or name another file.",
             )
         self._note(head.key, head.index, offset)
         self._entries[head.key] = DoneItem(offset, head.input, head.has_failed)
@@ -309,8 +309,8 @@ class FileJournal:
     def _explain(self, error: OSError) -> StoreError:
         return StoreError(
             path=str(self.path),
-            detail=f"{self.path} cannot be written: {error.strerror or error}.",
-            remedy="What is in it is whole; make room, and go on with the same command.",
+            detail=f"Cannot write {self.path}: {error.strerror or error}.",
+            remedy="Its contents are intact; free space, and run the same command to continue.",
         )
 
 
@@ -323,7 +323,7 @@ def _open(path: Path) -> FileIO:
         elif not path.is_file():
             raise StoreError(
                 path=str(path),
-                detail=f"{path} is no file, so it cannot be gone on with.",
+                detail=f"Cannot resume: {path} is not a regular file.",
                 remedy="Name a file.",
             )
         return _lock(path)
@@ -332,8 +332,8 @@ def _open(path: Path) -> FileIO:
     except OSError as error:
         raise StoreError(
             path=str(path),
-            detail=f"{path} cannot be opened: {error.strerror or error}.",
-            remedy="Name a file in a folder that is there and can be written to.",
+            detail=f"Cannot open {path}: {error.strerror or error}.",
+            remedy="Name a writable file in an existing folder.",
         ) from error
 
 

@@ -25,10 +25,10 @@ def name_function(function: Function) -> str:
     name = getattr(function, "__name__", "")
     if name.isidentifier():
         return name
-    told = "A lambda" if name == "<lambda>" else f"What is called, {type(function).__name__},"
+    told = "A lambda" if name == "<lambda>" else f"An object of {type(function).__name__}"
     raise TypeError(
-        f"{told} has no name by which a worker could find it: define it as `async def name(…)`, "
-        "and lend it, open_batches(…, functions=[name])."
+        f"{told} has no name for workers to find it by: define it as `async def name(…)`, "
+        "and pass it to open_batches(…, functions=[name])."
     )
 
 
@@ -44,22 +44,22 @@ def load_functions(text: str) -> list[Function]:
 def _load(reference: str) -> Function:
     module, colon, name = reference.partition(":")
     if not colon or not name.isidentifier() or not all(map(str.isidentifier, module.split("."))):
-        raise _refuse(f"{reference!r} is no function: write MODULE:NAME")
+        raise _refuse(f"Invalid function {reference!r}: write MODULE:NAME")
     try:
         found = importlib.import_module(module)
     except (Exception, SystemExit) as error:  # a module may end the process when it is imported
         words = " ".join(str(error).split())
         # Another one that is missing is imported by it.
         is_absent = isinstance(error, ModuleNotFoundError) and error.name == module
-        remedy = "install it, or name its folder in PYTHONPATH" if is_absent else "mend it"
-        told = f"{reference!r}: {module} cannot be imported, {type(error).__name__}: {words}"
+        remedy = "install it, or add its folder to PYTHONPATH" if is_absent else "mend it"
+        told = f"{reference!r}: cannot import {module}, {type(error).__name__}: {words}"
         raise _refuse(f"{told.rstrip('. ')}; {remedy}") from error
     function: Function | None = getattr(found, name, None)
     if not callable(function):
-        told = "no function" if hasattr(found, name) else "not there"
+        told = "not a function" if hasattr(found, name) else "missing"
         raise _refuse(f"{reference!r}: {name} of {module} is {told}")
     if getattr(function, "__name__", "") != name:
-        raise _refuse(f"{reference!r}: batches ask for it by the name it was defined by; use that")
+        raise _refuse(f"{reference!r}: the function was defined under another name; use that name")
     return function
 
 
@@ -122,7 +122,8 @@ class FunctionWork:
         except (TypeError, ValueError, RecursionError, OverflowError) as error:
             raise RequestError(
                 path="inputs",
-                detail=f"An input cannot be carried to workers as JSON: {error}.",
-                remedy="Give what JSON can say, such as a name by which the function finds it.",
+                detail="Workers receive inputs as JSON, and this input cannot be written as JSON: "
+                f"{error}.",
+                remedy="Pass a JSON value, such as a name that the function can look up.",
             ) from error
         return digest(value), kept

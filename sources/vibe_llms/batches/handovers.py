@@ -158,7 +158,7 @@ class BatchHandover:
                 raise RequestError(
                     path=name,
                     detail=f"Batch {self._batch} has {name} {old}, not {new}.",
-                    remedy=f"Give {name} {old} to go on with it, or another key.",
+                    remedy=f"Pass {name} {old} to continue it, or choose another key.",
                 )
 
     def _withdraw(self) -> None:
@@ -216,7 +216,7 @@ class BatchHandover:
         for place, (known, given) in enumerate(zip(rows, page, strict=False), self._next):
             if (known.name, known.digest) != (_write_name(given.name), given.digest):
                 key = place if given.name is None else given.name
-                raise refuse_input(f"Batch {self._batch}", key, "or give another key")
+                raise refuse_input(f"Batch {self._batch}", key, "or choose another key")
         return len(rows)
 
     def _insert(self, transaction: Transaction, page: Sequence[KeptInput]) -> bool:
@@ -251,9 +251,9 @@ class BatchHandover:
             if self._next < self._there:
                 raise RequestError(
                     path="inputs",
-                    detail=f"Batch {self._batch} has {self._there:,} inputs, and {self._next:,} "
+                    detail=f"Batch {self._batch} has {self._there:,} inputs, but {self._next:,} "
                     "were given.",
-                    remedy="Give all that it has, with new ones behind them, or another key.",
+                    remedy="Pass all its inputs, with new ones at the end, or choose another key.",
                 )
             if not self._next:
                 raise RequestError(path="inputs", detail="The batch has no inputs.")

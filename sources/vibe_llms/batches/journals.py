@@ -51,6 +51,6 @@ def refuse_input(place: str, key: str | int, otherwise: str) -> RequestError:
     return RequestError(
         path=f"inputs[{key}]",
         detail=f"{place} has a result of item {name}, but for another input.",
-        remedy="Give the inputs as they were, with new ones behind them, or ids to each; "
+        remedy="Pass the earlier inputs unchanged, with new ones at the end, or give each an id; "
         f"{otherwise}.",
     )

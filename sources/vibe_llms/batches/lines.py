@@ -81,7 +81,7 @@ def _plainify(value: Any) -> Any:
     """Returns what msgspec does not know as plain data: a value of pydantic can say it itself."""
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
-    raise TypeError(f"Nobody knows how to write {type(value).__name__}")
+    raise TypeError(f"Unsupported type {type(value).__name__}")
 
 
 class _Source(msgspec.Struct, gc=False):
@@ -124,8 +124,8 @@ def digest(value: Any) -> str:
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise RequestError(
             path="inputs",
-            detail=f"An input cannot be written as JSON: {error}.",
-            remedy="A journal knows inputs by what JSON can say; give such, or no journal.",
+            detail=f"Cannot write an input as JSON: {error}.",
+            remedy="A journal compares inputs as JSON: pass JSON values, or no journal.",
         ) from error
     return hashlib.sha256(data).hexdigest()[:DIGEST_CHARACTERS]
 
@@ -160,8 +160,8 @@ def encode_item(item: BatchItem[Any], *, batch: str = "", input_digest: str = ""
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise CodecError(
             path="$.value",
-            detail=f"What came of item {item.index} cannot be written as JSON: {error}",
-            remedy="Return what JSON can say, or do without a journal.",
+            detail=f"Cannot write the result of item {item.index} as JSON: {error}",
+            remedy="Return a JSON value, or use no journal.",
         ) from error
 
 
@@ -180,7 +180,7 @@ def decode_head(line: bytes) -> LineHead:
     try:
         return _decode_head(line)
     except UNREADABLE as error:
-        raise StoreError(detail=f"The line is none of a batch: {error}.") from error
+        raise StoreError(detail=f"The line is not of a batch: {error}.") from error
 
 
 def decode_item(data: bytes, *, is_stored: bool = True) -> BatchItem[Any]:
@@ -201,7 +201,7 @@ def decode_item(data: bytes, *, is_stored: bool = True) -> BatchItem[Any]:
             failure = decode_error(bytes(line.error))
         origin = _read_origin(line)
     except (*UNREADABLE, ValueError) as error:
-        raise StoreError(detail=f"The line is none of a batch: {error}.") from error
+        raise StoreError(detail=f"The line is not of a batch: {error}.") from error
     value = line.text if line.value is msgspec.UNSET else line.value
     return _make_item(
         index=line.index,

@@ -168,7 +168,9 @@ class EngineItems:
         if conversation is None:
             # Looked for only now: a result is written before its run is deleted.
             if await asyncio.to_thread(is_answered, row):
-                raise StoreError(detail=f"Another worker has brought the result of run {identity}.")
+                raise StoreError(
+                    detail=f"Another worker has already stored the result of run {identity}."
+                )
             conversation = Conversation(id=identity, canisters=said)
         outcome = await self._perform(conversation, said)
         if outcome.state is State.AWAIT:
@@ -260,8 +262,9 @@ class WorkMaker:
             name=name,
             known=tuple(self.functions),
             detail=f"This process has no function {name!r} for batches.",
-            remedy=f"Lend it by its name, open_batches(…, functions=[{name}]), or to `vibe worker` "
-            f"by --functions MODULE:{name}, wherever the batch is worked at; then resume it.",
+            remedy=f"Pass the function to open_batches(…, functions=[{name}]), or to `vibe worker` "
+            f"with --functions MODULE:{name}, in every process that works on the batch; then "
+            "resume the batch.",
         )
 
     async def _produce_engine(self, batch: str, order: BatchOrder) -> Items:
@@ -291,16 +294,19 @@ class WorkMaker:
         try:
             return await (self.produce_tools or self.application.produce_ensembles)(names)
         except UnknownNameError as error:
-            known = f"configure [ensembles.{error.name}], or make it"
+            known = f"configure [ensembles.{error.name}], or provide it"
             if error.name == LOOSE:
-                known = "put these functions into one, `vibe plugins new --kind ensemble`, or make"
+                known = (
+                    "put these functions into an ensemble, `vibe plugins new --kind ensemble`, "
+                    "or provide"
+                )
                 known += " them"
             raise UnknownNameError(
                 kind=error.kind,
                 name=error.name,
                 known=error.known,
-                remedy="Workers find tools by the names of their ensembles: "
-                f"{known} by open_batches(…, produce_tools=…).",
+                remedy=f"Workers find tools by the names of their ensembles: {known} with "
+                "open_batches(…, produce_tools=…).",
             ) from error
 
 
@@ -322,8 +328,8 @@ def gather_functions(functions: Iterable[Function]) -> dict[str, Function]:
 def _conclude(outcome: RunOutcome, identity: str) -> BatchItem[Any]:
     if outcome.state is State.AWAIT:
         error = ConverseError(
-            detail=f"Its run {identity} waits for an approval. {outcome.detail}".rstrip(),
-            remedy=f"Approve it, `vibe runs approve {identity}`, and retry what failed.",
+            detail=f"Its run {identity} awaits approval. {outcome.detail}".rstrip(),
+            remedy=f"Answer it with `vibe runs approve {identity}`, then retry the failed inputs.",
             stage=Stage.EXECUTE,
         )
         # What it has used so far was billed.
@@ -349,11 +355,11 @@ def _gather_options(pattern: Request) -> EngineOptions:
 def _refuse_others(here: Request, asked: Request) -> RequestError:
     names = [sorted(each.name for each in told.invocables) for told in (here, asked)]
     differing = sorted({*names[0]} ^ {*names[1]})
-    detail = "The tools of this batch are described otherwise here"
+    detail = "The tools of this batch are described differently here"
     if differing:
-        detail = f"This batch has other tools here: {', '.join(differing)} differ"
+        detail = f"This process has other tools than the batch: {', '.join(differing)} differ"
     return RequestError(
         path="tools",
-        detail=f"{detail} than where it was asked for.",
-        remedy="Give each worker the same ensembles, of the same version; then resume it.",
+        detail=f"{detail} from where it was submitted.",
+        remedy="Give each worker the same ensembles, in the same version; then resume the batch.",
     )

@@ -85,7 +85,7 @@ def decode_order(text: str) -> BatchOrder:
     try:
         return msgspec.json.decode(text, type=BatchOrder)
     except msgspec.DecodeError as error:
-        detail = f"The order of a batch does not read: {error}."
+        detail = f"Cannot read the order of a batch: {error}."
         raise RequestError(path="order", detail=detail) from error
 
 

@@ -164,8 +164,7 @@ class RowJournal:
                 has_waited = time.monotonic() - begun >= _PATIENCE_SECONDS
                 if has_waited or self._is_leaving() or self._closed.wait(_PAUSE_SECONDS):
                     _LOGGER.error(
-                        "%s results of batch %s that were paid for are lost, and asked for again:"
-                        " %s",
+                        "%s billed results of batch %s are lost and asked for again: %s",
                         len(results),
                         self._batch,
                         error,

@@ -172,12 +172,12 @@ def explain_end(found: BatchSummary) -> ConverseError:
         return LimitError(
             limit="cap",
             value=float(found.cap or 0),
-            detail=f"Batch {found.id} has cost ${found.cost:,.4f}, and what it asks next might "
-            f"cost more than its cap of ${found.cap or 0:,.4f} leaves.",
-            remedy="Give it a higher cap, and it goes on.",
+            detail=f"Batch {found.id} has cost ${found.cost:,.4f}; the next request could exceed "
+            f"its cap of ${found.cap or 0:,.4f}.",
+            remedy="Raise the cap to continue.",
         )
     return ConverseError(
         detail=f"Batch {found.id} was stopped: {found.done:,} of {found.known:,} are done.",
-        remedy="Resume it, and it goes on.",
+        remedy="Resume it to continue.",
         stage=Stage.EXECUTE,
     )

@@ -102,8 +102,8 @@ class InputSource:
         if isinstance(due.value, Request):
             raise RequestError(
                 path="inputs",
-                detail="An input of a batch with a cap is no whole request.",
-                remedy="Give what is asked, and say the rest to the batch.",
+                detail="An input of a batch with a cap must not be a whole request.",
+                remedy="Pass the question as the input, and the settings to the batch.",
             )
         try:
             return write_input(await self._work.say(due.value))

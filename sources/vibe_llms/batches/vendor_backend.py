@@ -84,9 +84,9 @@ def find_batches(model: ConverserModel) -> ModelBatches:
         raise CapabilityError(
             model=f"{provider}:{model.descriptor.name}",
             capability="batches",
-            detail=f"The provider {provider} has no batches of its vendor's.",
-            remedy=f"These have: {', '.join(sorted(BATCH_DISCOUNTS))}. "
-            "Ask any other one by one, without --channel.",
+            detail=f"The provider {provider} does not support batches of its vendor.",
+            remedy=f"Use one of {', '.join(sorted(BATCH_DISCOUNTS))}, or remove --channel to ask "
+            "one by one.",
         )
     return batches
 
@@ -288,18 +288,19 @@ class VendorBackend(Generic[T]):
         doubtful = self._submitter.doubtful
         if self._absent:
             raise ConverseError(
-                detail=f"{self._absent:,} requests had not come to the vendor, as is known now.",
-                remedy="Go on with the same command, and they are submitted.",
+                detail=f"{self._absent:,} requests did not reach the vendor.",
+                remedy="Run the same command again to submit them.",
             )
         if not doubtful:
             return
         requests = sum(len(self._log.chunks[name].items) for name in doubtful)
         cause = next(iter(doubtful.values()))
         raise ConverseError(
-            detail=f"{requests:,} requests may be at the vendor, and be billed: nobody heard that "
-            f"they were taken, and the vendor's list of batches cannot be read ({cause}).",
-            remedy="Try again, and they are looked for; or submit them again, and they may be "
-            "billed twice: --resubmit.",
+            detail=f"{requests:,} requests may be at the vendor, and may be billed: their "
+            "submission was not confirmed, and the vendor's list of batches cannot be read "
+            f"({cause}).",
+            remedy="Try again to look for them; or submit them again with --resubmit, which may "
+            "bill them twice.",
         ) from cause
 
 

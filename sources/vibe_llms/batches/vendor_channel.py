@@ -97,7 +97,7 @@ class VendorBatchChannel(ItemsChannel[T]):
         **options: Any,
     ) -> None:
         if not isinstance(work, (str, Model, SyncModel)):
-            raise TypeError("Only the requests to a model go to a vendor's batches.")
+            raise TypeError("Only requests to a model can be submitted as a vendor's batch.")
         self._work: ModelWork = produce_model_work(work, prompt, parser, options)
         self.journal = Path(journal).resolve()
         self._retry_failed = retry_failed

@@ -190,16 +190,16 @@ class ChunkLog:
             except (*UNREADABLE, KeyError, ValueError) as error:
                 raise StoreError(
                     path=f"{self.path}:{number}",
-                    detail=f"{self.path}:{number}: the line is none of a vendor's batch: {error}.",
-                    remedy="What it tells of may be billed: look at the vendor's list of batches, "
-                    "then take the line out.",
+                    detail=f"{self.path}:{number}: the line is not of a vendor's batch: {error}.",
+                    remedy="Its requests may be billed: check the vendor's list of batches, then "
+                    "remove the line.",
                 ) from error
         if any(chunk.batch != self.batch for chunk in self.open_chunks):
             raise RequestError(
                 path=str(self.path),
                 detail=f"{self.path} has batches with other settings "
                 "(model, controls, instructions, prompt or schema).",
-                remedy="Give the same settings to go on with them, or name another output.",
+                remedy="Use the same settings to continue them, or name another output.",
             )
 
     def _take(self, line: bytes) -> None:
@@ -207,7 +207,7 @@ class ChunkLog:
         if note.chunk not in self.chunks:
             chunk = _decode_chunk(line)
             if chunk.format != FORMAT:
-                raise ValueError(f"its format is {chunk.format}, and {FORMAT} is known")
+                raise ValueError(f"its format is {chunk.format}, but only {FORMAT} is supported")
             self.chunks[chunk.chunk] = chunk
             return
         known = self.chunks[note.chunk]
@@ -232,8 +232,8 @@ class ChunkLog:
     def _explain(self, error: OSError) -> StoreError:
         return StoreError(
             path=str(self.path),
-            detail=f"{self.path} cannot be used: {error.strerror or error}.",
-            remedy="What is in it is whole; make room, and go on with the same command.",
+            detail=f"Cannot use {self.path}: {error.strerror or error}.",
+            remedy="Its contents are intact; free space, and run the same command to continue.",
         )
 
 
@@ -261,7 +261,7 @@ def refuse_open_chunks(output: Path | None) -> None:
     if output is not None and (path := find_path(output)).exists():
         raise RequestError(
             path=str(path),
-            detail=f"Inputs of {output} are in batches at the vendor, which {path.name} tells of.",
-            remedy="Go on with --channel vendor until these are read; asked here, too, they would "
-            "be billed twice.",
+            detail=f"Inputs of {output} are in batches at the vendor, listed in {path.name}.",
+            remedy="Continue with --channel vendor until these are read; asking them here would "
+            "bill them twice.",
         )

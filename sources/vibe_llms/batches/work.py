@@ -61,12 +61,15 @@ class Wording:
         if self.prompt is None:
             if not isinstance(value, Mapping):
                 return gather_canisters(value)
-            detail, remedy = "a table of variables, and no prompt takes them", "Give a prompt"
+            detail, remedy = (
+                "a table of variables, but there is no prompt for them",
+                "Give a prompt",
+            )
         elif isinstance(value, Mapping):
             return await compose_aside(self.prompt, value)
         else:
-            detail = "no table of variables, as the prompt wants"
-            remedy = f"Give values of {', '.join(sorted(self.prompt.variables)) or 'nothing'}"
+            detail = "not a table of variables, which the prompt needs"
+            remedy = f"Pass values of {', '.join(sorted(self.prompt.variables)) or 'nothing'}"
         raise RequestError(path="inputs", detail=f"An input is {detail}.", remedy=f"{remedy}.")
 
     async def identify(self, value: Any) -> Any:
@@ -284,8 +287,8 @@ class ModelWork:
         """Refuses an engine that has something of this process alone. Raises TypeError."""
         if isinstance(self._answering, Engine) and (own := self._answering.survey_own()):
             raise TypeError(
-                f"Workers cannot have what belongs to this process, the engine's {', '.join(own)}: "
-                "make an engine without, for a batch that they perform."
+                "Workers cannot use what belongs to this process, the engine's "
+                f"{', '.join(own)}: make an engine without it for a batch on workers."
             )
 
     async def write(self, value: Any) -> tuple[str, str]:
@@ -297,8 +300,8 @@ class ModelWork:
         if isinstance(value, Request):
             raise RequestError(
                 path="inputs",
-                detail="An input of a batch that workers perform is no whole request.",
-                remedy="Give what is asked, and say the rest to the batch.",
+                detail="An input of a batch on workers must not be a whole request.",
+                remedy="Pass the question as the input, and the settings to the batch.",
             )
         told = digest(await self.wording.identify(value))
         if value.__class__ is str and self.wording.prompt is None:
@@ -392,7 +395,7 @@ def ensure_answered(outcome: RunOutcome) -> None:
     if outcome.reason is Reason.ANSWERED:
         return
     if outcome.state is State.AWAIT:
-        what, remedy = "waits for an approval", "Give the engine an approver."
+        what, remedy = "awaits approval", "Give the engine an approver."
     else:
         what = f"ended without an answer ({outcome.reason})"
         remedy = f"Raise limits.{outcome.limit}." if outcome.limit else ""

@@ -75,8 +75,8 @@ def _is_store(value: Any) -> bool:
 
 
 STORE = Kind(
-    '"directory", a URL as postgresql://user@host/database (its password belongs into PGPASSWORD '
-    "or ~/.pgpass), or the name of a store",
+    '"directory", a URL such as postgresql://user@host/database (set the password in '
+    "PGPASSWORD or ~/.pgpass), or the name of a store",
     _is_store,
 )
 
@@ -106,79 +106,77 @@ _SETTINGS = (
     Definition(
         name="model",
         kind=ADDRESS,
-        summary="The model to converse with unless another is asked for, as provider:model.",
+        summary="Default model, as provider:model.",
         is_harmless=True,
     ),
     Definition(
         name="stream",
         kind=BOOLEAN,
-        summary="Whether answers are shown while they arrive.",
+        summary="Show answers while they arrive.",
         is_harmless=True,
     ),
     Definition(
         name="window",
         kind=WINDOW,
-        summary="What becomes of the oldest turns of a conversation that exceeds the model's "
-        'window: "stop" is an error, "drop" leaves them out of what is sent, "summarize" has the '
-        "model summarize them first, in a call of its own. What is kept is the whole conversation.",
+        summary='What to do if a conversation exceeds the model\'s window: "stop" raises an error, '
+        '"drop" does not send the oldest turns, "summarize" first has the model '
+        "summarize them, in an extra request. The stored conversation is always complete.",
         is_harmless=True,
     ),
     Definition(
         name="lenient",
         kind=BOOLEAN,
-        summary="Whether a control that a model does not take is left out and told as a loss, "
-        "instead of being an error.",
+        summary="Leave out controls that a model does not support and report them as losses, "
+        "instead of raising an error.",
         is_harmless=True,
     ),
     Definition(
         name="approver",
         kind=APPROVER,
-        summary="Who decides whether a call that needs an approval is executed: "
-        '"terminal" is the person there, any other name an approver that a plugin has. '
-        "A project folder can never set it unless it is trusted.",
+        summary='Approver for calls that need approval: "terminal" asks the user there; any other '
+        "name is a plugin's approver. A project folder can set it only if it is trusted.",
     ),
     Definition(
         name="store",
         kind=STORE,
-        summary='Where conversations are kept: "directory" is in files below `directories.data`, '
-        "postgresql://user@host/database a database that several machines may share "
-        "(with ?content=… content lies elsewhere), "
-        "any other name a store that a plugin has. "
-        "A project folder can never set it unless it is trusted.",
+        summary='Store for conversations: "directory" uses files below `directories.data`; '
+        "postgresql://user@host/database uses a database that several machines may share "
+        "(add ?content=… to store content elsewhere); any other name is a plugin's store. A "
+        "project folder can set it only if it is trusted.",
     ),
     Definition(
         name="yes",
         kind=BOOLEAN,
-        summary="Whether questions for consent count as answered with yes; for scripts. "
-        "A project folder can never set it.",
+        summary="Answer all questions for consent with yes; for scripts. A project folder can "
+        "never set it.",
     ),
     Definition(
         name="directories.data",
         kind=DIRECTORY,
-        summary="Where conversations, weights, plugins and trust are kept.",
+        summary="Directory for conversations, weights, plugins and trust.",
     ),
     Definition(
         name="directories.cache",
         kind=DIRECTORY,
-        summary="Where is kept what may be deleted at any time.",
+        summary="Directory for caches, which may be deleted at any time.",
     ),
     Definition(
         name="telemetry.opentelemetry",
         kind=BOOLEAN,
-        summary="Whether answers, runs and executed tools make spans and metrics of OpenTelemetry, "
-        "for a program that has set its SDK up.",
+        summary="Create OpenTelemetry spans and metrics of answers, runs and tools, for programs "
+        "that configure the OpenTelemetry SDK.",
     ),
     Definition(
         name="telemetry.texts",
         kind=BOOLEAN,
-        summary="Whether those spans have what was asked and answered, too. "
-        "A project folder can never set it unless it is trusted.",
+        summary="Also record prompts and answers in those spans. A project folder can set it only "
+        "if it is trusted.",
     ),
     Definition(
         name="plugins.disabled",
         kind=NAMES,
-        summary="Providers, ensembles and plugins never to be loaded; the lists of all "
-        "layers add up. A project folder cannot name a plugin of yours in it unless it is trusted.",
+        summary="Providers, ensembles and plugins that are never loaded; the lists of all layers "
+        "are combined. A project folder can name your own plugins only if it is trusted.",
         is_harmless=True,
     ),
 )
@@ -212,4 +210,4 @@ FREE_TABLES = frozenset({"controls"})
 
 def define_limit(name: str) -> Definition:
     """Returns the definition of a limit which the shipped defaults name."""
-    return Definition(name=name, kind=COUNT, summary="A limit; its name tells the unit.")
+    return Definition(name=name, kind=COUNT, summary="A limit; the end of its name is the unit.")

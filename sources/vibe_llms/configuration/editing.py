@@ -44,9 +44,9 @@ class FileDraft:
         except FileNotFoundError:
             return ""
         except UnicodeDecodeError:
-            reason = "TOML must be written in UTF-8"
+            reason = "TOML files must be UTF-8"
         except OSError as error:
-            reason = f"This file cannot be read: {error.strerror}"
+            reason = f"Cannot read the file: {error.strerror}"
         raise ConfigurationError.at(str(self.file), f"{reason}.")
 
     def set(self, name: str, value: str) -> None:
@@ -72,7 +72,7 @@ class FileDraft:
             place = place[part]
             if not isinstance(place, dict):
                 raise ConfigurationError.at(
-                    name, f"{'.'.join(path[: position + 1])!r} is no table."
+                    name, f"{'.'.join(path[: position + 1])!r} is not a table."
                 )
         place[key] = read_value(value)
         self._paths.append(path)
@@ -92,7 +92,7 @@ class FileDraft:
         for part in path:
             if not isinstance(places[-1], dict) or part not in places[-1]:
                 known = tuple(_survey_names(document.unwrap()))
-                remedy = f"What {self.file} sets can be unset."
+                remedy = f"Only settings in {self.file} can be unset."
                 raise UnknownNameError(kind="setting", name=name, known=known, remedy=remedy)
             places.append(places[-1][part])
         for place, part in zip(reversed(places[:-1]), reversed(path), strict=True):
@@ -140,7 +140,7 @@ class FileDraft:
         try:
             return tomlkit.parse(self.text)
         except ParseError as error:
-            message = f"This is not TOML: {error}."
+            message = f"Invalid TOML: {error}."
             raise ConfigurationError.at(str(self.file), message, error.line) from error
 
 
@@ -162,9 +162,7 @@ def read_name(name: str) -> tuple[str, ...]:
         path.append(part)
     # A line end would let TOML read more than a name, and set something else besides.
     if not path or tree != 0 or "\n" in name:
-        raise ConfigurationError.at(
-            name, "This is no name of a setting; write it as limits.attempts."
-        )
+        raise ConfigurationError.at(name, "Invalid name of a setting; write it as limits.attempts.")
     if path[0] == "aliases" and len(path) > 1:
         return "aliases", ".".join(path[1:])
     return tuple(path)

@@ -35,7 +35,7 @@ def explain_configuration(configuration: Configuration) -> tuple[Explanation, ..
     request = configuration.trust_request
     if request is not None:
         # Shown beside what holds: else nobody would find out why their file does nothing.
-        condition = f"without effect until {request.folder} is trusted"
+        condition = f"no effect until {request.folder} is trusted"
         explained += [
             _explain(setting, f"{setting.source}, {condition}") for setting in request.settings
         ]

@@ -174,7 +174,7 @@ def _report_missing_module(
     """A plugin may be disabled before anybody names its module; anything else is a mistake."""
     for key, setting in keys.items():
         if key != "enabled":
-            message = f"'{table}.{name}' has no 'module', and no shipped plugin has that name."
+            message = f"'{table}.{name}' has no 'module', and no shipped plugin has this name."
             place = setting.source.place or str(setting.source.layer)
             from vibe_llms.exceptions import Finding  # needed after a mistake only
 

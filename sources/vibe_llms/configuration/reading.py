@@ -116,8 +116,8 @@ class LayerReader(TableReader):
         if definition.name == "yes" and self.layer is Layer.PROJECT:
             self.report(
                 path,
-                "A project cannot answer its user's questions: 'yes' belongs into the user's own "
-                f"file, into {definition.variable}, or on the command line.",
+                "A project cannot set 'yes': set it in the user's own file, in "
+                f"{definition.variable}, or on the command line.",
             )
         else:
             self._add(path, value, definition.kind)
@@ -147,7 +147,7 @@ class LayerReader(TableReader):
     def _check_name(self, path: tuple[str, str]) -> bool:
         if is_plugin_name(path[1]):
             return True
-        self.report(path, "A name has letters, digits, '_', '.' and '-', and nothing else.")
+        self.report(path, "A name may contain only letters, digits, '_', '.' and '-'.")
         return False
 
     def _read_overrides(self, value: Any) -> None:

@@ -155,11 +155,11 @@ class _Loader:
         except FileNotFoundError:
             # Who has named a file by the variable means one that is there.
             if layer is not Layer.USER or self.environment.get(FILE_VARIABLE):
-                self.report(path, "This file does not exist.")
+                self.report(path, "The file does not exist.")
         except OSError as error:
-            self.report(path, f"This file cannot be read: {error.strerror}.")
+            self.report(path, f"Cannot read the file: {error.strerror}.")
         if raw is not None and len(raw) > MAXIMUM_FILE_BYTES:
-            self.report(path, f"A configuration has at most {MAXIMUM_FILE_BYTES} bytes.")
+            self.report(path, f"A configuration file has at most {MAXIMUM_FILE_BYTES} bytes.")
             raw = None
         return _File(layer=layer, path=path, raw=raw)
 
@@ -204,14 +204,14 @@ class _Loader:
         rests = [name.removeprefix(ENVIRONMENT_PREFIX) for name in known]
         nearest = find_nearest(variable.removeprefix(ENVIRONMENT_PREFIX), rests)
         if nearest:
-            message = f"Nothing reads this variable; did you mean {ENVIRONMENT_PREFIX}{nearest}?"
+            message = f"Unknown variable; did you mean {ENVIRONMENT_PREFIX}{nearest}?"
             self.report_place(variable, message)
 
     def read_command_line(self, values: Mapping[str, Any]) -> LayerValues:
         tree: dict[str, Any] = {}
         for name, value in values.items():
             if not _graft(tree, name.split("."), value):
-                message = f"{name!r} is given both a value of its own and values below it."
+                message = f"{name!r} has both a value and a table of values."
                 self.report_place(str(Layer.COMMAND_LINE), message)
         return self.produce_reader(
             Layer.COMMAND_LINE, lambda path: Source(Layer.COMMAND_LINE), self.working_directory

@@ -91,7 +91,7 @@ def ask_for_trust(request: TrustRequest, consent: Consent) -> bool:
     from vibe_llms.configuration.redaction import redact_wish  # needed for a question only
 
     wishes = "; ".join(f"{each.name} = {redact_wish(each)!r}" for each in request.settings)
-    question = f"{request.file} wants to set: {wishes}. Do you trust the folder {request.folder}?"
+    question = f"{request.file} sets: {wishes}. Do you trust the folder {request.folder}?"
     agreed = consent.ask(f"trust:{request.folder}", question)
     if agreed:
         grant_trust(request)
@@ -110,8 +110,8 @@ def _read_record(data_directory: Path) -> dict[str, str]:
 
         raise CorruptionError(
             path=str(path),
-            detail=f"The record of trusted folders cannot be read: {error}.",
-            remedy="Delete it; every folder will be asked about again.",
+            detail=f"Cannot read the record of trusted folders: {error}.",
+            remedy="Delete it; you will be asked about every folder again.",
         ) from error
     folders = tree.get("folders", {})
     return {str(folder): str(digest) for folder, digest in folders.items()}

@@ -180,8 +180,8 @@ class Conversation:
         index = index + count if index < 0 else index
         if not 0 <= index <= count:
             raise StoreError(
-                detail=f"Conversation {self.id} has {count} canisters; "
-                f"it cannot be forked at {from_index}."
+                detail=f"Conversation {self.id} has {count} canisters; the fork point must be "
+                f"between 0 and {count}, not {from_index}."
             )
         fork = Conversation(
             metadata=ConversationMetadata(

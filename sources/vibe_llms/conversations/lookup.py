@@ -23,7 +23,7 @@ def resolve(store: ConversationStore, prefix: str) -> str:
         return wanted
     if not fitting or not wanted:
         raise UnknownConversationError(
-            identity=prefix, remedy="`vibe list` shows all that there are."
+            identity=prefix, remedy="`vibe list` lists the conversations."
         )
     if len(fitting) > 1:
         raise AmbiguousIdentityError(

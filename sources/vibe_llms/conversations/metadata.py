@@ -39,9 +39,11 @@ class ParentLink:
 
     def __attrs_post_init__(self) -> None:
         if (self.canisters is None) == (self.bytes is None):
-            raise StoreError(detail="A fork point is either canisters or bytes.")
+            raise StoreError(
+                detail="A fork point must be given in canisters or in bytes, not both."
+            )
         if (self.canisters or 0) < 0 or (self.bytes or 0) < 0:
-            raise StoreError(detail="A fork point lies before the beginning.")
+            raise StoreError(detail="A fork point must not be negative.")
 
 
 @frozen(kw_only=True)

@@ -28,7 +28,7 @@ def read_name(given: str) -> str | None:
         raise RequestError(
             path="name",
             detail=f"The name has {len(name):,} characters.",
-            remedy=f"A name has at most {MOST_CHARACTERS}.",
+            remedy=f"A name has at most {MOST_CHARACTERS} characters.",
         )
     for place, letter in enumerate(name, 1):
         if unicodedata.category(letter) in _REFUSED:
@@ -36,6 +36,6 @@ def read_name(given: str) -> str | None:
                 path="name",
                 detail=f"Character {place} of the name is U+{ord(letter):04X}, which ends a line "
                 "or controls a terminal.",
-                remedy="A name is one line of text.",
+                remedy="Use a name of one line of text.",
             )
     return name or None

@@ -184,7 +184,7 @@ class HttpCall:
             detail=f"Unsupported content-type {told[:200]!r}."
             if told
             else "The content-type is missing.",
-            remedy=f"Send it as {' or '.join(self.body_types)}.",
+            remedy=f"Send the body as {' or '.join(self.body_types)}.",
             stage=Stage.FRAME,
         )
 
@@ -236,7 +236,7 @@ class HttpCall:
             if not is_whole:
                 raise
             # The response is complete, for example if a session ended while it was sent.
-            _LOGGER.warning("request %s was answered, and failed then: %r", self.request_id, error)
+            _LOGGER.warning("request %s failed after its answer: %r", self.request_id, error)
         if self.is_gone:
             raise ClientGone
         return size
@@ -387,6 +387,6 @@ def refuse_body(detail: str, path: str = "") -> RequestError:
     return RequestError(
         path=path,
         detail=detail,
-        remedy="Compare the request with the reference of its protocol.",
+        remedy="Compare the request with the protocol's reference.",
         stage=Stage.FRAME,
     )

@@ -131,7 +131,7 @@ def _explain(error: Exception, body: bytes) -> str:
         case UnicodeDecodeError():
             return f"it is not UTF-8 (byte {_find_break(body)})"
         case RecursionError():
-            return "it is nested too deeply"
+            return "it nests too deeply"
         case _:
             return str(error)
 

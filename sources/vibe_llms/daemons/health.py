@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from vibe_llms.daemons.metrics import Metrics
 
 
-_NAME: Final = ApiOperation(summary="Tells what this is.", tag="daemon")
-_LIVES: Final = ApiOperation(summary="Tells that it lives.", tag="daemon")
+_NAME: Final = ApiOperation(summary="Describe the server.", tag="daemon")
+_LIVES: Final = ApiOperation(summary="Check that the server is alive.", tag="daemon")
 _READY: Final = ApiOperation(
-    summary="Tells whether it is ready.", tag="daemon", error={"type": "object"}
+    summary="Check that the server is ready.", tag="daemon", error={"type": "object"}
 )
 _METRICS: Final = ApiOperation(
-    summary="Tells what it has done.", tag="daemon", answers={"text/plain": {"type": "string"}}
+    summary="Return metrics.", tag="daemon", answers={"text/plain": {"type": "string"}}
 )
-_DESCRIPTION: Final = ApiOperation(summary="Tells what there is to ask.", tag="daemon")
+_DESCRIPTION: Final = ApiOperation(summary="Return this description of the API.", tag="daemon")
 
 
 def add_health(

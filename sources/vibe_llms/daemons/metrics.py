@@ -54,35 +54,38 @@ class Metrics:
         self._errors = counter("vibe_errors", "What went wrong.", ["error"], registry=registry)
         broken = ["face", "way", "model", "error"]
         self._broken = counter(
-            "vibe_broken_answers", "Began well, and broke off.", broken, registry=registry
+            "vibe_broken_answers",
+            "Answers that started and were interrupted.",
+            broken,
+            registry=registry,
         )
         self._tokens = counter("vibe_tokens", "Tokens.", ["model", "kind"], registry=registry)
         self._cents = counter("vibe_cost_cents", "US cents.", ["model"], registry=registry)
         self._losses = counter("vibe_losses", "Losses.", ["face", "kind"], registry=registry)
         self._seconds = prometheus.Histogram(
             "vibe_request_seconds",
-            "Until the end of the answer.",
+            "Seconds until the end of the answer.",
             ["face", "way"],
             buckets=_SECONDS,
             registry=registry,
         )
         self._firsts = prometheus.Histogram(
             "vibe_first_byte_seconds",
-            "Until the first byte of the answer.",
+            "Seconds until the first byte of the answer.",
             ["face", "way"],
             buckets=_SECONDS,
             registry=registry,
         )
         lateness = prometheus.Histogram(
             "vibe_loop_late_seconds",
-            "How late the event loop came, asked four times a second: so long it stood still.",
+            "Delay of the event loop, measured four times a second.",
             buckets=_LATE_SECONDS,
             registry=registry,
         )
         service.watch.listeners.append(lateness.observe)
         gauge = partial(prometheus.Gauge, multiprocess_mode="livesum", registry=registry)
         self._busy = gauge("vibe_requests_busy", "Being answered.")
-        self._waiting = gauge("vibe_requests_waiting", "Wait for a turn.")
+        self._waiting = gauge("vibe_requests_waiting", "Requests waiting in queues.")
 
     def __call__(self, record: CallRecord) -> None:
         """Count a completed request; see :data:`.records.Listener`."""

@@ -161,8 +161,8 @@ def _describe_route(route: DescribedRoute, schemas: dict[str, JsonObject]) -> Js
 
 
 _ERRORS: Final = (
-    ("4XX", "It was refused; or an upstream has refused it."),
-    ("5XX", "It went wrong here, or at an upstream."),
+    ("4XX", "The request was refused, here or by an upstream."),
+    ("5XX", "An error here or at an upstream."),
 )
 
 

@@ -292,7 +292,7 @@ class Service:
             if not limit.expired():
                 raise
             raise LimitError(
-                detail=f"The request took longer than total_seconds = {seconds:g} allows.",
+                detail=f"The request exceeded total_seconds = {seconds:g}.",
                 remedy="Send a smaller request, or raise total_seconds in the server's file.",
                 limit="total_seconds",
                 value=seconds,

@@ -69,7 +69,7 @@ def _explain(error: Exception) -> str:
         case msgspec.ValidationError():
             return str(error)
         case RecursionError():
-            return "it is nested too deeply"
+            return "it nests too deeply"
         case _:
             return "a value in it is not of the kind that belongs there"
 

@@ -110,17 +110,17 @@ class ApprovalGate:
             raise
         except Exception as error:
             raise ConverseError(
-                detail=f"Asking for the approval of {request.name} failed: {error}.",
-                remedy="Nothing of the turn was executed; run the conversation again.",
+                detail=f"Requesting approval for {request.name} failed: {error}.",
+                remedy="No call of the turn was executed; run the conversation again.",
                 stage=Stage.EXECUTE,
             ) from error
         if given is None or isinstance(given, Approval):
             return given
         raise RequestError(
             path="approver",
-            detail=f"Asked about {request.name}, it answered {type(given).__name__}.",
-            remedy="Return an Approval (what allow, deny or edit makes of the request), or None, "
-            "which leaves the request open.",
+            detail=f"The approver of {request.name} returned {type(given).__name__}.",
+            remedy="Return an Approval (the result of allow, deny or edit), or None to leave the "
+            "request open.",
             stage=Stage.EXECUTE,
         )
 

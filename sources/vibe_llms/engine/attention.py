@@ -70,7 +70,7 @@ class Attention:
 
 def leave_run() -> RunRetriedEvent:
     """Return the event that records that a worker left a run to the next one."""
-    return RunRetriedEvent(detail="Its host was told to leave.", attempt=0, seconds=0.0)
+    return RunRetriedEvent(detail="The worker was asked to stop.", attempt=0, seconds=0.0)
 
 
 def describe_stop(stop: StopRequestedEvent) -> str:

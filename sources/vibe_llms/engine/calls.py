@@ -145,7 +145,7 @@ def find_denial(call: Call) -> str:
     approval = call.approval
     if approval is None or approval.decision != "deny":
         return ""
-    asked = "The call was begun before, and it is not known whether it took effect."
+    asked = "The call was started before, and its effect is unknown."
     begun = f"{asked} " if call.request is not None and call.request.in_doubt else ""
     reason = f" {approval.reason}" if approval.reason else ""
     return f"{begun}The call was not approved.{reason}"

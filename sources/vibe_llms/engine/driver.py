@@ -188,7 +188,9 @@ class Driver:
             if stop := self._attention.stop:
                 return End(reason=Reason.CANCELLED, detail=describe_stop(stop))
             self._readings.seconds = seconds = float(self._limits.run_seconds)
-            detail = f"The limit run_seconds = {seconds:g} was reached, and what was begun stopped."
+            detail = (
+                f"The limit run_seconds = {seconds:g} was reached; the unfinished work was stopped."
+            )
             return End(reason=Reason.LIMIT, limit="run_seconds", detail=detail)
 
     async def _work(self, clock: asyncio.Timeout) -> End | Parked | tuple[ApprovalRequest, ...]:

@@ -82,7 +82,7 @@ def decide(situation: Situation, readings: Readings, limits: Limits) -> Command:
         if shortfall is not None and (situation.is_silent or situation.tail.is_broken_off):
             return _fall_short(shortfall)
         if situation.is_silent:
-            return End(reason=Reason.ANSWERED, detail="The model said nothing.")
+            return End(reason=Reason.ANSWERED, detail="The model returned nothing.")
     limit = find_reached(readings, limits)
     return _stop(limit, limits) if limit else _generate(situation)
 
@@ -98,8 +98,8 @@ def _generate(situation: Situation) -> Generate:
 def _stop(limit: str, limits: Limits) -> End:
     value = getattr(limits, limit)
     detail = (
-        f"The limit {limit} = {value} was reached. Run the conversation again to go on, or raise"
-        f" limits.{limit}."
+        f"The limit {limit} = {value} was reached. Run the conversation again to continue, "
+        f"or raise limits.{limit}."
     )
     return End(reason=Reason.LIMIT, limit=limit, detail=detail)
 

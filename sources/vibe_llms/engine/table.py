@@ -62,39 +62,39 @@ class Row:
 
 TABLE: tuple[Row, ...] = (
     Row(
-        "the last response broke off",
+        "the last response was interrupted",
         State.GENERATE,
-        "asked again, without what had arrived of it; none of its invocations is executed",
+        "ask again without the partial response; none of its invocations is executed",
         lambda situation: situation.tail.is_broken_off,
     ),
     Row(
-        "an invocation of ours in the last turn has no result, and one waits for an approval",
+        "an invocation in the last turn has no result and awaits approval",
         State.AWAIT,
-        "a turn's invocations begin when all its approvals are settled",
+        "a turn's invocations start when all its approvals are answered",
         lambda situation: bool(situation.tail.owed) and situation.waits,
     ),
     Row(
-        "an invocation of ours in the last turn has no result",
+        "an invocation in the last turn has no result",
         State.EXECUTE,
-        "those of one turn in parallel; their results in the order of the calls",
+        "execute the invocations of one turn in parallel; results in the order of the calls",
         lambda situation: bool(situation.tail.owed),
     ),
     Row(
-        "a final invocation has brought its result",
+        "a final invocation has returned its result",
         State.TERMINATE,
         "the result is the answer",
         lambda situation: situation.final is not None,
     ),
     Row(
-        "the last turn ends in words of the assistant, and was not paused",
+        "the last turn ends in text of the assistant and was not paused",
         State.TERMINATE,
-        "answered, refused, or cut at a limit of the model",
+        "answered, refused, or cut off at a limit of the model",
         lambda situation: situation.tail.is_answered,
     ),
     Row(
-        "anything else: input, results, a pause, what the vendor has executed",
+        "anything else: input, results, a pause, the vendor's own calls",
         State.GENERATE,
-        "the model is asked, within the limits of the run",
+        "ask the model, within the limits of the run",
         lambda situation: True,
     ),
 )
@@ -110,6 +110,6 @@ def find_row(situation: Situation) -> Row:
 
 def write_table() -> Iterator[str]:
     """Yield the table as lines of text."""
-    yield "The last turn of the conversation decides; the first line that holds:"
+    yield "The last turn of the conversation decides; the first matching line applies:"
     for number, row in enumerate(TABLE, 1):
         yield from ("", f"{number}. When {row.situation}:", f"   {row.state.upper()} - {row.note}")

@@ -78,7 +78,7 @@ def read_tail(canisters: Sequence[AnyCanister]) -> Tail:
         raise RequestError(
             path="canisters",
             detail="The conversation is empty.",
-            remedy="Add what the user says.",
+            remedy="Add a user message.",
             stage=Stage.EXECUTE,
         )
     results: list[ResultCanister] = []

@@ -44,9 +44,9 @@ def find_tool_faults(
                 end = (
                     end_among(invocation.tool, tools)
                     if tools
-                    else "; name what has it in 'ensembles' or 'mcp'."
+                    else "; name the ensemble or server that has it in 'ensembles' or 'mcp'."
                 )
-                message = f"There is no tool called {invocation.tool!r}{end}"
+                message = f"Unknown tool {invocation.tool!r}{end}"
                 yield _fault(node, TaskRule.TOOL, message)
             continue
         if not invocation.faults:
@@ -60,8 +60,8 @@ def find_tool_faults(
         is_grave = invoker.effect is Effect.ONCE and not invoker.needs_approval
         if is_grave and name in guarded and not guarded[name]:
             message = (
-                f"{name} invokes {invoker.name}, which acts on the world whatever was said: put "
-                "a condition on the way to it, or let somebody approve of it."
+                f"{name} invokes {invoker.name}, which acts on the world regardless of the "
+                "conversation: put a condition before it, or require approval."
             )
             yield _fault(node, TaskRule.UNGUARDED, message)
 
@@ -73,14 +73,14 @@ def _check_names(invocation: InvocationTemplate, invoker: Invoker) -> Iterator[s
     if invoker.schema.get("additionalProperties") is False:
         for name in invocation.arguments:
             if name not in known:
-                end = end_among(name, known) if known else "; it takes none."
-                yield f"{invoker.name} takes no argument called {name!r}{end}"
+                end = end_among(name, known) if known else "; it takes no arguments."
+                yield f"{invoker.name} has no argument {name!r}{end}"
     required = invoker.schema.get("required")
     if isinstance(required, Sequence) and not isinstance(required, str):
         missing = [str(name) for name in required if name not in invocation.arguments]
         if missing:
             words = " ".join(f"{name}=…" for name in missing)
-            yield f"{invoker.name} needs more arguments: write {words} behind its name."
+            yield f"{invoker.name} needs more arguments: write {words} after its name."
 
 
 def _check_values(invocation: InvocationTemplate, invoker: Invoker) -> Iterator[str]:
@@ -102,7 +102,7 @@ def _check_values(invocation: InvocationTemplate, invoker: Invoker) -> Iterator[
         return
     for fault in faults:  # the others are about names, and about what templates stand for
         if re.match(rf"(?:{'|'.join(places)})(?![\w-])", fault.path):
-            yield f"{invoker.name} does not take this: {fault}."
+            yield f"Invalid argument of {invoker.name}: {fault}."
 
 
 def _find_guarded(flow: Flow) -> dict[str, bool]:

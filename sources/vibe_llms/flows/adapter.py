@@ -218,7 +218,7 @@ class UniversalAdapter:
         known = {field.name for field in attrs.fields(AdapterConfig)}
         kept = {name: value for name, value in record.settings.items() if name in known}
         warnings = (
-            Finding(place=record.run_id, message=f"It was begun with {name}, which is not known.")
+            Finding(place=record.run_id, message=f"Unknown variable {name}.")
             for name in record.settings.keys() - known
         )
         reading = attrs.evolve(record.reading, warnings=(*record.reading.warnings, *warnings))
@@ -227,8 +227,8 @@ class UniversalAdapter:
     def _access_store(self) -> ConversationStore:
         if self.store is None:
             raise StoreError(
-                detail="The adapter has no store, so that no run of it can be taken up.",
-                remedy="Give it one: UniversalAdapter(store=DirectoryStore(folder)).",
+                detail="The adapter has no store, so it cannot resume runs.",
+                remedy="Pass one: UniversalAdapter(store=DirectoryStore(folder)).",
             )
         return self.store
 
@@ -238,7 +238,7 @@ def _ensure_config(config: object) -> AdapterConfig:
     if isinstance(config, AdapterConfig):
         return config
     kind = type(config).__name__
-    raise TypeError(f"The config has to be an AdapterConfig, not {kind}; variables go by name.")
+    raise TypeError(f"The config must be an AdapterConfig, not {kind}; pass variables by name.")
 
 
 async def execute_task(

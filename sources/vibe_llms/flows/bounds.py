@@ -125,17 +125,17 @@ def _tell(
     unit: str,
 ) -> Finding:
     if most is None:
-        reason = next(iter(bound.reasons), "nothing is known of the model.")
-        message = f"Whether {name} = {_write(budget)} is enough cannot be said, since {reason}"
+        reason = next(iter(bound.reasons), "nothing is known about the model.")
+        message = f"It is unknown if {name} = {_write(budget)} is enough: {reason}"
         return reading.find(DIAGRAM, message)
-    message = f"The flow can come to {_write(most)} {unit}, and {name} is {_write(budget)}."
+    message = f"The flow may need {_write(most)} {unit}, but {name} is {_write(budget)}."
     node, line, column = bound.greatest, 0, 0
     if node is not None:
         line, column = node.line, node.column
         times = f"{bound.visits:,} times" if bound.visits > 1 else "once"
-        message += f" The greatest part is {node.id}, which may be visited {times}:"
+        message += f" The largest part is {node.id}, which may be visited {times}:"
     if bound.visits > 1:
-        remedy = "let its loop have a lower bound, lower max_iterations"
+        remedy = "lower the bound of its loop, lower max_iterations"
     elif unit == "requests":
         remedy = "ask less"
     else:
@@ -359,7 +359,7 @@ def _find_tariff(parts: list[_Part], sizer: Sizer) -> tuple[float, float] | None
     usage = Usage(input_tokens=max(longest, 1), output_tokens=_MILLION)
     price = price_usage(usage, provider=provider, model=model)
     if isinstance(price, Unpriced) or not price.is_complete:
-        why = price.reason if isinstance(price, Unpriced) else "not all of it has a price."
+        why = price.reason if isinstance(price, Unpriced) else "some of its prices are unknown."
         sizer.miss(f"{why[0].lower()}{why[1:]}")
         return None
     rates = {each.bucket: float(each.amount) * 100 / each.tokens for each in price.buckets}

@@ -111,7 +111,7 @@ def tell_limit(name: str, config: AdapterConfig) -> LimitError:
         limit=name,
         value=value,
         detail=f"The limit {name} = {value} was reached.",
-        remedy="Resume the run with a higher one to go on.",
+        remedy="Raise the limit and resume the run to continue.",
         stage=Stage.EXECUTE,
     )
 

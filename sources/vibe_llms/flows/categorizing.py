@@ -172,7 +172,7 @@ async def _look_for_patterns(response: str, known: _Known) -> list[Category]:
     found = []
     for label, _, pattern in _survey(known, "pattern"):
         if place := await find_pattern(response, pattern):
-            evidence = f"The pattern {pattern!r} is found in {place}."
+            evidence = f"The pattern {pattern!r} matches in {place}."
             found.append(Category(label, PATTERN_CONFIDENCE, evidence))
     return found
 
@@ -213,7 +213,7 @@ def _choose(found: Sequence[Category]) -> Category:
     if len(found) == 1:
         return first
     others = ", ".join(repr(each.name) for each in found[1:])
-    evidence = f"{first.evidence} Less fitting, by the same kind of rule: {others}."
+    evidence = f"{first.evidence} Weaker matches by the same kind of rule: {others}."
     return Category(first.name, first.confidence, evidence)
 
 
@@ -241,8 +241,8 @@ async def _ask_judge(
 
 
 def _explain_none(response: str, known: _Known, denied: Sequence[Spot]) -> str:
-    reason = f"None of {', '.join(map(repr, known))} is recognized in the response."
+    reason = f"None of {', '.join(map(repr, known))} was found in the response."
     for spot in denied[:1]:
         place = quote(response, spot.start, spot.end)
-        reason += f" {spot.word!r} is there only negated: {place}."
+        reason += f" {spot.word!r} occurs only negated: {place}."
     return reason

@@ -221,8 +221,8 @@ class _Checker:
         is_open = tools is None and not around.looks_at_tools
         if invocations and is_open and not (task.ensembles or task.mcp):
             first = flow.nodes[next(iter(invocations))]
-            message = f"{first.id} invokes a tool, which must be given when the task is run; or "
-            message += "name what has it in 'ensembles' or 'mcp'."
+            message = f"{first.id} invokes a tool: provide it when running the task, or "
+            message += "name its ensemble or server in 'ensembles' or 'mcp'."
             in_diagram.append(_fault(first, TaskRule.TOOL_LATER, message))
         yield from ((DIAGRAM, fault) for fault in in_diagram)
         categories = survey_names(self._reading, "categories", task.categories)
@@ -292,7 +292,7 @@ class _Checker:
         if file in files:
             names = [each.name for each in (*files[files.index(file) :], file)]
             way = " \N{RIGHTWARDS ARROW} ".join(names)
-            message = f"{way}: a task cannot run itself. Take one of these nodes away."
+            message = f"{way}: a task cannot run itself. Remove one of these nodes."
             self._report([(DIAGRAM, _fault(node, TaskRule.SUBFLOW, message))])
             return None
         variables = trail.variables.union(task.variables, {INPUT})
@@ -300,7 +300,7 @@ class _Checker:
         key = (file, variables)
         if key not in trail.known:
             if len(trail.known) >= _FILES:
-                message = f"The task runs more than {_FILES} others; let it run fewer."
+                message = f"The task runs more than {_FILES} other tasks; reduce them."
                 self._report([(DIAGRAM, _fault(node, TaskRule.SUBFLOW, message))])
                 return None
             try:

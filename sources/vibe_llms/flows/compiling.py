@@ -134,22 +134,23 @@ def _check_ends(flow: Flow) -> Iterator[FlowFault]:
         if name not in flow.nodes:
             alike = (each for each in flow.nodes if each.upper() == name)
             near = next((f"; did you mean {each!r}?" for each in alike), ".")
-            message = f"No node is called {name}: a flow has to {word} somewhere{near}"
+            message = f"The node {name} is missing: a flow must {word} somewhere{near}"
             yield FlowFault(line=1, column=1, message=message)
     defaults = Counter(edge.source for edge in flow.edges if edge.kind is EdgeKind.DEFAULT)
     for edge in flow.edges:
         if edge.target == START:
             message = (
-                "An edge leads back to START, which is only the way in; lead to what follows it."
+                "An edge leads back to START, which is only the entry; lead it to the node "
+                "after START."
             )
             yield FlowFault(line=edge.line, column=edge.column, message=message)
         if edge.source == END:
-            message = "An edge leaves END, where a flow has ended; take it away."
+            message = "An edge leaves END, where the flow ends; remove it."
             yield FlowFault(line=edge.line, column=edge.column, message=message)
         if edge.kind is EdgeKind.DEFAULT and defaults[edge.source] > 1:
             message = (
-                f"{edge.source} has {defaults[edge.source]} edges for when no label fits; "
-                "a choice has one: give the others labels."
+                f"{edge.source} has {defaults[edge.source]} edges without a matching label; "
+                "a choice has only one default: label the others."
             )
             yield FlowFault(line=edge.line, column=edge.column, message=message)
 
@@ -159,7 +160,8 @@ def _check_edge(edge: Edge, groups: set[str], text: str) -> Iterator[FlowFault]:
     for name in (edge.start, edge.end):
         if name in groups:
             message = (
-                f"{name} is a subgraph, which nothing can go to; lead the edge to a node in it."
+                f"{name} is a subgraph, and edges cannot lead to a subgraph; lead the edge "
+                "to a node in it."
             )
             yield FlowFault(line=place.line, column=place.column, message=message)
     if edge.type.startswith("double") or edge.type == "INVALID":
@@ -170,7 +172,7 @@ def _check_edge(edge: Edge, groups: set[str], text: str) -> Iterator[FlowFault]:
     if letter := _CIRCLES.get(edge.type):
         yield from _check_blank(edge, letter, text)
     elif edge.type == "arrow_open":
-        message = f"This edge has no arrow; it is taken from {edge.start} to {edge.end}. Write -->."
+        message = f"This edge has no arrow; it is read as {edge.start} to {edge.end}. Write -->."
         yield FlowFault(line=place.line, column=place.column, message=message, rule=TaskRule.ARROW)
 
 
@@ -181,9 +183,9 @@ def _check_blank(edge: Edge, letter: str, text: str) -> Iterator[FlowFault]:
         return
     word = f"{letter}{edge.end}"
     message = (
-        f"{edge.start}--{word} is read as an edge --{letter} to a node {edge.end}. Was a blank "
-        f"forgotten? Write {edge.start} -- {word} --> for a label, or --{letter} {edge.end} for "
-        "the node."
+        f"{edge.start}--{word} is read as an edge --{letter} to a node {edge.end}. Is a "
+        f"space missing? Write {edge.start} -- {word} --> for a label, or --{letter} "
+        f"{edge.end} for the node."
     )
     place = edge.place
     yield FlowFault(line=place.line, column=place.column, message=message, rule=TaskRule.BLANK)
@@ -192,8 +194,8 @@ def _check_blank(edge: Edge, letter: str, text: str) -> Iterator[FlowFault]:
 def _check_prompts(flow: Flow, count: int) -> Iterator[FlowFault]:
     for node in flow.nodes.values():
         if node.prompt is not None and node.prompt >= count:
-            last = f"the last one is P{count - 1}" if count else "there are none"
-            message = f"{node.id} puts a prompt that the task has not: {last}."
+            last = f"the last prompt is P{count - 1}" if count else "there are none"
+            message = f"{node.id} refers to a prompt that does not exist: {last}."
             yield FlowFault(
                 line=node.line, column=node.column, message=message, rule=TaskRule.PROMPT_MISSING
             )

@@ -84,8 +84,10 @@ def find_address_fault(entry: RegistryEntry, folder: Path | None) -> str:
     address = entry.source_url.strip()
     if address.lower().startswith(_FILE):
         if folder is None:
-            return "It is looked for in the folder of the task's file, and there is no file."
-        return "" if _read_path(address) else "It names no path, as file:notes.md does."
+            return (
+                "Its path is relative to the folder of the task's file, but the task has no file."
+            )
+        return "" if _read_path(address) else "It is not a path such as file:notes.md."
     try:
         parse_url(address, ("https",))
     except Refusal as refusal:
@@ -172,7 +174,7 @@ class RegistryContents:
         entry = self.registry.find(name)
         if entry is None:
             known = end_among(name, (each.name for each in self.registry.entries))
-            raise _refuse(name, f"There is no entry of the registry called {name!r}{known}")
+            raise _refuse(name, f"Unknown entry {name!r} of the registry{known}")
         if entry.content:
             return entry.content
         try:
@@ -184,7 +186,7 @@ class RegistryContents:
             async with self._places:
                 return await self._fetch(entry.source_url)
         except Refusal as refusal:
-            detail = f"The content of {name!r} ({entry.source_url}) cannot be had: {refusal}"
+            detail = f"Cannot load the content of {name!r} ({entry.source_url}): {refusal}"
             raise _refuse(name, detail, WAYS) from refusal
 
     def _find_fault(self, entry: RegistryEntry) -> str:
@@ -200,12 +202,12 @@ class RegistryContents:
                 )
                 text = await read_text(page)
         except TimeoutError as error:
-            message = f"The page did not come within {PAGE_SECONDS:g} seconds."
+            message = f"The page did not load within {PAGE_SECONDS:g} seconds."
             raise Refusal(message) from error
         if page.status >= 400:
-            raise Refusal(f"The server answered with the status {page.status}.")
+            raise Refusal(f"The server answered with status {page.status}.")
         if text is None:
-            raise Refusal(f"It is no text, but {page.kind}.")
+            raise Refusal(f"It is not a text ({page.kind}).")
         if page.body.is_cut:
             raise Refusal(_tell_size(self.bounds.page_bytes))
         return _ensure_size(text)
@@ -230,12 +232,12 @@ def _read_file(address: str, folder: Path | None) -> str:
     try:
         grants.open()
     except ConverseError as error:
-        raise Refusal(f"The task's folder {folder} cannot be opened.") from error
+        raise Refusal(f"Cannot open the task's folder {folder}.") from error
     try:
         with grants.walk(_read_path(address)) as place, open_file(place) as (descriptor, _):
             data = read_whole(place, descriptor, CONTENT_BYTES, InvocationContext())
     except OSError as error:
-        raise Refusal(f"It cannot be read: {error.strerror}.") from error
+        raise Refusal(f"Cannot read it: {error.strerror}.") from error
     finally:
         grants.close()
     return _decode(data)
@@ -247,9 +249,9 @@ def _decode(data: bytes) -> str:
     try:
         text = data.decode(codec)
     except UnicodeDecodeError as error:
-        raise Refusal(f"It is no text in UTF-8: its byte {error.start} is none.") from error
+        raise Refusal(f"It is not UTF-8 text (byte {error.start}).") from error
     if "\0" in text:
-        raise Refusal("It is no text: it holds the character NUL.")
+        raise Refusal("It is not text: it contains the character NUL.")
     return text
 
 
@@ -260,7 +262,7 @@ def _ensure_size(text: str) -> str:
 
 
 def _tell_size(limit: int) -> str:
-    return f"It has more than {limit} bytes, which is the limit."
+    return f"It is larger than the limit of {limit} bytes."
 
 
 def _refuse(name: str, detail: str, remedy: str = "") -> RequestError:

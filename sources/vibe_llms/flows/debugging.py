@@ -34,7 +34,7 @@ def log_event(event: FlowEvent, flow: Flow) -> None:
             _logger.debug("run %s begins", event.run_id)
         case NodeStartedEvent():
             what = f" ({event.purpose})" if event.purpose else ""
-            _logger.debug("%s begins, visit %d%s", event.node, event.visit, what)
+            _logger.debug("%s starts, visit %d%s", event.node, event.visit, what)
         case NodeFinishedEvent():
             targets = ", ".join(flow.edges[index].target for index in event.edges)
             said = f": {shorten_value(event.response)}" if event.response else ""

@@ -38,7 +38,7 @@ def compose_difference_page(old: Task, new: Task) -> str:
                 "Changed besides": ", ".join(difference.others),
             },
             diagram=draw_difference(old, new, {}),
-            hint="Choose a node that is marked to see what has changed there.",
+            hint="Select a marked node to see its changes.",
             legend=[compose_mark(each, f"{MARKS[each]} {each}") for each in Change],
             nodes=anchors,
             first=next(iter(anchors.values()), ""),

@@ -82,7 +82,7 @@ def _find_unreadable(part: TaskCheck, *, may_come: bool) -> Iterator[Found]:
         if entry.name not in wanted:
             continue
         if fault := find_file_fault(entry, part.task.folder, may_come=may_come):
-            message = f"The content of {entry.name!r} cannot be read: {fault} {WAYS}"
+            message = f"Cannot read the content of {entry.name!r}: {fault} {WAYS}"
             path: KeyPath = ("resource_registry", "entries", index, "source_url")
             yield path, FlowFault(line=0, column=0, message=message, rule=TaskRule.REGISTRY)
 

@@ -36,7 +36,7 @@ _REFERENCE: Final = re.compile(
 )
 _REMEDY: Final = (
     "Write {{variable}}, {{registry:name}}, {{registry:name.field}}, {{response:node}}, "
-    r"{{loop.index}} or {{loop.count}}; \{{ stands for the braces themselves"
+    "{{loop.index}} or {{loop.count}}; \\{{ writes the braces themselves"
 )
 
 
@@ -165,16 +165,16 @@ def _survey_braces(text: str) -> Iterator[tuple[int, int]]:
 
 def _read_reference(inner: str, line: int, column: int) -> Reference | FlowFault:
     if not inner.endswith("}}") or len(inner) < 4:  # two pairs of braces
-        message = f"These braces are not closed in their line. {_REMEDY}."
+        message = f"These braces are not closed on the same line. {_REMEDY}."
         return _fault(line, column, message)
     said = inner[2:-2].strip()
     found = _REFERENCE.fullmatch(said)
     if found is None:
-        message = f"{said[:40]!r} is nothing that can be put in. {_REMEDY}."
+        message = f"Unknown placeholder {said[:40]!r}. {_REMEDY}."
         return _fault(line, column, message)
     if (name := found["loop"]) is not None:
         if name not in LOOP_NAMES:
-            message = f"A loop has no {name!r}{end_among(name, LOOP_NAMES)}"
+            message = f"Unknown field {name!r} of a loop{end_among(name, LOOP_NAMES)}"
             return _fault(line, column, message)
         return Reference(source="loop", name=name, line=line, column=column)
     if (name := found["variable"]) is not None:
@@ -207,7 +207,7 @@ def _look_up(reference: Reference, scope: TemplateScope) -> str:
             raise _refuse(reference.line, reference.column, message)
         case "loop":
             if scope.loop is None:
-                message = f"{reference} means nothing outside of a loop."
+                message = f"{reference} is only available inside a loop."
                 raise _refuse(reference.line, reference.column, message)
             return str(scope.loop[LOOP_NAMES.index(reference.name)])
 
@@ -215,7 +215,7 @@ def _look_up(reference: Reference, scope: TemplateScope) -> str:
 def _find(known: Mapping[str, T], reference: Reference, what: str) -> T:
     if reference.name in known:
         return known[reference.name]
-    message = f"There is no {what} called {reference.name!r}{end_among(reference.name, known)}"
+    message = f"Unknown {what} {reference.name!r}{end_among(reference.name, known)}"
     raise _refuse(reference.line, reference.column, message)
 
 

@@ -65,7 +65,7 @@ def read_invocation(label: str) -> InvocationTemplate:
     """Reads a label; never fails, but says what is wrong with it."""
     name = _NAME.match(label)
     if name is None:
-        message = f"It names no tool. {_FORM}"
+        message = f"The name of the tool is missing. {_FORM}"
         return InvocationTemplate(tool="", faults=(_fault(label, 0, message),))
     arguments: dict[str, JsonValue | Template] = {}
     written: dict[str, str] = {}
@@ -76,10 +76,10 @@ def read_invocation(label: str) -> InvocationTemplate:
         key = _KEY.match(label, position)
         value = key and (_QUOTED.match(label, key.end()) or _BARE.match(label, key.end()))
         if key is None or value is None:
-            faults.append(_fault(label, position, f"This is no argument. {_FORM}"))
+            faults.append(_fault(label, position, f"Invalid argument. {_FORM}"))
             break
         if key[1] in arguments:
-            message = f"The argument {key[1]!r} stands here twice; take one away."
+            message = f"The argument {key[1]!r} is given twice; remove one."
             faults.append(_fault(label, position, message))
         arguments[key[1]] = read = _read_value(label, value)
         if isinstance(read, (int, float)):

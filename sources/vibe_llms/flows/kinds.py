@@ -59,19 +59,20 @@ def _is_finite(value: Any) -> bool:
 
 EXPECTED: Final = Kind("a text, a number, true or false, or a table", _is_single)
 PLAIN: Final = Kind(
-    "a text, a number, true or false, or a list or a table of such",
+    "a text, a number, true or false, or a list or table of these",
     lambda value: _is_single(value) or is_list(value),
 )
 PROVIDER: Final = Kind(
     "the name of a provider", lambda value: isinstance(value, str) and is_plugin_name(value)
 )
 KEY_VARIABLE: Final = Kind(
-    "the name of an environment variable in capitals, as ANTHROPIC_API_KEY, never the key itself",
+    "the name of an environment variable in capitals, such as ANTHROPIC_API_KEY, never the "
+    "key itself",
     is_key_variable,
     is_shown=False,
 )
 TEMPERATURE: Final = Kind("a number of at least 0", lambda value: _is_finite(value) and value >= 0)
-NAME: Final = Kind("a name in one line, without braces", is_name)
+NAME: Final = Kind("a name on one line, without braces", is_name)
 PATTERN: Final = Kind(
     f"a regular expression of at most {PATTERN_CHARACTERS} characters",
     lambda value: is_text(value) and len(value) <= PATTERN_CHARACTERS,
@@ -90,7 +91,7 @@ class UniqueList(ListKind):
             if name and name in names[:index]:
                 reader.report(
                     (*path, index, "name"),
-                    f"{name!r} is the name of another one already; choose another.",
+                    f"The name {name!r} is already used; choose another.",
                 )
                 kept = FAULTY
         return kept

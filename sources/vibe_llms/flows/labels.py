@@ -48,19 +48,22 @@ def find_label_faults(
         near = _find_near(label, unused) if label not in rules else None
         if near is not None:
             meant.add(near)
-            message = f"No category is called {edge.label!r}; did you mean {rules[near]!r}?"
+            message = f"Unknown category {edge.label!r}; did you mean {rules[near]!r}?"
             yield diagram, _fault(message, TaskRule.LABEL, edge.line, edge.column)
     known = {**rules, **{label: edge.label for label, edge in edges.items()}}
     for name, index in expected.items():
         near = _find_near(name, known) if name not in known else None
         if near is not None:
             meant.add(near)
-            message = f"No category and no edge is called so; did you mean {known[near]!r}?"
+            message = f"No category or edge has this name; did you mean {known[near]!r}?"
             path = ("goal", "target_conditions", index, "expected_value")
             yield path, _fault(message, TaskRule.LABEL)
     for name in unused:
         if name not in expected and name not in meant:
-            message = "No edge is labelled so, and no condition expects it: label one, or leave it."
+            message = (
+                "No edge has this label, and no condition expects it: label an edge, or remove "
+                "the category."
+            )
             yield ("categories", rules[name]), _fault(message, TaskRule.CATEGORY)
 
 
@@ -79,8 +82,8 @@ def find_predicate_faults(task: Task, known: Iterable[str]) -> Iterator[Found]:
     ]
     for path, name in named:
         if name not in known:
-            end = end_among(name, known) if known else "; no plugin has any."
-            yield path, _fault(f"There is no predicate called {name!r}{end}", TaskRule.PREDICATE)
+            end = end_among(name, known) if known else "; no plugin provides any."
+            yield path, _fault(f"Unknown predicate {name!r}{end}", TaskRule.PREDICATE)
 
 
 def _find_near(name: str, known: Iterable[str]) -> str | None:

@@ -26,7 +26,7 @@ def find_unknown_names(
     task = reading.task
 
     def find(path: KeyPath, kind: str, name: str, known: Collection[str]) -> Finding:
-        return reading.find(path, f"There is no {kind} {name!r}{suggest(name, known)}")
+        return reading.find(path, f"Unknown {kind} {name!r}{suggest(name, known)}")
 
     provider = configuration.follow_aliases(task.resource_llm.address).partition(":")[0]
     if is_asked and provider not in configuration.providers:

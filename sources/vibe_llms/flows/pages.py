@@ -195,30 +195,32 @@ _FRAME: Final = """<figure class="drawing" id="drawing"></figure>
 <script>{script}</script>
 """
 
-_BODY: Final = """<header>
-<h1 dir="auto"><span>{title}</span> {mark}</h1>
-<dl>
-{facts}
-</dl>
-{live}
-</header>
-<main>
-<section class="picture" aria-label="Diagram">
-<ul class="legend">
-{legend}
-</ul>
-<figure class="drawing" id="drawing"><pre>{diagram}</pre></figure>
-<p class="hint script-only">{hint}</p>
-</section>
-<section class="details" id="details" aria-label="What was said" aria-live="off">
-{sections}
-</section>
-{parts}
-<section class="wide">
-<details class="folded"><summary>The diagram as Mermaid</summary><pre>{diagram}</pre></details>
-</section>
-</main>
-<script type="application/json" id="data">{data}</script>
-<script type="text/plain" id="packed">{mermaid}</script>
-<script>{script}</script>
-"""
+_BODY: Final = (
+    "<header>\n"
+    '<h1 dir="auto"><span>{title}</span> {mark}</h1>\n'
+    "<dl>\n"
+    "{facts}\n"
+    "</dl>\n"
+    "{live}\n"
+    "</header>\n"
+    "<main>\n"
+    '<section class="picture" aria-label="Diagram">\n'
+    '<ul class="legend">\n'
+    "{legend}\n"
+    "</ul>\n"
+    '<figure class="drawing" id="drawing"><pre>{diagram}</pre></figure>\n'
+    '<p class="hint script-only">{hint}</p>\n'
+    "</section>\n"
+    '<section class="details" id="details" aria-label="Details" aria-live="off">\n'
+    "{sections}\n"
+    "</section>\n"
+    "{parts}\n"
+    '<section class="wide">\n'
+    '<details class="folded"><summary>Mermaid source of the '
+    "diagram</summary><pre>{diagram}</pre></details>\n"
+    "</section>\n"
+    "</main>\n"
+    '<script type="application/json" id="data">{data}</script>\n'
+    '<script type="text/plain" id="packed">{mermaid}</script>\n'
+    "<script>{script}</script>\n"
+)

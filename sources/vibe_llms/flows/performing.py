@@ -163,7 +163,7 @@ class Performer:
                 edges = choose(exits, category.name)
                 if not edges:
                     edges = escape(exits, is_limit=False)
-                    detail = f"{category.evidence} {node.id} has no edge for that."
+                    detail = f"{category.evidence} {node.id} has no edge for it."
         if not edges:
             reason: FlowReason = "limit" if limit else "failed"
             if error is None and not limit:

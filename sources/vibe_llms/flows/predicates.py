@@ -89,7 +89,7 @@ def _take(given: object) -> Predicate:
     """Return a function as a predicate, which is given a context, too."""
     if not callable(given):
         kind = type(given).__name__
-        raise TypeError(f"A predicate is a function of the response, not {kind}.")
+        raise TypeError(f"A predicate must be a function of the response, not {kind}.")
     function = cast("Any", given)
     try:
         inspect.signature(function).bind("", PredicateContext())
@@ -123,8 +123,8 @@ def access_predicate(predicates: Predicates, name: str) -> Predicate:
         kind="predicate",
         name=name,
         known=order_by_nearness(name, predicates),
-        remedy="Name one that there is, or add the plugin that has it: [plugins.NAME] with its "
-        "module.",
+        remedy="Use a known name, or add the plugin that provides it: [plugins.NAME] with "
+        "its module.",
     )
 
 
@@ -151,7 +151,7 @@ async def ask_predicate(
     if ruling is None:
         shown = answer if isinstance(answer, (int, float)) else type(answer).__name__
         wanted = "True or False, a number from 0 to 1, or (True or False, 'why')"
-        raise _blame(predicate, name, f"answered {shown}, where {wanted} is wanted")
+        raise _blame(predicate, name, f"returned {shown} instead of {wanted}")
     return ruling
 
 
@@ -173,7 +173,7 @@ def _read(answer: object, name: str) -> Ruling | None:
     if isinstance(answer, (int, float)) and 0 <= answer <= 1:  # what is no number is neither
         is_met = answer >= ENOUGH
         confidence = float(answer if is_met else 1 - answer)
-        evidence = f"{says} {answer:.2g}, where {ENOUGH} is enough."
+        evidence = f"{says} {answer:.2g}; {ENOUGH} is required."
         return Ruling(is_met=is_met, confidence=confidence, evidence=evidence)
     if (
         isinstance(answer, tuple)
@@ -192,6 +192,6 @@ def _blame(predicate: Predicate, name: str, deed: str) -> PluginError:
     return PluginError(
         plugin=home,
         detail=f"The predicate {name!r}{f' ({home})' if home else ''} {deed}.",
-        remedy="Repair it, or report it to whoever wrote the plugin.",
+        remedy="Fix it, or report it to the plugin's author.",
         stage=Stage.EXECUTE,
     )

@@ -21,7 +21,9 @@ def find_unused_prompts(count: int, flow: Flow) -> Iterator[Found]:
     used = {node.prompt for node in flow.nodes.values()}
     for index in range(count):
         if index not in used:
-            message = f"It is never put, since no node of the diagram is called P{index}: draw it."
+            message = (
+                f"The prompt is never used, because the diagram has no node P{index}: draw it."
+            )
             fault = FlowFault(line=0, column=0, message=message, rule=TaskRule.PROMPT_UNUSED)
             yield ("prompts", index), fault
 
@@ -36,8 +38,8 @@ def find_early_choices(task: Task, flow: Flow, knowledge: Knowledge) -> Iterator
         chooses = choices and node.kind is not NodeKind.LOOP
         if chooses and name not in speaking and not knowledge.has_any(name):
             message = (
-                f"{name} chooses by what was said, and nothing has been: ask a prompt before it, "
-                "or take the labels away."
+                f"{name} chooses by the last response, but there is none yet: ask a prompt "
+                "before it, or remove the labels."
             )
             yield FlowFault(
                 line=choices[0].line,

@@ -94,13 +94,13 @@ def examine_task(written: Written, *, strict: bool = True) -> TaskReading:
     for path in _survey_halves(tree):
         reader.report(
             path,
-            "It has half of a surrogate pair: write both, or the character itself.",
+            "The text has half of a surrogate pair: write both halves, or the character itself.",
         )
     kinds = {name: kind for name, kind in survey_kinds(Task).items() if name not in _OURS}
     values = reader.read_fields(kinds, tree, (), survey_required(Task))
     if REGISTRY not in tree and not find_nearest(REGISTRY, tree.keys() - kinds.keys()):
         reader.report_harmless(
-            (), f"It needs {REGISTRY!r}: what prompts can refer to; without entries if nothing."
+            (), f"{REGISTRY!r} is missing: it lists what prompts can refer to, and may be empty."
         )
     unread = frozenset(
         name
@@ -174,7 +174,7 @@ class _TaskReader(TableReader):
         is_misspelt = any(find_nearest(word, [str(path[-1])]) for word in known)
         # A misspelt word is never harmless: what it should have said would be missing in silence.
         report = self.report if is_misspelt else self.report_harmless
-        report(path, f"There is no such key here{end_among(path[-1], known)}")
+        report(path, f"Unknown key{end_among(path[-1], known)}")
 
     def report_harmless(self, path: KeyPath, message: str) -> None:
         """Append a finding that is an error where the task is read strictly, else a warning."""

@@ -116,8 +116,8 @@ def read_record(store: ConversationStore, run_id: str) -> FlowRecord:
     if started is None:
         store.read_metadata(run_id)  # says so if there is no such conversation at all
         raise StoreError(
-            detail=f"{run_id} is a conversation, and no run of a flow.",
-            remedy="`vibe flow run` says what its run is called.",
+            detail=f"{run_id} is a conversation, not the run of a flow.",
+            remedy="`vibe flow run` prints the id of its run.",
         )
     reading = examine_task(started.task, strict=False)
     task = attrs.evolve(reading.task, place=started.place)
@@ -181,7 +181,7 @@ def carry_over(
     for event in before:
         mine, others = _survey_ways(flow, event.node), _survey_ways(other, event.node)
         if mine.keys() != others.keys():
-            raise _refuse_fork(node, f"{event.node} is not what it was, or leads elsewhere")
+            raise _refuse_fork(node, f"{event.node} has changed, or leads to other nodes")
         places = {index: others[way] for way, index in mine.items()}
         edges = tuple(places[index] for index in event.edges)
         carried.append(attrs.evolve(event, edges=edges))
@@ -189,9 +189,9 @@ def carry_over(
         # Only the way counts here: how long the run may become is for its own settings to say.
         state = replay_flow(other, carried, max_iterations=sys.maxsize)
     except (CorruptionError, KeyError) as error:  # what lies between decides where branches meet
-        raise _refuse_fork(node, "its branches and loops are others") from error
+        raise _refuse_fork(node, "its branches and loops differ") from error
     if node not in {branch.node for branch in state.branches.values()}:
-        raise _refuse_fork(node, "it comes to other nodes")
+        raise _refuse_fork(node, "the flow reaches other nodes")
     return tuple(carried)
 
 
@@ -209,7 +209,7 @@ def _refuse_fork(node: str, why: str) -> RequestError:
     return RequestError(
         path="task",
         detail=f"The task differs from that of the run before {node}: {why}.",
-        remedy="Fork at an earlier node, or leave the diagram as it was up to there.",
+        remedy="Fork at an earlier node, or keep the diagram unchanged up to this node.",
         stage=Stage.EXECUTE,
     )
 
@@ -241,10 +241,10 @@ def _examine_step(state: FlowState, event: NodeFinishedEvent, max_iterations: in
     )
     if not fits:
         place = (
-            f"branch {event.branch} is at {branch.node}" if branch else "there is no such branch"
+            f"branch {event.branch} is at {branch.node}" if branch else "the branch does not exist"
         )
         raise CorruptionError(
-            detail=f"The run says that branch {event.branch} visited {event.node} and went on by "
-            f"{list(event.edges)}, but {place}.",
-            remedy="The log was changed, or is that of another flow.",
+            detail=f"The run says that branch {event.branch} visited {event.node} and "
+            f"continued by {list(event.edges)}, but {place}.",
+            remedy="The log was changed, or belongs to another flow.",
         )

@@ -98,16 +98,16 @@ class ReferenceChecker:
         if name in self._own:
             return
         if self._given is None:
-            message = f"The variable {name!r} must be given when the task is run"
+            message = f"The variable {name!r} must be set when the task is run"
             yield TaskRule.VARIABLE_LATER, message + self._among(name, sorted(self._own))
         elif name not in self._given:
-            message = f"There is no variable called {name!r}"
+            message = f"Unknown variable {name!r}"
             yield (
                 TaskRule.VARIABLE,
                 message
                 + (
                     self._among(name, sorted({*self._own, *self._given}))
-                    + " Give it in 'variables', or with the run."
+                    + " Set it in 'variables', or when running the task."
                 ),
             )
 
@@ -115,7 +115,7 @@ class ReferenceChecker:
         if self._registry is None:
             return
         if reference.name not in self._registry:
-            message = f"There is no entry of the registry called {reference.name!r}"
+            message = f"Unknown entry {reference.name!r} of the registry"
             yield TaskRule.REGISTRY, message + self._among(reference.name, self._registry)
             return
         entry = self._registry[reference.name]
@@ -124,13 +124,16 @@ class ReferenceChecker:
         fields = entry.survey_fields()
         if reference.field == CONTENT:
             if fault := find_address_fault(entry, self._folder):
-                message = f"The content of {entry.name!r} cannot be had: {fault}"
+                message = f"Cannot load the content of {entry.name!r}: {fault}"
                 yield TaskRule.REGISTRY, f"{message} {WAYS}"
         elif reference.field not in fields:
             message = f"The entry {reference.name!r} has no field {reference.field!r}"
             yield TaskRule.REGISTRY, message + self._among(reference.field, [*fields, CONTENT])
         elif not fields[reference.field]:
-            message = f"The entry {reference.name!r} has an empty {reference.field!r}: fill it in"
+            message = (
+                f"The field {reference.field!r} of the entry {reference.name!r} is empty: fill "
+                "it in"
+            )
             hint = f", or write {{{{registry:{entry.name}.content}}}}" if entry.content else ""
             yield TaskRule.REGISTRY_EMPTY, f"{message}{hint}."
 
@@ -139,21 +142,21 @@ class ReferenceChecker:
         if flow is None or knowledge is None:
             return
         if name not in flow.nodes:
-            message = f"There is no node called {name!r}"
+            message = f"Unknown node {name!r}"
             yield TaskRule.RESPONSE, message + self._among(name, self._speaking)
             return
         if name not in self._speaking:
-            message = f"{name} says nothing itself"
+            message = f"{name} has no response of its own"
             yield TaskRule.RESPONSE, message + self._among(name, self._speaking)
             return
         nodes = [each for each in use.nodes if each in flow.dominators.immediate]
         possible = [each for each in nodes if knowledge.is_possible(name, each)]
         if nodes and not possible:
-            message = f"{name} has said nothing yet on any way to {nodes[0]}"
-            yield TaskRule.RESPONSE, f"{message}: refer to a node that comes before."
+            message = f"{name} has no response yet on any path to {nodes[0]}"
+            yield TaskRule.RESPONSE, f"{message}: refer to an earlier node."
         for node in possible:
             if not knowledge.is_certain(name, node):
-                message = f"{name} may have said nothing yet when {node} is visited"
+                message = f"{name} may have no response yet when {node} is visited"
                 example = self._find_example(flow, name, node)
                 yield TaskRule.RESPONSE_MAYBE, f"{message}{example}: then this is empty."
 
@@ -172,10 +175,10 @@ class ReferenceChecker:
             return
         for node in use.nodes:
             if node in flow.dominators.immediate and node not in self._looping:
-                message = f"{node} is in no loop, where {use.reference} means something"
+                message = f"{node} is outside of loops, so {use.reference} is not available"
                 loops = list(flow.loops)
-                remedy = f"lead the way back to {loops[0]} from it" if loops else "draw a loop node"
-                yield TaskRule.LOOP_OUTSIDE, f"{message}: {remedy}, or take it away."
+                remedy = f"lead it back to {loops[0]}" if loops else "draw a loop node"
+                yield TaskRule.LOOP_OUTSIDE, f"{message}: {remedy}, or remove it."
                 return
 
     def _among(self, name: str, known: Iterable[str]) -> str:

@@ -70,7 +70,7 @@ def find_refusals(
         if name == "max_tokens":
             yield from _check_length(path, value, attributes)
     if has_tools and attributes.access_capability("supports_invocations") is Capability.NO:
-        message = f"{address} cannot invoke tools: ask another model, or offer it none."
+        message = f"{address} cannot invoke tools: use another model, or offer it none."
         yield _find((_LLM, "model"), TaskRule.MODEL, message)
 
 

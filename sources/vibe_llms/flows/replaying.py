@@ -96,13 +96,13 @@ class _Version:
         """Name the first difference of a node in another version; empty if there is none."""
         old, new = self.describe(name), other.describe(name)
         if new is None:
-            return f"there is no {name} any more"
+            return f"{name} no longer exists"
         return "" if is_same(old, new) else f"{name} is another"
 
     def compare_goal(self, other: _Version) -> str:
         """Say whether another version would look at other conditions in the end."""
         old, new = (attrs.asdict(each.task.goal)["target_conditions"] for each in (self, other))
-        return "" if is_same(old, new) else "the conditions of the goal are others"
+        return "" if is_same(old, new) else "the conditions of the goal differ"
 
     def _survey_references(self, node: FlowNode) -> Iterable[Reference]:
         if node.prompt is not None:
@@ -221,9 +221,9 @@ class FlowWalk:
         elif isinstance(event, FlowEndedEvent):
             is_over = isinstance(decide(self.state, (), self._bound), Stop)
             if event.reason == "ended" and not is_over:
-                difference = "the machine would go on"
+                difference = "the flow would continue"
             elif event.reason in ("waiting", "failed") and self.state.final is not None:
-                difference = "the machine would have ended"
+                difference = "the flow would have ended"
             else:
                 difference = self._goal if event.goal_met is not None else ""
             yield ReplayStep(
@@ -246,19 +246,19 @@ class FlowWalk:
         if branch is None:
             # What judges the goal is asked when all branches are over.
             ends = self.state.final is not None and isinstance(event, NodeStartedEvent)
-            return "" if ends else f"there is no branch {event.branch}"
+            return "" if ends else f"branch {event.branch} does not exist"
         if (branch.node, branch.visit) != (event.node, event.visit):
-            return f"the machine is at {branch.node} {branch.visit}"
+            return f"the flow is at {branch.node}, visit {branch.visit}"
         return ""
 
     def _check_ways(self, event: NodeFinishedEvent) -> str:
         edges = self.state.flow.edges
         if any(each >= len(edges) or edges[each].source != event.node for each in event.edges):
-            return "it went on by edges that do not leave it"
+            return "it took edges that do not leave it"
         others = [number for number in self.state.branches if number != event.branch]
         match decide(self.state, others, self._bound):
             case Pass(passed) if passed.edges != event.edges:
-                return "the machine would go on otherwise"
+                return "the flow would take other edges"
             case VisitNode() | Pass():
                 return ""
-        return "the machine would stop"
+        return "the flow would stop"

@@ -52,7 +52,7 @@ class GoalVerdict:
         if name not in (field.name for field in attrs.fields(type(self))):
             raise KeyError(name)
         warnings.warn(
-            f"Verdicts are values now: write verdict.{name} for verdict[{name!r}].",
+            f"Verdicts are values now: write verdict.{name} instead of verdict[{name!r}].",
             DeprecationWarning,
             stacklevel=2,
         )
@@ -146,7 +146,7 @@ def produce_result(
     is_ended = ending.reason == "ended"
     told = [*map(str, warnings), *state.failures]
     if is_ended and failure is not None:
-        told.append(f"What came of it was not stored: {failure}")
+        told.append(f"The result was not stored: {failure}")
     place = f"{ending.node}: " if ending.node else ""
     spent = Spending(requests=state.requests, usage=state.usage, cost_cents=state.cost_cents)
     spent += read_spending(ending)

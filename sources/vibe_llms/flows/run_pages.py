@@ -35,7 +35,7 @@ from vibe_llms.runs.surveying import read_summary
 
 _LEGEND: Final = (
     *(compose_mark(state, f"{mark} {state}") for state, mark in MARKS.items()),
-    compose_mark(UNREACHED, "never reached"),
+    compose_mark(UNREACHED, "not reached"),
     f'<span class="line"></span>taken ({TIMES}3: three times)',
     '<span class="line thin"></span>not taken',
 )
@@ -80,7 +80,7 @@ class _RunPage:
                 mark=compose_mark(*_describe_whole(summary)),
                 facts=self._survey_facts(),
                 diagram=annotate(task.flow_diagram.mermaid, course, {}),  # page.css has the looks
-                hint="Choose a node to see what was said there.",
+                hint="Select a node to see its messages.",
                 legend=_LEGEND,
                 nodes=self.anchors,
                 first=self._choose_first(),
@@ -123,7 +123,7 @@ class _RunPage:
         visits = self.visits.get(node.id, [])
         state = self.states.get(node.id)
         name, words = (
-            (UNREACHED, "never reached") if state is None else (state, f"{MARKS[state]} {state}")
+            (UNREACHED, "not reached") if state is None else (state, f"{MARKS[state]} {state}")
         )
         facts = " · ".join(describe_sum(Sum.of(visits)))
         title = node.text or node.id
@@ -147,8 +147,8 @@ class _RunPage:
             if prompt.description:
                 yield f'<p class="hint">{escape(prompt.description)}</p>'
             yield (
-                '<details class="folded"><summary>The prompt as the task has it</summary>'
-                f'<pre dir="auto">{escape(prompt.template)}</pre></details>'
+                '<details class="folded"><summary>Prompt template</summary><pre '
+                f'dir="auto">{escape(prompt.template)}</pre></details>'
             )
 
     def _compose_visit(self, visit: Visit, count: int) -> str:

@@ -152,9 +152,9 @@ async def _is_found(text: str, pattern: str) -> bool:
     except RequestError as error:
         raise RequestError(
             path="pattern",
-            detail=f"The pattern {pattern!r} cannot be searched for in a response of {len(text)} "
+            detail=f"Cannot search for the pattern {pattern!r} in a response of {len(text)} "
             f"characters: {error.detail}",
-            remedy="Begin it with '^', and write fewer repetitions; or look for keywords.",
+            remedy="Begin it with '^', and use fewer repetitions; or use keywords.",
             stage=Stage.EXECUTE,
         ) from error
 

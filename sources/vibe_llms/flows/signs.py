@@ -87,7 +87,7 @@ def find_sign(response: str, category: str = "") -> Sign:
         evidence = f"The last choice found the category {category!r}."
         return Sign(is_good=is_good, confidence=0.9, evidence=evidence)
     if not response.strip():
-        return Sign(is_good=False, confidence=0.9, evidence="There is no final response.")
+        return Sign(is_good=False, confidence=0.9, evidence="The flow has no final response.")
     value = find_json(response, lambda value: isinstance(value, Mapping))
     if isinstance(value, Mapping) and (told := _read_members(value)) is not None:
         return told
@@ -128,7 +128,7 @@ def _read_members(value: Mapping[str, Any]) -> Sign | None:
 def _read_words(text: str) -> Sign:
     spots = _find_spots(text)
     if not spots:
-        evidence = "The flow came to its end, and nothing in its final response says otherwise."
+        evidence = "The flow reached its end, and its final response does not contradict the goal."
         return Sign(is_good=True, confidence=0.6, evidence=evidence)
     last = spots[-1]  # a response ends with its conclusion
     is_contested = len(set(map(_is_good, spots))) > 1

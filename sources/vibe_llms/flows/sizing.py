@@ -36,7 +36,7 @@ _RESULT: Final = 100_000
 """How many characters the result of a tool may have of which nobody knows more: the usual limit."""
 
 _UNKNOWN_OUTPUT: Final = (
-    "how long an answer of the model may be is not known; give 'max_tokens' in 'resource_llm'."
+    "the length of the model's answers is unknown; set 'max_tokens' in 'resource_llm'."
 )
 
 
@@ -121,7 +121,7 @@ class Sizer:
         """Returns how many tokens the result of a tool may have."""
         invoker = self.provision.tools.get(invocation.tool)
         if invoker is None:
-            self.miss(f"how much the tool {invocation.tool!r} brings is not known.")
+            self.miss(f"the size of results of the tool {invocation.tool!r} is unknown.")
             return None
         return invoker.output_limit_characters // _BYTES
 
@@ -160,7 +160,7 @@ class Sizer:
             variables = {**self.task.variables, **provision.variables}
             if name in variables:
                 return self.measure_value(variables[name])
-            self.miss(f"the variable {name!r} is not known.")
+            self.miss(f"the variable {name!r} is unknown.")
             return None
         entry = self.task.resource_registry.find(name)
         if entry is None:

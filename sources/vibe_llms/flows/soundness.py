@@ -71,8 +71,7 @@ def _check_id(node: FlowNode) -> Iterator[FlowFault]:
         yield _at(
             node,
             TaskRule.LOOKALIKE,
-            f"{node.id} is a node like any other: capitals count. Write {upper}, or call it "
-            "otherwise.",
+            f"{node.id} is an ordinary node: capitals matter. Write {upper}, or use another name.",
         )
 
 
@@ -87,12 +86,12 @@ def _check_edges(flow: Flow) -> Iterator[FlowFault]:
             chooses = kind is EdgeKind.ERROR and flow.exits[edge.source].choices
             if node.kind not in can and not chooses:
                 verb = "fails" if kind is EdgeKind.ERROR else "reaches a limit"
-                message = f"{node.id} never {verb}, so that this edge is never taken."
-                yield _at(edge, TaskRule.NEVER_TAKEN, f"{message} Take it away.")
+                message = f"{node.id} never {verb}, so this edge is never taken."
+                yield _at(edge, TaskRule.NEVER_TAKEN, f"{message} Remove it.")
         else:
             key = (edge.source, edge.target, edge.label.casefold())
         if key in seen:
-            message = f"{edge.source} has such an edge already, and takes the first; take one away."
+            message = f"{edge.source} already has such an edge and takes the first; remove one."
             yield _at(edge, TaskRule.TWICE, message)
         seen.add(key)
 
@@ -107,7 +106,7 @@ def _check_ways(flow: Flow) -> Iterator[FlowFault]:
     for part in _join_parts(flow, lost):
         first = part[0]
         message = (
-            f"{name_some(part)} cannot be reached from START: lead an edge there, or take it away"
+            f"{name_some(part)} cannot be reached from START: lead an edge there, or remove it"
         )
         yield _at(flow.nodes[first], TaskRule.UNREACHABLE, message + _suggest(first, stuck))
     for name in reached:
@@ -115,10 +114,10 @@ def _check_ways(flow: Flow) -> Iterator[FlowFault]:
         if name in ends:
             continue
         if name in stuck:
-            message = f"Nothing leads on from {name}: lead an edge to END, or to what comes next"
+            message = f"{name} is a dead end: lead an edge to END, or to the next node"
             yield _at(node, TaskRule.DEAD_END, message + _suggest(name, lost))
         elif not (exits.plain or exits.choices or exits.default):
-            message = f"{name} has edges for when it goes wrong, and none for when it does not."
+            message = f"{name} has edges for failure, but none for success."
             yield _at(node, TaskRule.DEAD_END, f"{message} Draw one.")
     # A flow that ends only where something fails is stuck when all goes well.
     good = {name: [] if name in ends else list(_follow_good(flow, name)) for name in reached}
@@ -126,7 +125,9 @@ def _check_ways(flow: Flow) -> Iterator[FlowFault]:
         inside = set(cycle)
         if all(each in inside for name in cycle for each in good[name]):
             names = _order(flow, cycle)
-            message = f"No way leads from {name_some(names)} to END: draw an edge that leaves."
+            message = (
+                f"No path leads from {name_some(names)} to END: draw an edge that leaves the loop."
+            )
             yield _at(flow.nodes[names[0]], TaskRule.DEAD_END, message)
 
 
@@ -174,22 +175,22 @@ def _check_choice(flow: Flow, node: FlowNode) -> Iterator[FlowFault]:
     exits = flow.exits[node.id]
     ways = (*exits.plain, *exits.choices, *((exits.default,) if exits.default else ()))
     if node.kind is NodeKind.CONDITION and len(exits.plain) > 1:
-        message = f"{node.id} chooses by labels, and {len(exits.plain)} of its edges have none."
+        message = f"{node.id} chooses by labels, but {len(exits.plain)} of its edges have no label."
         yield _at(node, TaskRule.AMBIGUOUS, f"{message} Label them: {node.id} -->|yes| A.")
     elif node.kind is NodeKind.CONDITION and len(ways) == 1:
-        message = f"{node.id} has one way on only, and decides nothing: draw another."
+        message = f"{node.id} has only one edge and decides nothing: draw another."
         yield _at(node, TaskRule.ONE_WAY, message)
     elif exits.choices and not (exits.default or exits.error):
-        message = f"{node.id} has no edge for when none of its labels fits, and fails then."
+        message = f"{node.id} has no default edge, and fails if none of its labels matches."
         yield _at(node, TaskRule.DEFAULT, f"{message} Draw one without a label, or with |else|.")
     targets: dict[str, str] = {}
     for edge in exits.choices:
         first = targets.setdefault(edge.label.casefold(), edge.target)
         if first != edge.target:
             message = (
-                f"The label {edge.label!r} leads from {node.id} to {first} and to {edge.target}."
+                f"The label {edge.label!r} leads from {node.id} to both {first} and {edge.target}."
             )
-            yield _at(edge, TaskRule.AMBIGUOUS, f"{message} Choose another for one of them.")
+            yield _at(edge, TaskRule.AMBIGUOUS, f"{message} Change one of them.")
 
 
 def _check_loop(flow: Flow, node: FlowNode) -> Iterator[FlowFault]:
@@ -201,31 +202,33 @@ def _check_loop(flow: Flow, node: FlowNode) -> Iterator[FlowFault]:
     number = _NUMBER.search(node.text) if node.bound is None else None
     if number is not None:
         written = f"{node.text[: number.start()]}\N{MULTIPLICATION SIGN}{number[0]}"
-        message = f"{node.id} says {number[0]!r}, which is not read as a bound: write "
+        message = f"{node.id} contains {number[0]!r}, which is not read as a bound: write "
         yield _at(
             node,
             TaskRule.LOOP_NUMBER,
-            f"{message}([{written}{node.text[number.end() :]}]), or leave the number out.",
+            f"{message}([{written}{node.text[number.end() :]}]), or remove the number.",
         )
     elif node.bound is None and not is_empty:
-        message = f"{node.id} says no bound, and goes round until max_iterations is reached."
+        message = f"{node.id} has no bound, and repeats until max_iterations is reached."
         yield _at(
             node,
             TaskRule.LOOP_BOUND,
             f"{message} Write one: ([{node.text} \N{MULTIPLICATION SIGN}3]).",
         )
     elif node.bound == 0:
-        yield _at(node, TaskRule.LOOP_WAYS, f"{node.id} goes round 0 times: write at least 1.")
+        yield _at(node, TaskRule.LOOP_WAYS, f"{node.id} repeats 0 times: write at least 1.")
     if is_empty:
-        message = f"Nothing leads back to {node.id}, so that it is no loop: draw the way back."
+        message = f"{node.id} is not a loop, because no path leads back to it: draw the edge back."
         yield _at(node, TaskRule.LOOP_EMPTY, message)
     if len(rounds) > 1:
         names = " and to ".join(edge.target for edge in rounds)
-        message = f"{node.id} begins its rounds with one edge, and leads to {names}."
+        message = f"Only one edge may start the rounds of {node.id}, but edges lead to {names}."
         yield _at(rounds[1], TaskRule.LOOP_WAYS, f"{message} Put a node between.")
     if len(leaving) > 1:
         names = " and to ".join(edge.target for edge in leaving)
-        message = f"{node.id} is left by one edge after its last round, and leads to {names}."
+        message = (
+            f"Only one edge may leave {node.id} after its last round, but edges lead to {names}."
+        )
         yield _at(leaving[1], TaskRule.LOOP_WAYS, f"{message} Put a node between.")
     if rounds and not leaving and not exits.limit:
         message = (
@@ -260,8 +263,8 @@ def _tell_entry(flow: Flow, node: FlowNode, cycle: Iterable[str]) -> FlowFault:
     return _at(
         way,
         TaskRule.LOOP_ENTRY,
-        f"{node.id} is no loop, since this way leads into its round and does not pass it: lead it "
-        f"to {node.id}.",
+        f"{node.id} is not a loop, because this edge enters its round without passing it: "
+        f"lead it to {node.id}.",
     )
 
 
@@ -280,8 +283,8 @@ def _tell_cycle(flow: Flow, members: Iterable[str]) -> FlowFault:
     way = find_way(flow, back.target, back.source, within=inside) or [back.source]
     names = " \N{RIGHTWARDS ARROW} ".join([*_shorten(way), back.target])
     message = (
-        f"{names} goes round until max_iterations is reached: a loop node such as "
-        "([Again \N{MULTIPLICATION SIGN}3]) on the way bounds it."
+        f"{names} repeats until max_iterations is reached: add a loop node such as ([Again "
+        "\N{MULTIPLICATION SIGN}3]) to limit it."
     )
     return _at(back, TaskRule.CYCLE, message)
 

@@ -100,8 +100,8 @@ def _tell(flow: Flow, split: str, walk: _Walk, early: str) -> Iterator[FlowFault
     join = flow.joins[split]
     if walk.back is not None:
         message = (
-            f"A branch of {split} leads back to {split} before it meets the others at {join}, and "
-            "splits again: go back from where they have met."
+            f"A branch of {split} leads back to {split} before it meets the others at "
+            f"{join}, and splits again: lead back from the meeting point instead."
         )
         yield _fault(walk.back, TaskRule.SPLIT_AGAIN, message)
     meets_early = early in walk.owners
@@ -110,14 +110,14 @@ def _tell(flow: Flow, split: str, walk: _Walk, early: str) -> Iterator[FlowFault
         node = flow.nodes[shared]
         past = (each for each in walk.failures if each.target != early)
         why = next(past, None) if meets_early else None
-        reason, remedy = "a way leads past it", f"lead that to {shared}"
+        reason, remedy = "a path leads past it", f"lead that path to {shared}"
         if why is not None:
             reason = f"{why.label!r} leads from {why.source} past it"
         else:
-            remedy += f", or begin the branches that meet at {shared} at a node of their own"
+            remedy += f", or start the branches that meet at {shared} at a node of their own"
         message = (
-            f"The branches of {split} do not wait for each other at {shared}, where each goes on "
-            f"by itself, but at {join}, since {reason}: {remedy}."
+            f"The branches of {split} do not wait for each other at {shared}, but at {join}, "
+            f"because {reason}: {remedy}."
         )
         place = why if why is not None else node
         yield FlowFault(
@@ -126,8 +126,8 @@ def _tell(flow: Flow, split: str, walk: _Walk, early: str) -> Iterator[FlowFault
     if walk.clash is not None:
         what, one, other = walk.clash
         message = (
-            f"{one} and {other} may invoke {what} at the same time, on branches of {split}: if "
-            "they touch the same thing, let one follow the other."
+            f"{one} and {other} may invoke {what} at the same time, on branches of {split}: "
+            "if they change the same thing, run one after the other."
         )
         node = flow.nodes[other]
         yield FlowFault(line=node.line, column=node.column, message=message, rule=TaskRule.AT_ONCE)

@@ -35,11 +35,12 @@ def find_subflow(folder: Path | None, name: str) -> Path | SubflowRefusal:
     name = name.strip()
     if folder is None:
         return SubflowRefusal(
-            f"[[{name}]] names a task beside this one, which is in no file: write it to one."
+            f"[[{name}]] names a task in the same folder, but this task has no file: write "
+            "it to one."
         )
     if not _NAME.fullmatch(name):
         return SubflowRefusal(
-            f"{name!r} names no task: write the name of a file in the folder of this one, such as "
+            f"{name!r} is not a task: write the name of a file in the same folder, such as "
             "[[review]] for review.json."
         )
     wanted = [name] if name.endswith(SUFFIXES) else [name + suffix for suffix in SUFFIXES]
@@ -48,5 +49,5 @@ def find_subflow(folder: Path | None, name: str) -> Path | SubflowRefusal:
             return folder / each
     known = sorted(each.stem for each in folder.iterdir() if each.suffix in SUFFIXES)[:_LISTED]
     return SubflowRefusal(
-        f"There is no {' or '.join(wanted)} beside this task{end_among(name, known)}"
+        f"{' or '.join(wanted)} does not exist in the folder of this task{end_among(name, known)}"
     )

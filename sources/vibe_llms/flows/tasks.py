@@ -84,11 +84,11 @@ class TargetCondition:
         """Yields what does not go together."""
         kind, value = self.evaluation_type, self.expected_value
         if kind in EXPECTED_TEXTS and not is_text(value):
-            yield "expected_value", f"{kind} needs it: {EXPECTED_TEXTS[kind]}."
+            yield "expected_value", f"{kind} needs an expected value: {EXPECTED_TEXTS[kind]}."
         elif kind is EvaluationType.ITERATION_LIMIT and read_whole(value) is None:
-            yield "expected_value", f"{kind} needs it: a whole number of at least 1."
+            yield "expected_value", f"{kind} needs an expected value: a whole number of at least 1."
         elif kind is EvaluationType.JSON_SCHEMA and not isinstance(value, Mapping):
-            yield "expected_value", f"{kind} needs it: a table, which is the schema."
+            yield "expected_value", f"{kind} needs an expected value: a table with the schema."
 
 
 @frozen(kw_only=True)
@@ -173,9 +173,9 @@ class RegistryEntry:
     def find_mistakes(self) -> Iterator[tuple[str, str]]:
         """Yields what does not go together."""
         if not self.source_url and not self.content:
-            yield "", "It needs 'source_url': an address; or 'content': the text itself."
+            yield "", "Set 'source_url' to an address, or 'content' to the text itself."
         for name in sorted(self.fields.keys() & {*OWN_FIELDS, CONTENT}):
-            yield "fields", f"{name!r} is a field of every entry already; call it otherwise."
+            yield "fields", f"{name!r} is a field of every entry; use another name."
 
     def survey_fields(self) -> Mapping[str, str]:
         """Returns what ``{{registry:name.field}}`` can say of it, without its content."""
@@ -261,20 +261,20 @@ class CategoryRule:
     def find_mistakes(self) -> Iterator[tuple[str, str]]:
         """Yields what does not go together."""
         if self.equals is not None and not self.field:
-            yield "equals", "It needs 'field': the member that shall be so."
+            yield "equals", "'field' is missing: the member to test."
         if not (self.description or self.has_rule):
             yield (
                 "",
                 (
-                    "It says nothing: give it 'keywords', 'pattern', 'field', 'predicate', or a "
-                    "'description' for a model to choose by."
+                    "The rule is empty: set 'keywords', 'pattern', 'field', 'predicate', or "
+                    "a 'description' for a model to choose by."
                 ),
             )
         if self.pattern:
             try:
                 re.compile(self.pattern)
             except (re.error, OverflowError, RecursionError) as error:
-                yield "pattern", f"It is no regular expression: {error}."
+                yield "pattern", f"Invalid regular expression: {error}."
 
     @property
     def has_rule(self) -> bool:
@@ -283,10 +283,15 @@ class CategoryRule:
 
 
 _CATEGORIES: Final = NamedMapping(
-    TableKind(CategoryRule), is_text, "A category is named as edges are labelled; this is empty."
+    TableKind(CategoryRule),
+    is_text,
+    "The name of a category is empty; it must match a label of an edge.",
 )
 _VARIABLES: Final = NamedMapping(
-    PLAIN, is_variable, "A variable's name has letters, digits and '_', and begins with no digit."
+    PLAIN,
+    is_variable,
+    "The name of a variable may contain only letters, digits and '_', and must not start "
+    "with a digit.",
 )
 
 

@@ -28,7 +28,7 @@ from vibe_llms.invocables.validation import produce_validator, shorten
 from vibe_llms.invocables.workers import run_in_thread
 from vibe_llms.plugins.specification.flows import PredicateContext
 
-NOT_ENDED: Final = "The flow did not come to its end."
+NOT_ENDED: Final = "The flow did not reach its end."
 
 _SHOWN_FAULTS: Final = 3
 
@@ -123,7 +123,7 @@ class _Court:
             is_met, confidence, evidence = await _WAYS[condition.evaluation_type](self, condition)
         except ConverseError as error:
             is_met, confidence = False, 0.0
-            evidence = f"This could not be looked at: {error}"
+            evidence = f"The condition could not be tested: {error}"
         return Verdict(condition=condition, is_met=is_met, confidence=confidence, evidence=evidence)
 
     @property
@@ -158,7 +158,7 @@ class _Court:
         says = f"The final response does not contain {expected!r}"
         for node, other in self.outcome.responses.items():
             if place := _find_text(other, expected):
-                return False, 1.0, f"{says}, though that of {node} does: {place}."
+                return False, 1.0, f"{says}, but that of {node} does: {place}."
         return False, 1.0, f"{says}; it begins: {shorten(response) or 'nothing was said'}"
 
     async def count(self, condition: TargetCondition) -> _Finding:
@@ -229,19 +229,19 @@ def _apply_schema(response: str, schema: JsonObject) -> _Finding:
         value = find_json(response, lambda value: not validator.check(value))
     if value is ABSENT:
         evidence = (
-            "There is no JSON in the final response, or it is not clear which one is meant; it "
-            f"begins: {shorten(response) or 'nothing was said'}"
+            "The final response contains no JSON, or several JSON values; it begins: "
+            f"{shorten(response) or 'nothing was said'}"
         )
         return False, 1.0, evidence
     faults = validator.check(value)
     if not faults:
-        return True, 1.0, "The JSON of the final response fits the schema."
+        return True, 1.0, "The JSON of the final response matches the schema."
     words = "; ".join(
         f"response{fault.path.removeprefix('arguments')} {fault.rule}"
         for fault in faults[:_SHOWN_FAULTS]
     )
     more = f"; and {len(faults) - _SHOWN_FAULTS} more" if len(faults) > _SHOWN_FAULTS else ""
-    return False, 1.0, f"The JSON of the final response does not fit the schema: {words}{more}."
+    return False, 1.0, f"The JSON of the final response does not match the schema: {words}{more}."
 
 
 def _write(value: JsonValue) -> str:

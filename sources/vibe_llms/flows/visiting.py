@@ -221,7 +221,7 @@ def _conclude(outcome: RunOutcome, error: LimitError | None = None) -> VisitOutc
     """
     if outcome.state is State.AWAIT:
         names = ", ".join(dict.fromkeys(request.name for request in outcome.requests))
-        return VisitOutcome(waits=f"{names} waits for an approval.")
+        return VisitOutcome(waits=f"{names} awaits approval.")
     if error is not None:
         return VisitOutcome(failure=str(error), limit=error.limit, error=error)
     # By a name of its own: a run has a budget `max_tokens`, and ends where that is used up.
@@ -229,7 +229,7 @@ def _conclude(outcome: RunOutcome, error: LimitError | None = None) -> VisitOutc
     if outcome.text and (outcome.reason is Reason.ANSWERED or outcome.limit == _CUT):
         # an incomplete answer counts, and the flow may branch on it
         return VisitOutcome(response=outcome.text, limit=limit)
-    silence = "The model said nothing." if outcome.reason is Reason.ANSWERED else ""
-    detail = silence or outcome.detail or "There was no answer."
+    silence = "The model returned nothing." if outcome.reason is Reason.ANSWERED else ""
+    detail = silence or outcome.detail or "There is no answer."
     failure = outcome.error or ConverseError(detail=detail, stage=Stage.EXECUTE)
     return VisitOutcome(failure=detail, limit=limit, error=failure)

@@ -68,7 +68,7 @@ class Estimator:
         known = descriptor.attributes.access_value("output_limit_tokens")
         output = said if isinstance(said, int) else known
         if not isinstance(output, int):
-            raise _refuse("how long an answer may be", "Say max_tokens")
+            raise _refuse("the output limit is", "Say max_tokens")
         self._output = output
         self.estimate("")
 
@@ -92,7 +92,7 @@ class Estimator:
         longest = first + (self._attempts - 1) * again
         rates = find_dearest(self._provider, self._model, longest)
         if rates is None:
-            raise _refuse("what the model costs", "Name another model")
+            raise _refuse("the price of the model is", "Name another model")
         asked = self._attempts * first + again * self._attempts * (self._attempts - 1) // 2
         total: Decimal = rates[0] * asked + rates[1] * self._output * self._attempts
         return count_money(total)
@@ -104,7 +104,9 @@ class Estimator:
             if content.data is not None:
                 continue
             if not isinstance(content, ImageContent):
-                raise _refuse(f"how much the {content.mime_type} behind a URL is", "Send its bytes")
+                raise _refuse(
+                    f"the size of the {content.mime_type} behind a URL is", "Send its bytes"
+                )
             total += bound_image(content, self._image_rule)
         return total
 
@@ -128,12 +130,12 @@ class RunEstimator:
         provider, model = descriptor.priced
         is_free = provider in OWN_MACHINES
         if not is_free and find_dearest(provider, model, 0) is None:
-            raise _refuse("what the model costs", "Name another model")
+            raise _refuse("the price of the model is", "Name another model")
         dollars = Decimal(0) if is_free else Decimal(cents) / 100
         if dollars > cap:
             message = (
-                f"A cap of ${cap:,.2f} bears not one run, which may cost ${dollars:,.2f}: give a "
-                f"higher cap, or the engine a lower limit run_cents ({cents} now)."
+                f"One run may cost ${dollars:,.2f}, more than the cap of ${cap:,.2f}: raise "
+                f"the cap, or lower the engine's limit run_cents (now {cents})."
             )
             raise ConfigurationError(findings=(Finding(place="cap", message=message),))
         self._amount = count_money(dollars)
@@ -184,5 +186,5 @@ def _measure_tool(told: InvocableDescription) -> int:
 
 
 def _refuse(what: str, remedy: str) -> ConfigurationError:
-    message = f"A cap cannot be kept where nobody knows {what}. {remedy}, or give no cap."
+    message = f"A cap is not possible: {what} unknown. {remedy}, or remove the cap."
     return ConfigurationError(findings=(Finding(place="cap", message=message),))

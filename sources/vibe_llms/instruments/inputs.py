@@ -88,7 +88,7 @@ def produce_native(given: JsonObject | Native | None) -> Native | None:
     except (TypeError, ValueError, RecursionError) as error:
         raise RequestError(
             path="native",
-            detail=f"The native parameters are no JSON object: {error}.",
-            remedy='Give a dictionary, such as native={"logit_bias": {"42": -100}}.',
+            detail=f"The native parameters are not a JSON object: {error}.",
+            remedy='Pass a dictionary, such as native={"logit_bias": {"42": -100}}.',
         ) from error
     return Native(protocol="", data=data)

@@ -142,7 +142,7 @@ class LiveComparison(Closing):
         self._pattern = {}
         self._recorded = tuple(self._read())
         if not self._recorded:
-            detail = f"Nothing was answered in {self._identity}: there is nothing to be asked anew."
+            detail = f"{self._identity} has no answers to ask again."
             raise StoreError(detail=detail)
 
     def _read(self) -> list[_Recorded]:
@@ -206,9 +206,10 @@ class LiveComparison(Closing):
                 raise LimitError(
                     limit="cap",
                     value=float(cap),
-                    detail=f"{number:,} of {len(self._recorded):,} steps were asked anew for "
-                    f"${spent:,.4f}; the next may cost ${most:,.4f}, and the cap is ${cap:,.4f}.",
-                    remedy="Give a higher cap.",
+                    detail=f"{number:,} of {len(self._recorded):,} steps were asked again for "
+                    f"${spent:,.4f}; the next may cost ${most:,.4f}, and the cap is "
+                    f"${cap:,.4f}.",
+                    remedy="Raise the cap.",
                     stage=Stage.EXECUTE,
                 )
             converser = await model.access()
@@ -272,15 +273,15 @@ class LiveComparison(Closing):
         if had_tools and not tools:
             raise RequestError(
                 path="tools",
-                detail=f"The run {self._identity} invoked tools, and now none would be offered.",
-                remedy="Name its ensembles; they are described to the model, and not executed.",
+                detail=f"The run {self._identity} invoked tools, but none are offered now.",
+                remedy="Name its ensembles; they are described to the model and not executed.",
             )
         remarks = []
         model = Model(self._address or self._recorded[0].model, application=self._application)
         digests = digest_pattern(model.compose_fields(self._options), tools)
         for name, digest in digests.items():
             if self._pattern.get(name, digest) != digest:
-                remarks.append(f"The {name} are others than those of the run.")
+                remarks.append(f"The {name} differ from those of the run.")
         return tuple(remarks)
 
     # --- what it costs, and what came of it ------------------------------------------------
@@ -312,7 +313,7 @@ class LiveComparison(Closing):
     def _compare(self, then: Deed, now: Deed) -> str:
         if then.calls != now.calls:
             return f"it calls {_show(now.calls)}, not {_show(then.calls)}"
-        return "it says something else" if self._words and then.text != now.text else ""
+        return "its answer differs" if self._words and then.text != now.text else ""
 
 
 def _show(calls: Sequence[str]) -> str:

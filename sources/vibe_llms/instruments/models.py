@@ -151,8 +151,9 @@ class Model(Closing):
             if options:
                 raise RequestError(
                     path="prompt",
-                    detail=f"A request takes no {', '.join(sorted(options))} besides it.",
-                    remedy="Put them into the request; attrs.evolve makes a changed one.",
+                    detail=f"With a Request, {', '.join(sorted(options))} cannot be passed "
+                    "separately.",
+                    remedy="Put them into the request; attrs.evolve makes a changed copy.",
                 )
             return prompt
         canisters = gather_canisters(prompt)
@@ -454,6 +455,5 @@ def read_model(given: AnyModel, application: Application | None = None) -> Model
     if isinstance(given, Model) or hasattr(given, "descriptor"):
         return given
     raise TypeError(
-        f"A model is wanted (its address, a Model, or what a provider gives access to), and not "
-        f"{given!r}."
+        f"Expected a model (an address, a Model, or a provider's model), not {given!r}."
     )

@@ -96,7 +96,4 @@ def check_options(options: Mapping[str, object]) -> None:
     """Refuses an option that there is none of, most often a control. Raises TypeError."""
     for name in options.keys() - RequestOptions.__optional_keys__:
         hint = suggest(name, RequestOptions.__optional_keys__)
-        raise TypeError(
-            f"There is no option {name!r}{hint} The value of a control goes into "
-            f"'controls', as in controls={{{name!r}: …}}."
-        )
+        raise TypeError(f"Unknown option {name!r}{hint} Pass controls as controls={{{name!r}: …}}.")

@@ -109,15 +109,15 @@ class Approval:
         if is_edit != (self.arguments is not None):
             raise RequestError(
                 path="arguments",
-                detail="An edit, and nothing else, brings arguments.",
-                remedy="Give them with an edit, and leave them out otherwise.",
+                detail="Only an edit takes arguments.",
+                remedy="Pass arguments only with an edit.",
                 stage=Stage.EXECUTE,
             )
         if is_edit and self.scope is not Scope.ONCE:
             raise RequestError(
                 path="scope",
-                detail="An edit answers one invocation.",
-                remedy="Leave the scope out.",
+                detail="An edit applies to one invocation only.",
+                remedy="Remove the scope.",
                 stage=Stage.EXECUTE,
             )
 
@@ -147,9 +147,9 @@ def settle(request: ApprovalRequest, approval: Approval) -> JsonObject | None:
     if approval.digest != request.digest:
         raise RequestError(
             path="digest",
-            detail=f"The approval is about another call than {request.name}"
-            f" ({request.invocation_id}).",
-            remedy="Answer the request that is waiting.",
+            detail=f"The approval is for another call than {request.name} "
+            f"({request.invocation_id}).",
+            remedy="Answer the waiting request.",
             stage=Stage.EXECUTE,
         )
     if approval.decision is Decision.DENY:
@@ -167,8 +167,8 @@ def _read_object(text: str) -> JsonObject:
     except (*UNREADABLE, ValueError) as error:
         raise RequestError(
             path="arguments",
-            detail=f"The arguments are not JSON: {error}.",
-            remedy="Give a JSON object.",
+            detail=f"The arguments are not valid JSON: {error}.",
+            remedy="Pass a JSON object.",
             stage=Stage.EXECUTE,
         ) from error
     if isinstance(value, dict):
@@ -176,8 +176,8 @@ def _read_object(text: str) -> JsonObject:
         return value
     raise RequestError(
         path="arguments",
-        detail=f"The arguments are {type(value).__name__}, not an object.",
-        remedy="Give a JSON object.",
+        detail=f"The arguments must be an object, not {type(value).__name__}.",
+        remedy="Pass a JSON object.",
         stage=Stage.EXECUTE,
     )
 
@@ -217,9 +217,9 @@ async def consult(
         if given is None:
             return None
         if not isinstance(given, Approval):
-            raise TypeError(f"it answered {type(given).__name__}, which is no approval")
+            raise TypeError(f"it returned {type(given).__name__} instead of an approval")
         settle(request, given)  # what is about another call
         return given
     except (Exception, SystemExit) as error:  # ending the process is no consent either
         tell(error)
-        return deny(request, "The approver failed, so this was not allowed.")
+        return deny(request, "The approver failed, so the call was not allowed.")

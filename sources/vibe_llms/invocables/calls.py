@@ -38,7 +38,7 @@ def canonicalize(arguments: JsonObject) -> str:
         raise RequestError(
             path="arguments",
             detail=f"The arguments have no canonical form: {error}.",
-            remedy="Give plain JSON that nests less deeply.",
+            remedy="Pass plain JSON that nests less deeply.",
             stage=Stage.EXECUTE,
         ) from error
 
@@ -72,7 +72,7 @@ def read_arguments(canister: InvocationCanister) -> JsonObject | ArgumentFault:
     """Reads what a model wrote for arguments; a fault where they are no JSON object."""
     if canister.form == "text":
         return ArgumentFault(
-            path="arguments", rule=f"{canister.name} takes a JSON object, and free text was given"
+            path="arguments", rule=f"{canister.name} takes a JSON object, not free text"
         )
     try:
         return canister.parse_arguments()

@@ -111,7 +111,7 @@ class InvocationContext:
         if self.host is None:
             raise RequestError(
                 path="ask",
-                detail="Nobody can be asked: the call comes of no program that takes questions.",
+                detail="Cannot ask the user: the caller does not take questions.",
                 stage=Stage.EXECUTE,
             )
         with self._stand_still():

@@ -95,13 +95,13 @@ def trim_stale(
         if newer is None or not isinstance(canister, ResultCanister):
             continue
         note = (
-            f"[left out: the later call {newer} of {canister.name or 'it'} tells the present state]"
+            f"[left out: the later call {newer} of {canister.name or 'it'} shows the current state]"
         )
         # A note in its place would be longer than it is.
         if _measure(canister) <= len(note):
             continue
         sent[index] = attrs.evolve(canister, content=note)
-        reason = f"a later result ({newer}) tells the present state of the same thing"
+        reason = f"a later result ({newer}) shows the current state of the same thing"
         path = f"canisters[{index}]"
         losses.append(Loss(kind=LossKind.WITHHELD, path=path, reason=reason))
     return Translation(tuple(sent), losses=tuple(losses))

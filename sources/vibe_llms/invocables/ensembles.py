@@ -151,8 +151,8 @@ def describe_tools(tools: Iterable[Tool] | Tool) -> tuple[InvocableDescription, 
         if isinstance(tool, Ensemble) and not isinstance(tool, FunctionsEnsemble):
             raise RequestError(
                 path="tools",
-                detail=f"The ensemble {tool.name!r} has to be connected before it is described.",
-                remedy="Ask with `ask`, `answer` or `stream`; or give it to an Engine.",
+                detail=f"The ensemble {tool.name!r} must be connected before it can be described.",
+                remedy="Use `ask`, `answer` or `stream`; or pass it to an Engine.",
             )
         invokers = tool.invokers if isinstance(tool, FunctionsEnsemble) else (tool,)
         described += [

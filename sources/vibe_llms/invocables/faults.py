@@ -37,7 +37,7 @@ def produce_schema_validator(schema: JsonObject, name: str = "") -> Any:
         validator.check_schema(dict(schema))
     except (SchemaError, TypeError, RecursionError) as error:
         reason = error.message if isinstance(error, SchemaError) else str(error)
-        raise refuse_schema(name, f"it is no JSON Schema: {shorten(reason)}.") from error
+        raise refuse_schema(name, f"invalid JSON Schema: {shorten(reason)}.") from error
     # Given a registry, it does not look for what is missing in the network.
     registry = vars(validators)["SPECIFICATIONS"]
     return validator(schema, registry=registry)
@@ -87,7 +87,7 @@ def _explain_required(error: ValidationError, path: str) -> Iterator[ArgumentFau
     for name in required:
         if name not in given:
             near = find_nearest(name, strange)
-            hint = f"; {near!r} was given, which is not known" if near else ""
+            hint = f"; {near!r} was given, which is unknown" if near else ""
             yield ArgumentFault(path=f"{path}.{name}", rule=f"is required{hint}")
 
 
@@ -100,7 +100,7 @@ def _explain_unknown(error: ValidationError, path: str) -> Iterator[ArgumentFaul
         yield ArgumentFault(path=path, rule=shorten(error.message))
         return
     for name in strange:
-        hint = suggest_among(name, known) if known else "; nothing is to be given here"
+        hint = suggest_among(name, known) if known else "; no members are allowed here"
         yield ArgumentFault(path=f"{path}.{name}", rule=f"is not known{hint}")
 
 
@@ -174,7 +174,7 @@ def _compose_rule(error: ValidationError) -> str:
     given, wanted = show_value(error.instance), error.validator_value
     keyword: Any = error.validator
     if keyword is None:
-        return "is not to be given"  # the schema here is False
+        return "must not be given"  # the schema here is False
     if keyword == "type":
         return f"must be {_join_types(_list_types(error))}, not {given}"
     if keyword == "enum" and isinstance(wanted, list):

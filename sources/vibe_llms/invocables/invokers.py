@@ -69,11 +69,11 @@ def _ensure_output_schema(given: JsonObject | None) -> JsonObject | None:
 
 def _ensure_positive(invoker: Invoker, field: attrs.Attribute[Any], value: float | None) -> None:
     if value is not None and not value > 0:
-        raise _refuse(invoker.name, f"{field.name} is {value}", "Give a number above 0, or None.")
+        raise _refuse(invoker.name, f"{field.name} is {value}", "Pass a number above 0, or None.")
 
 
 def _refuse(name: str, problem: str, remedy: str) -> RequestError:
-    detail = f"The invocable {name!r} cannot be: {problem}."
+    detail = f"Invalid invocable {name!r}: {problem}."
     return RequestError(path=name, detail=detail, remedy=remedy, stage=Stage.CONFIGURE)
 
 
@@ -146,7 +146,7 @@ class Invoker:
             raise _refuse(
                 self.name,
                 "it has no description",
-                "Say in its docstring, or with description=…, what it is for and when to use it.",
+                "Write in its docstring, or with description=…, what it is for and when to use it.",
             )
         if self.concurrency is not None and (
             self._gates is None or self._gates.limit != self.concurrency
@@ -252,7 +252,7 @@ def _await_elsewhere(described: InvocableDescription) -> Invoker:
     """Make an invoker of a tool that is executed elsewhere: each call waits."""
 
     def explain(arguments: JsonObject, context: InvocationContext) -> Outcome:
-        return fail(f"{described.name} is executed elsewhere, and has no function here.")
+        return fail(f"{described.name} is executed elsewhere and has no function here.")
 
     return Invoker(
         name=described.name,

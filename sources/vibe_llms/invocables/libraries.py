@@ -149,8 +149,9 @@ def produce_resource(
     if set(gaps) != set(parameters) or not all(map(_PLAIN_GAP.fullmatch, _GAP.findall(uri))):  # type: ignore[arg-type]
         raise RequestError(
             path=uri,
-            detail=f"The gaps of {uri!r} are not the parameters of {made.name!r}.",
-            remedy="Call both alike: {name} or {+name} in the address, and name in the function.",
+            detail=f"The placeholders of {uri!r} differ from the parameters of {made.name!r}.",
+            remedy="Use the same names: {name} or {+name} in the address, and name in the "
+            "function.",
             stage=Stage.CONFIGURE,
         )
     return Resource(

@@ -118,7 +118,8 @@ def read_hints(thing: Any, place: str) -> dict[str, Any]:
     except (NameError, TypeError, AttributeError, SyntaxError) as error:
         raise RequestError(
             path=place,
-            detail=f"The annotations of {place} cannot be read: {error}.",
-            remedy="Define or import before what they name, not for types only; or give a schema.",
+            detail=f"Cannot read the annotations of {place}: {error}.",
+            remedy="Define or import the annotated types before it, not only under "
+            "TYPE_CHECKING; or pass a schema.",
             stage=Stage.CONFIGURE,
         ) from error

@@ -51,7 +51,8 @@ def assign_names(
         if reason:
             name = _find_free(_clean(f"{place.ensemble}__{place.name}"), place, taken)
             explanations.append(
-                f"{place.name!r} of the ensemble {place.ensemble!r} is called {name!r}: {reason}."
+                f"{place.name!r} of the ensemble {place.ensemble!r} is offered as {name!r}: "
+                f"{reason}."
             )
         given[place] = name
         taken.add(name)
@@ -60,7 +61,7 @@ def assign_names(
 
 def _find_obstacle(name: str, taken: set[str], wanted: Counter[str]) -> str:
     if name in CHOICES:
-        return "as a choice of invocables the name means another thing"
+        return "the name is reserved as a choice of invocations"
     if wanted[name] > 1 or name in taken:
         return "another invocable has the same name"
     return ""

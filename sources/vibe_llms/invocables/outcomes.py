@@ -130,8 +130,8 @@ def _simplify(value: Any) -> Any:
         items = list(itertools.islice(value, _ITEMS_LIMIT))
         if len(items) < _ITEMS_LIMIT:
             return items
-        raise TypeError(f"a {type(value).__name__} yields {_ITEMS_LIMIT} items and more")
-    raise TypeError(f"a value of type {type(value).__name__} is no text, content or plain data")
+        raise TypeError(f"a {type(value).__name__} yields more than {_ITEMS_LIMIT} items")
+    raise TypeError(f"a value of type {type(value).__name__} is not text, content or plain data")
 
 
 def limit_outcome(outcome: Outcome, characters: int, size_bytes: int) -> Outcome:

@@ -180,7 +180,7 @@ class ConnectionOwner(Generic[_C]):
             ConverseError: It cannot be opened.
         """
         if self._task is not None and not self._task.done():
-            raise self._explain("it is connected already")
+            raise self._explain("it is already connected")
         self._reset()
         self._task = asyncio.get_running_loop().create_task(self._keep(), name=self._name)
         try:

@@ -94,8 +94,8 @@ async def perform_fitting(
         await places.acquire()
     except GateBlockedError:
         return fail(
-            f"{invoker.name} cannot be executed now: earlier calls exceeded their time and still"
-            " go on. Do without it."
+            f"{invoker.name} cannot be executed now: earlier calls exceeded their time limit "
+            "and are still running. Continue without it."
         )
     run = _run_in_thread if is_plain else _run
     task = begin(run(invoker, bound, places))
@@ -123,7 +123,7 @@ async def _check_result(invoker: Invoker, outcome: Outcome) -> Outcome:
         return fail(f"{invoker.name} was executed, but its result cannot be checked. {error}")
     if not faults:
         return outcome
-    said = f"{invoker.name} was executed, but its result does not fit its own schema:"
+    said = f"{invoker.name} was executed, but its result does not match its own schema:"
     return fail(said + list_faults(faults))
 
 
@@ -135,7 +135,7 @@ def _bind(invoker: Invoker, arguments: JsonObject, context: InvocationContext) -
     except ConverseError as error:
         return fail(str(error))
     except Exception as error:
-        return fail(f"The arguments of {invoker.name} do not fit: {_tell(error)}")
+        return fail(f"Invalid arguments of {invoker.name}: {_tell(error)}")
 
 
 @define(eq=False)
@@ -209,7 +209,7 @@ async def _watch(
     if task.done() and not task.cancelled():
         return task.result()  # also of one that was late, and ended while it was stopped
     if not is_late:
-        return fail(f"{invoker.name} was cancelled from within.")
+        return fail(f"{invoker.name} cancelled itself.")
     return fail(_explain_time(invoker, places.is_given_up))
 
 
@@ -238,11 +238,11 @@ async def _stop(
         if not task.done():
             places.give_up()
     if places.is_given_up:
-        _logger.warning("The invocable %s goes on although it was stopped.", invoker.name)
+        _logger.warning("The invocable %s keeps running although it was stopped.", invoker.name)
 
 
 def _explain_time(invoker: Invoker, goes_on: bool) -> str:
-    text = f"{invoker.name} did not end within its limit of {invoker.time_limit_seconds:g} seconds"
+    text = f"{invoker.name} exceeded its time limit of {invoker.time_limit_seconds:g} seconds"
     text += ", and cannot be stopped." if goes_on else ", and was stopped."
     return text if invoker.effect is Effect.PURE else f"{text} It may have taken effect."
 
@@ -323,7 +323,7 @@ def _conclude(invoker: Invoker, value: Any) -> Outcome:
         return invoker.conclude(value)
     except BaseException as error:  # of the value's own methods
         return fail(
-            f"{invoker.name} was executed, but what it returned cannot be told: {_tell(error)}"
+            f"{invoker.name} was executed, but its result cannot be converted: {_tell(error)}"
         )
 
 

@@ -88,7 +88,7 @@ class Registry:
                 raise RequestError(
                     path="ensembles",
                     detail=f"Two ensembles are called {name!r}.",
-                    remedy="Give each a name of its own.",
+                    remedy="Give each its own name.",
                 )
 
     @property

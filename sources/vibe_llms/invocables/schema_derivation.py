@@ -29,7 +29,7 @@ def refuse_type(place: str, hint: Any) -> RequestError:
     return RequestError(
         path=place,
         detail=f"{place} is annotated with {hint!r}, which has no counterpart in JSON.",
-        remedy="Annotate it with plain types, enumerations or classes of these, or give a schema.",
+        remedy="Annotate it with plain types, enumerations or classes of these, or pass a schema.",
         stage=Stage.CONFIGURE,
     )
 
@@ -129,7 +129,7 @@ class Deriver:
             try:
                 made = make(items)
             except TypeError as error:
-                raise Misfit("must hold nothing but plain values") from error
+                raise Misfit("must contain only plain values") from error
             # Texts that differ may mean the same, as a UUID in capitals; the schema admits them.
             if len(made) != len(items):
                 raise Misfit("must not have the same item twice")

@@ -179,7 +179,7 @@ def _list_parameters(function: Callable[..., Any], name: str) -> tuple[_Paramete
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError) as error:
-        raise _refuse(name, "its parameters are not known", "Wrap it in a function.") from error
+        raise _refuse(name, "its parameters are unknown", "Wrap it in a function.") from error
     hints = read_hints(_find_annotated(function), name)
     return tuple(
         _Parameter(
@@ -210,7 +210,7 @@ def _find_annotated(function: Any) -> Any:
 
 
 def _refuse(name: str, problem: str, remedy: str) -> RequestError:
-    detail = f"The function {name!r} cannot be an invocable: {problem}."
+    detail = f"Invalid invocable {name!r}: {problem}."
     return RequestError(path=name, detail=detail, remedy=remedy, stage=Stage.CONFIGURE)
 
 

@@ -91,7 +91,7 @@ def shorten(text: str) -> str:
 def explain_faults(name: str, faults: Sequence[ArgumentFault]) -> str:
     """Tells a model what is wrong with the arguments of a call."""
     lines = "\n".join(f"- {fault}" for fault in faults)
-    return f"{name} was not executed, because its arguments do not fit:\n{lines}"
+    return f"{name} was not executed, because its arguments are invalid:\n{lines}"
 
 
 def list_faults(faults: Sequence[ArgumentFault]) -> str:
@@ -112,8 +112,8 @@ def refuse_schema(name: str, detail: str, *, is_told: bool = False) -> RequestEr
     of = f" of {name}" if name else ""
     return RequestError(
         path="schema",
-        detail=detail if is_told else f"The schema{of} cannot be applied: {detail}",
-        remedy="Mend the schema, or do without what it belongs to.",
+        detail=detail if is_told else f"Cannot apply the schema{of}: {detail}",
+        remedy="Correct the schema, or remove what uses it.",
         stage=Stage.EXECUTE,
     )
 
@@ -251,8 +251,8 @@ def produce_validator(schema: JsonObject, name: str = "") -> Validator:
     if not isinstance(schema, Mapping):
         raise RequestError(
             path="schema",
-            detail=f"A schema is an object, not {type(schema).__name__}.",
-            remedy="Give a JSON Schema as a dict.",
+            detail=f"A schema must be an object, not {type(schema).__name__}.",
+            remedy="Pass a JSON Schema as a dict.",
             stage=Stage.CONFIGURE,
         )
     return Validator(schema, name)

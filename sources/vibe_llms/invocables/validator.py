@@ -58,7 +58,7 @@ def _answer(question: bytes) -> dict[str, Any]:
     except RequestError as error:
         return {"refusal": error.detail}
     except MemoryError:
-        return {"refusal": refuse_schema(name, "that takes too much memory.").detail}
+        return {"refusal": refuse_schema(name, "it takes too much memory.").detail}
 
 
 def _validate(text: str, value: Any, name: str) -> list[tuple[str, str]]:

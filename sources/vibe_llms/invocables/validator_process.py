@@ -141,7 +141,11 @@ def consult(schema: JsonObject, value: Any, name: str) -> tuple[ArgumentFault, .
     except RecursionError:
         return (ArgumentFault(path="arguments", rule="nest too deeply"),)
     except (TypeError, ValueError) as error:
-        return (ArgumentFault(path="arguments", rule=f"are beyond JSON: {shorten(str(error))}"),)
+        return (
+            ArgumentFault(
+                path="arguments", rule=f"cannot be written as JSON: {shorten(str(error))}"
+            ),
+        )
     answer = _ask(question, schema, name)
     if "refusal" in answer:
         raise refuse_schema(name, answer["refusal"], is_told=True)
@@ -156,7 +160,7 @@ def _ask(question: bytes, schema: JsonObject, name: str) -> dict[str, Any]:
                 try:
                     _running = _ValidatorProcess()
                 except OSError as error:
-                    detail = f"the process that applies it cannot be started: {error}."
+                    detail = f"the validating process cannot be started: {error}."
                     raise refuse_schema(name, detail) from error
             try:
                 answer: dict[str, Any] = _running.ask(question)
@@ -174,12 +178,12 @@ def _ask(question: bytes, schema: JsonObject, name: str) -> dict[str, Any]:
 
 def _explain_end(status: int, schema: JsonObject) -> str:
     if status != -signal.SIGPROF:
-        return f"the process that applied it has ended ({status})."
+        return f"the validating process has ended ({status})."
     places = list(_find_suspects(schema, "$"))[:_SUSPECTS]
     said = f" Look at {', '.join(places)}." if places else ""
     return (
-        f"that takes more than {VALIDATOR_SECONDS:g} seconds of the processor: a pattern"
-        f" backtracks, or alternatives and references multiply.{said}"
+        f"it takes more than {VALIDATOR_SECONDS:g} seconds of processor time: a pattern "
+        f"backtracks, or alternatives and references multiply.{said}"
     )
 
 

@@ -96,7 +96,7 @@ def _wait(descriptor: int, path: str, shared: bool, deadline: float) -> None:
 
             raise StoreError(
                 path=path,
-                detail=f"Another process keeps {path} locked.",
+                detail=f"{path} is locked by another process.",
                 remedy="Wait until it is done, or stop it, and try again.",
             )
         time.sleep(pause)

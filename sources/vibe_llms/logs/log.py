@@ -199,7 +199,9 @@ class Log:
         while (end := data.find(b"\n")) < 0:
             more = read_at(self.descriptor, offset + len(data), len(data))
             if not more:
-                raise StoreError(path=self.path, detail=f"{self.path} was cut meanwhile.")
+                raise StoreError(
+                    path=self.path, detail=f"{self.path} was truncated while it was open."
+                )
             data += more
         return data[:end]
 
@@ -238,6 +240,5 @@ def _open(path: str, disk: Disk, reading: bool) -> FileIO:
 def _describe_torn(path: str, fate: str, size: int) -> Finding:
     return Finding(
         place=path,
-        message=f"What was written last was torn by a crash ({size} bytes, never acknowledged);"
-        f" it {fate}.",
+        message=f"A crash tore the last write ({size} bytes, never acknowledged); it {fate}.",
     )

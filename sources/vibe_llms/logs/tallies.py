@@ -135,7 +135,7 @@ def find_loss(path: str, lines: int, place: str) -> Finding | None:
     name = os.path.basename(path)
     return Finding(
         place=place,
-        message=f"It has {lines} lines, but {known.lines} were acknowledged: "
-        f"{known.lines - lines} are lost. Restore it from a backup; what was set aside as torn "
-        f"may hold a part. To put up with the loss, remove {name} beside it.",
+        message=f"The file has {lines} lines, but {known.lines} were acknowledged: "
+        f"{known.lines - lines} are lost. Restore it from a backup; data that was set aside "
+        f"as torn may contain a part. To accept the loss, remove {name} next to it.",
     )

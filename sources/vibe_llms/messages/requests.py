@@ -195,7 +195,7 @@ def _ensure_choosable(request: Request) -> None:
             raise RequestError(path=path, detail=detail, remedy="Give it another name.")
         if name in names:
             detail = f"Two invocables are called {name!r}."
-            raise RequestError(path=path, detail=detail, remedy="Give each a name of its own.")
+            raise RequestError(path=path, detail=detail, remedy="Give each its own name.")
         names.add(name)
     choice = request.invocation_choice
     if choice == "required" and not names:

@@ -207,7 +207,7 @@ def _read_failure(told: Any) -> str:
     for each in errors[:_FAILURES]:
         line = f"line {each['line']}: " if each.get("line") else ""
         said.append(f"{line}{each.get('message') or each.get('code')}")
-    return "; ".join(said) or "it gave no reason"
+    return "; ".join(said) or "no reason given"
 
 
 def _produce_nonsense() -> ConverseError:

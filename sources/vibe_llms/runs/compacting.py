@@ -160,7 +160,7 @@ def _open(line: bytes) -> LoggedEvent:
     try:
         return open_envelope(read_envelope(line))
     except (msgspec.MsgspecError, ConverseError) as error:
-        raise CorruptionError(detail=f"An event does not read: {error}.") from error
+        raise CorruptionError(detail=f"Cannot read an event: {error}.") from error
 
 
 def _settles(event: LogEvent) -> bool:

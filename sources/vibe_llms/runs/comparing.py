@@ -137,13 +137,15 @@ async def bisect(
         RequestError: The run differs with the first already, or does not with the last.
     """
     if len(versions) < 2:
-        raise _refuse("Two versions are needed at least.", "Name the oldest first.")
+        raise _refuse("At least two versions are needed.", "Name the oldest first.")
     good, bad = 0, len(versions) - 1
     if (await replay(versions[good])).difference is not None:
-        raise _refuse("The run differs with the first version already.", "Begin with an older one.")
+        raise _refuse(
+            "The first version already differs from the run.", "Start with an older version."
+        )
     found = await replay(versions[bad])
     if found.difference is None:
-        raise _refuse("The run does not differ with the last version.", "There is nothing to find.")
+        raise _refuse("The last version does not differ from the run.", "There is nothing to find.")
     while bad - good > 1:
         middle = (good + bad) // 2
         replayed = await replay(versions[middle])

@@ -136,7 +136,7 @@ def _move_contents(source: ConversationStore, target: ConversationStore) -> Copy
     bring: Callable[[str], None] | None = getattr(target.contents, "bring", None)
     here, there = (getattr(each.contents, "address", "") for each in (source, target))
     if bring is None or here == there:
-        raise StoreError(detail="A store cannot be copied into itself.")
+        raise StoreError(detail="Cannot copy a store into itself.")
     copier = _Copier(source, target)
     copier.bring_contents(source.contents.survey(), bring)
     return copier.report()
@@ -328,12 +328,12 @@ def _refuse_other(snapshot: Snapshot, existing: Snapshot) -> None:
         for number, (old, new) in enumerate(zip(there, here, strict=False), 1):
             if old != new:
                 raise StoreError(
-                    detail=f"The target has a conversation of this id that differs from {what} "
+                    detail=f"The target has a conversation with this id that differs from {what} "
                     f"{number} on.",
-                    remedy="It was left as it is. Delete one of them, or copy into another store.",
+                    remedy="It was not changed. Delete one of them, or copy into another store.",
                 )
         if len(there) > len(here):
             raise StoreError(
-                detail=f"The target is ahead: it has {len(there) - len(here)} {what}(s) more.",
-                remedy="It was left as it is. To have them here, copy the other way.",
+                detail=f"The target is ahead: it has {len(there) - len(here)} more {what}(s).",
+                remedy="It was not changed. To get them here, copy in the other direction.",
             )

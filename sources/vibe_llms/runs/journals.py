@@ -91,7 +91,9 @@ class ConversationJournal:
             with self.log.fencing() if isinstance(self.log, FencedLog) else nullcontext():
                 is_shared = self.conversation.catch_up(store)
         if is_shared:
-            notice = Finding(place=self.conversation.id, message="Others have written to it, too.")
+            notice = Finding(
+                place=self.conversation.id, message="Another program has written to it, too."
+            )
             self.conversation.notices += (notice,)
 
 

@@ -117,14 +117,16 @@ async def replay_run(
     conversation = Conversation.restore(store, identity)
     logged = store.open_log(identity).read()
     if not logged:
-        raise StoreError(detail=f"{identity} has not run: there is nothing to replay.")
+        raise StoreError(detail=f"{identity} has no run to replay.")
     events = [each.event for each in logged]
     async with Registry([_produce_recorded(events, conversation.canisters)]) as registry:
         walk = _Walk(conversation.canisters, events, registry, variant or Variant())
         walk.events += survey_inherited(store, conversation)
         walk.perform(logged)
     if base := max(each.sequence if each.kept else 0 for each in logged):
-        walk.remarks.append(f"The log was compacted up to event {base}: states left it.")
+        walk.remarks.append(
+            f"The log was compacted up to event {base}: the states before it are gone."
+        )
     return Replay(
         identity=identity,
         state=summarize(logged, identity).state,
@@ -249,7 +251,7 @@ class _Walk:
     def _check_generation(self, number: int, event: GenerationStartedEvent) -> ReplayStep:
         place = self._places.get(event.key)
         if place is None:
-            return _differ(number, "generate", "what was sent is not in the conversation")
+            return _differ(number, "generate", "the sent messages are not in the conversation")
         command = self._decide(place + 1)
         step = ReplayStep(
             sequence=number,
@@ -259,7 +261,7 @@ class _Walk:
         )
         difference = ""
         if not isinstance(command, Generate) or command.length != place + 1:
-            difference = f"the machine would {_word(command)}"
+            difference = f"the engine would {_word(command)}"
         return attrs.evolve(step, difference=difference or self._compare(event, place + 1))
 
     def _compare(self, event: GenerationStartedEvent, length: int) -> str:
@@ -270,19 +272,21 @@ class _Walk:
             found.append(f"the model is {variant.model}, not {event.model}")
         for name, digest in (variant.pattern or {}).items():
             if not self._pattern:
-                self.remarks.append("The log does not say with which tools and settings it asked.")
+                self.remarks.append(
+                    "The log does not record the tools and settings of the request."
+                )
             elif self._pattern.get(name) != digest:
-                found.append(f"the {name} are others")
+                found.append(f"the {name} differ")
         if variant.instructions is not None:
             told = _find_instructions(self._canisters[:length])
             if told != variant.instructions:
-                found.append("the instructions are others")
+                found.append("the instructions differ")
         return "; ".join(found)
 
     def _check_state(self, number: int, state: str) -> ReplayStep:
         command = self._command = self._decide(self._length)
         if STATES[type(command)] != state:
-            return _differ(number, state, f"the machine would {_word(command)}")
+            return _differ(number, state, f"the engine would {_word(command)}")
         calls = command.calls if isinstance(command, (Await, Execute)) else ()
         names = ", ".join(
             call.canister.name + (" (denied)" if find_denial(call) else "") for call in calls
@@ -297,7 +301,7 @@ class _Walk:
             command = self._command = self._decide(self._length)
         if isinstance(command, kind) and key in [call.key for call in command.calls]:
             return None  # the step is that of its turn
-        return _differ(number, STATES[kind].value, f"{name}: the machine would {_word(command)}")
+        return _differ(number, STATES[kind].value, f"{name}: the engine would {_word(command)}")
 
     def _check_end(self, number: int, event: RunEndedEvent) -> ReplayStep:
         step = ReplayStep(sequence=number, step="terminate", detail=event.limit or event.reason)
@@ -316,7 +320,7 @@ class _Walk:
             event.limit,
         ):
             return step
-        return attrs.evolve(step, difference=f"the machine would {_word(command)}")
+        return attrs.evolve(step, difference=f"the engine would {_word(command)}")
 
     def _decide(self, length: int) -> Command:
         canisters = self._canisters[:length]

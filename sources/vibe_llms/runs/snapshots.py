@@ -133,7 +133,7 @@ def _read_history(store: ConversationStore, identity: str) -> tuple[History, int
         if store.read(identity).position == history.position:
             return history, len(history.canisters) - own
     raise StoreError(
-        detail=f"Others write to {identity} all the time.", remedy="Try again when they have ended."
+        detail=f"{identity} keeps changing.", remedy="Try again when its writers have stopped."
     )
 
 
@@ -148,7 +148,7 @@ def _is_working(identity: str, events: Sequence[bytes]) -> bool:
     fold = RunFold(identity)
     for each in read_lines(events):
         if isinstance(each, Flaw):
-            detail = f"An event of {identity} does not read: {each.detail}."
+            detail = f"Cannot read an event of {identity}: {each.detail}."
             raise CorruptionError(path=identity, line=each.line, detail=detail)
         fold.feed(each)
     return bool(events) and fold.summarize().state == "working"

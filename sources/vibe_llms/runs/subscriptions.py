@@ -72,7 +72,7 @@ class LineFormat:
 def ensure_reached(number: int, last: int) -> None:
     """Raise RequestError where a log does not reach a number yet."""
     if number > last:
-        detail = f"The last event of this run is {last}; there is no {number} yet."
+        detail = f"Event {number} does not exist yet; the last event of this run is {last}."
         raise RequestError(path="event", detail=detail, stage=Stage.FRAME)
 
 
@@ -194,7 +194,7 @@ class LogSubscriptions:
         if self._serving is serving:
             self._serving = None
         _LOGGER.error("logs of watched runs are not read", exc_info=serving.exception())
-        detail = "What happens in runs could not be read on."
+        detail = "Reading the events of runs failed."
         for reader in self._readers.values():
             reader.error = StoreError(detail=detail, remedy="Watch it again.")
             reader.wake()

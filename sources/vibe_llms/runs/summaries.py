@@ -39,7 +39,7 @@ from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.runs.delivering import OpenRequests
 
 RunKind: TypeAlias = Literal["conversation", "flow"]
-_PARKED: Final = "It waits for an answer of a vendor's batch."
+_PARKED: Final = "It waits for a vendor's batch."
 
 _WELL: Final = frozenset({"", "answered", "ended"})
 """The reasons of runs that have ended well."""
@@ -225,7 +225,7 @@ class RunFold:
             ValueError: It was fed nothing: there is no run.
         """
         if self._first is None or self._last is None:
-            raise ValueError("There is no run without an event.")
+            raise ValueError("A run needs at least one event.")
         spending = attrs.evolve(self._spending)
         if (last := self._unsettled) is not None:
             spending.steps += last.requests

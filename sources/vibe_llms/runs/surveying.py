@@ -61,8 +61,8 @@ def require_run(store: ConversationStore, identity: str, summary: RunSummary | N
     if summary is None:
         store.read_metadata(identity)  # says so if there is no such conversation at all
         raise StoreError(
-            detail=f"{identity} is a conversation that has not run yet.",
-            remedy="`vibe runs list` shows those that have.",
+            detail=f"{identity} is a conversation without a run.",
+            remedy="`vibe runs list` lists those with runs.",
         )
     return summary
 

@@ -129,7 +129,7 @@ def _describe_unknown(digest: str, key: str | None, waiting: Sequence[Waiting]) 
         kind="waiting call",
         name=_name(digest, key),
         known=tuple(_name(*each) for each in known),
-        remedy="It may have been answered meanwhile." if not waiting else "",
+        remedy="It may have been answered already." if not waiting else "",
         stage=Stage.EXECUTE,
     )
 

@@ -104,7 +104,7 @@ def derive_kind(hint: Any) -> Kind:
         return Choice(hint, hint)
     if hasattr(hint, "__attrs_attrs__"):
         return TableKind(hint)
-    raise TypeError(f"Unknown kind of values for the annotation {hint!r}.")
+    raise TypeError(f"The annotation {hint!r} does not say what values are allowed.")
 
 
 class TableKind(Kind):

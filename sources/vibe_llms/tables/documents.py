@@ -123,9 +123,9 @@ def read_bytes(path: Path | str) -> bytes:
         # One byte above the limit, to notice a larger file.
         raw = read_beginning(path, MAXIMUM_FILE_BYTES + 1)
     except OSError as error:
-        refuse(str(path), f"This file cannot be read: {error.strerror}.")
+        refuse(str(path), f"Cannot read the file: {error.strerror}.")
     if len(raw) > MAXIMUM_FILE_BYTES:
-        refuse(str(path), f"It has more than {MAXIMUM_FILE_BYTES} bytes.")
+        refuse(str(path), f"The file is larger than {MAXIMUM_FILE_BYTES} bytes.")
     return raw
 
 
@@ -143,11 +143,11 @@ def parse_document(raw: bytes, place: str) -> Document:
 
         reason = explain_misencoding(raw, "This file", path=place)
         line = raw.count(b"\n", 0, error.start) + 1
-        refuse(place, f"TOML must be written in UTF-8. {reason}", line)
+        refuse(place, f"TOML files must be UTF-8. {reason}", line)
     except tomli.TOMLDecodeError as error:
-        refuse(place, f"This is not TOML: {error.msg}.", error.lineno)
+        refuse(place, f"Invalid TOML: {error.msg}.", error.lineno)
     except RecursionError:
-        refuse(place, "This is not TOML: its arrays or tables nest too deeply.")
+        refuse(place, "Invalid TOML: arrays or tables nest too deeply.")
 
 
 def refuse(place: str, message: str, line: int = 0) -> NoReturn:

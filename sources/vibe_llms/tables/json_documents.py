@@ -52,9 +52,7 @@ class JsonDocument(Document):
         """Make a reader that has already reported duplicate keys."""
         reader = super().produce_reader(base)
         for path in self.places.repeated:
-            reader.report(
-                path, "It stands twice, and only the last one would hold: take one of them out."
-            )
+            reader.report(path, "The key occurs twice: remove one.")
         return reader
 
 
@@ -72,16 +70,16 @@ def parse_json_document(raw: bytes, place: str) -> JsonDocument:
 
         reason = explain_misencoding(raw, "This file", path=place)
         line = raw.count(b"\n", 0, error.start) + 1
-        refuse(place, f"JSON must be written in UTF-8. {reason}", line)
+        refuse(place, f"JSON files must be UTF-8. {reason}", line)
     except json.JSONDecodeError as error:
-        message = f"This is not JSON: {error.msg[:1].lower()}{error.msg[1:]}."
+        message = f"Invalid JSON: {error.msg[:1].lower()}{error.msg[1:]}."
         raise ConfigurationError.at(place, message, error.lineno, error.colno) from error
     except RecursionError:
-        refuse(place, "This is not JSON: its objects or arrays nest too deeply.")
+        refuse(place, "Invalid JSON: objects or arrays nest too deeply.")
     except ValueError as error:  # a number of thousands of digits, or NaN
-        refuse(place, f"This is not JSON: {error}.")
+        refuse(place, f"Invalid JSON: {error}.")
     if not isinstance(tree, dict):
-        refuse(place, "It must be a table: an object of JSON, which begins with '{'.", 1)
+        refuse(place, "The document must be a table: a JSON object, which begins with '{'.", 1)
     excess = find_excess(tree)
     if excess is not None:
         refuse(place, excess)
@@ -89,7 +87,7 @@ def parse_json_document(raw: bytes, place: str) -> JsonDocument:
 
 
 def _refuse_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not a number in JSON")
+    raise ValueError(f"{word} is not a JSON number")
 
 
 def find_excess(tree: object) -> str | None:
@@ -100,7 +98,7 @@ def find_excess(tree: object) -> str | None:
         each, depth = ahead.pop()
         nodes += 1
         if depth > DEPTH_LIMIT:
-            return f"It nests more than {DEPTH_LIMIT} deep."
+            return f"It nests more than {DEPTH_LIMIT} levels deep."
         if nodes + len(ahead) > NODES_LIMIT:
             return f"It has more than {NODES_LIMIT} values."
         if isinstance(each, Mapping):

@@ -208,14 +208,14 @@ SECONDS = Kind(
     "a number of seconds above 0", lambda value: is_number(value) and 0 < value < float("inf")
 )
 WAIT = Kind(
-    "a number of seconds above 0, or inf to wait for ever",
+    "a number of seconds above 0, or inf to wait forever",
     lambda value: is_number(value) and value > 0,
 )
 STRING = Kind("a text", lambda value: isinstance(value, str), is_shown=False)
 TEXT = Kind("a text that is not empty", is_text, is_shown=False)
 PATTERN = Kind("a regular expression", is_text, _compile)
 WORD = Kind("a word", lambda value: is_text(value) and not re.search(r"[\s/]", value))
-WEB_ADDRESS = Kind("an address, as https://example.org", is_web_address, is_shown=False)
+WEB_ADDRESS = Kind("an address such as https://example.org", is_web_address, is_shown=False)
 TEXTS = Kind("a list of texts that are not empty", is_list_of(is_text), tuple, parse=_parse_list)
 STRINGS = Kind("a list of texts", is_list_of(lambda value: isinstance(value, str)), tuple)
 TABLE = Kind("a table", is_table)
@@ -224,5 +224,5 @@ TABLE_OF_TEXTS = Kind(
     lambda value: is_table(value) and all(isinstance(each, str) for each in value.values()),
 )
 FILLED = Kind(
-    "a list that names one at least", lambda value: TEXTS.is_right(value) and len(value) > 0, tuple
+    "a list with at least one name", lambda value: TEXTS.is_right(value) and len(value) > 0, tuple
 )

@@ -96,7 +96,7 @@ class TableReader:
         for key in sorted(set(required) - table.keys()):
             near = find_nearest(key, table.keys() - kinds.keys())  # which was reported itself
             if near is None:
-                self.report(path, f"It needs {key!r}: {kinds[key].words}.")
+                self.report(path, f"The key {key!r} is missing: {kinds[key].words}.")
         return values
 
     def survey(self, path: KeyPath, table: object) -> Iterable[tuple[str, Any]]:
@@ -119,13 +119,13 @@ class TableReader:
         place, line, column, rest = self.locate(path)
         found = Finding(place=place, line=line, column=column, path=rest, message=message)
         self.findings.append(found)
-        if len(self.findings) >= FINDINGS_LIMIT:  # suggestions for each take time
-            message = f"There may be more. Correct these {FINDINGS_LIMIT} mistakes first."
+        if len(self.findings) >= FINDINGS_LIMIT:  # to look for what was meant takes its time
+            message = f"Only the first {FINDINGS_LIMIT} mistakes are listed."
             self.findings.append(Finding(place=place, message=message))
             self.finish()
 
     def report_unknown(self, path: KeyPath, known: Iterable[str]) -> None:
-        """Report an unknown key."""
+        """Appends a finding about a key that is none of those that are known."""
         self.report(path, f"Unknown setting{end_among(path[-1], known)}")
 
     def finish(self) -> None:

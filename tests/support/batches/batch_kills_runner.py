@@ -55,7 +55,7 @@ async def perform(url: str, folder: Path, key: str) -> None:
         batch = BatchChannel(engine, runner=runner, key=key, retry_failed=True)
         while (report := await batch.collect([key])).failures:
             (failure,) = report.failures
-            assert "waits for an approval" in str(failure.error), failure.error
+            assert "awaits approval" in str(failure.error), failure.error
             for each in await asyncio.to_thread(survey_waiting, store):
                 given = deny(each.request, "paid") if paid.exists() else allow(each.request)
                 await asyncio.to_thread(answer, store, each.conversation_id, given, key=each.key)

@@ -18,8 +18,8 @@ from vibe_llms.runs.summaries import RunSummary
 @pytest.mark.parametrize(
     ("said", "advice"),
     [
-        ("database or disk is full", "Make room on its disk"),
-        ("file is not a database", "is one of a runner"),
+        ("database or disk is full", "Free space on its disk"),
+        ("file is not a database", "created by a runner"),
     ],
 )
 def test_a_full_disk_is_told_from_a_file_of_something_else(
@@ -35,10 +35,10 @@ def test_a_full_disk_is_told_from_a_file_of_something_else(
 @pytest.mark.parametrize(
     ("place", "said", "advice"),
     [
-        ("sqlite:///x", "database or disk is full", "Make room on its disk"),
-        ("sqlite:///x", "file is not a database", "is one of a runner"),
+        ("sqlite:///x", "database or disk is full", "Free space on its disk"),
+        ("sqlite:///x", "file is not a database", "created by a runner"),
         ("postgresql://x", "permission denied for database y", "GRANT CREATE ON DATABASE"),
-        ("postgresql://x", "connection refused", "lets you in"),
+        ("postgresql://x", "connection refused", "accepts your login"),
     ],
 )
 def test_a_worker_is_told_the_same(place: str, said: str, advice: str) -> None:

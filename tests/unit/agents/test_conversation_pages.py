@@ -74,5 +74,5 @@ async def test_no_more_is_listed_than_a_page_wants() -> None:
 @pytest.mark.parametrize("after", ["nobody", "c0"])
 async def test_what_is_not_there_or_not_theirs_cannot_be_gone_on_from(after: str) -> None:
     conversations, _ = keep(["ann"] * 30)
-    with pytest.raises(RequestError, match="begin anew"):
+    with pytest.raises(RequestError, match="start a new one"):
         await conversations.survey(limit=1, after=after, subject="bob")

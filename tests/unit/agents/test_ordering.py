@@ -71,7 +71,7 @@ def test_the_log_is_claimed_for_one(tmp_path: Path) -> None:
     assert begun is not None
     assert summarize_claimed(begun) == read_summary(store, RUN)
     other = store.open_log(RUN)
-    with pytest.raises(StoreError, match="on its way"):
+    with pytest.raises(StoreError, match="already active"):
         other.claim()
     begun.log.close()
     other.claim()

@@ -121,7 +121,7 @@ def test_whoever_has_the_log_is_not_written_beside(
     monkeypatch.setattr(outcomes, "claim_soon", lambda log: claim_soon(log, wait_seconds=0))
     other = store.open_log("c")
     other.claim()
-    with pytest.raises(StoreError, match="on its way"):
+    with pytest.raises(StoreError, match="already active"):
         write_outcome(store, "c", read(store), say(RETRIED))
     other.close()
     assert [each.event for each in read(store)] == [BEGUN]
@@ -141,7 +141,7 @@ def test_a_claim_that_ran_out_between_look_and_write_is_no_claim(tmp_path: Path)
         write(store, ANSWERED)
         return RETRIED
 
-    with pytest.raises(ConverseError, match="has lost its run"):
+    with pytest.raises(ConverseError, match="lost its claim"):
         write_outcome(store, "c", read(store), choose)
     assert [each.event for each in read(store)] == [BEGUN, ANSWERED]
     store.database.close()

@@ -36,7 +36,7 @@ def test_an_order_for_no_queue_is_refused(said: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("url", ["sqlite://", "mysql://u:secret@h/d", "runs.db", "sqlite:///"])
 def test_what_names_no_runner_is_refused(url: str) -> None:
-    with pytest.raises(ConfigurationError, match="names no database of a runner") as caught:
+    with pytest.raises(ConfigurationError, match="is not a database of a runner") as caught:
         check_url(url)
     assert "secret" not in str(caught.value)
 

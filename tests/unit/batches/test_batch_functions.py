@@ -42,20 +42,20 @@ def test_they_are_imported_in_the_order_of_their_names() -> None:
 @pytest.mark.parametrize(
     ("told", "words"),
     [
-        ("invert", "'invert' is no function: write MODULE:NAME."),
-        ("billing.rates:", "is no function: write MODULE:NAME."),
-        (":invert", "is no function: write MODULE:NAME."),
-        ("billing..rates:invert", "is no function: write MODULE:NAME."),
-        ("./rates.py:invert", "is no function: write MODULE:NAME."),
-        ("absent:invert", "absent cannot be imported, ModuleNotFoundError: No module named"
-         " 'absent'; install it, or name its folder in PYTHONPATH."),
-        ("billing.absent:invert", "install it, or name its folder in PYTHONPATH."),
+        ("invert", "Invalid function 'invert': write MODULE:NAME."),
+        ("billing.rates:", ": write MODULE:NAME."),
+        (":invert", ": write MODULE:NAME."),
+        ("billing..rates:invert", ": write MODULE:NAME."),
+        ("./rates.py:invert", ": write MODULE:NAME."),
+        ("absent:invert", "cannot import absent, ModuleNotFoundError: No module named"
+         " 'absent'; install it, or add its folder to PYTHONPATH."),
+        ("billing.absent:invert", "install it, or add its folder to PYTHONPATH."),
         ("wanting:invert", "No module named 'nowhere_at_all'; mend it."),
-        ("broken:invert", "broken cannot be imported, SyntaxError: "),
-        ("ending:invert", "ending cannot be imported, SystemExit: 0; mend it."),
-        ("billing.rates:absent", "absent of billing.rates is not there."),
-        ("billing.rates:number", "number of billing.rates is no function."),
-        ("billing.rates:other", "batches ask for it by the name it was defined by; use that."),
+        ("broken:invert", "cannot import broken, SyntaxError: "),
+        ("ending:invert", "cannot import ending, SystemExit: 0"),
+        ("billing.rates:absent", "absent of billing.rates is missing."),
+        ("billing.rates:number", "number of billing.rates is not a function."),
+        ("billing.rates:other", "defined under another name; use that name."),
     ],
 )  # fmt: skip
 def test_what_is_none_is_refused_in_one_line(told: str, words: str) -> None:

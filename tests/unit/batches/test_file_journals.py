@@ -94,7 +94,7 @@ def test_a_torn_line_is_set_aside_wherever_it_was_torn(path: Path, kept: int) ->
     with FileJournal(path, BATCH) as journal:
         assert journal.find(0, digest(0)) is not None
         assert journal.find(1, digest(1)) is None
-        assert "torn by a crash" in str(journal.findings[0])
+        assert "crash" in str(journal.findings[0])
         add(journal, compose_line(1))
 
     assert path.read_bytes() == compose_line(0) + compose_line(1)
@@ -106,7 +106,7 @@ def test_a_file_of_somebody_else_is_left_as_it_is(path: Path, found: bytes) -> N
     """Also where its end looks torn."""
     path.write_bytes(found)
 
-    with pytest.raises(StoreError, match="something else than the results of a batch"):
+    with pytest.raises(StoreError, match="does not hold the results of a batch"):
         FileJournal(path, BATCH)
 
     assert path.read_bytes() == found
@@ -142,13 +142,13 @@ def test_two_do_not_write_to_one_journal(path: Path) -> None:
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     """With the remedy."""
-    with pytest.raises(StoreError, match=r"cannot be opened: No such file.*folder that is there"):
+    with pytest.raises(StoreError, match=r"Cannot open .*No such file.*existing folder"):
         FileJournal(tmp_path / "none" / "answers.jsonl", BATCH)
 
 
 def test_a_journal_is_a_file(tmp_path: Path) -> None:
     """What is none cannot be gone on with."""
-    with pytest.raises(StoreError, match="is no file"):
+    with pytest.raises(StoreError, match="not a regular file"):
         FileJournal(tmp_path, BATCH)
 
 
@@ -163,7 +163,7 @@ def test_a_full_disk_leaves_whole_lines(path: Path, monkeypatch: pytest.MonkeyPa
     with FileJournal(path, BATCH) as journal:
         with monkeypatch.context() as patch:
             patch.setattr(Disk, "write", write_half)
-            with pytest.raises(StoreError, match=r"No space left.*go on with the same command"):
+            with pytest.raises(StoreError, match=r"No space left.*run the same command"):
                 add(journal, compose_line(1))
         add(journal, compose_line(2))
 

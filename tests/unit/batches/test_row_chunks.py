@@ -189,7 +189,7 @@ def test_tables_of_an_earlier_version_are_named(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE vibe_items (batch text)")
     database = open_database(f"sqlite:///{path}")
     for _ in range(2):
-        with pytest.raises(StoreError, match="of an earlier version"):
+        with pytest.raises(StoreError, match="by an earlier version"):
             check_database(database)
     assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("vibe_items",)]
     connection.close()
@@ -203,7 +203,7 @@ def test_tables_of_an_earlier_version_are_named_in_postgresql(tmp_path: Path) ->
         transaction.change("CREATE TABLE vibe_items (batch text)")
     database.close()
     database = open_database(url)
-    with pytest.raises(StoreError, match="of an earlier version"):
+    with pytest.raises(StoreError, match="by an earlier version"):
         check_database(database)
     database.close()
 
@@ -215,13 +215,13 @@ async def test_who_only_looks_makes_nothing(tmp_path: Path, base: str) -> None:
     if base == "sqlite":
         with closing(sqlite3.connect(tmp_path / "runner.db")) as connection:
             connection.execute("CREATE TABLE another (x)")
-    with pytest.raises(StoreError, match="nobody has asked for a batch here yet"):
+    with pytest.raises(StoreError, match="no batch has been submitted here"):
         async with look_at_batches(url) as batches:
             await batches.survey()
     for _ in range(2):
         assert survey_tables(url) == (["another"] if base == "sqlite" else [])
         looking = open_database(url, makes=False)
-        with pytest.raises(StoreError, match="nobody has asked"):
+        with pytest.raises(StoreError, match="no batch has been submitted"):
             check_database(looking)
     making = open_database(url)
     await hand_over(making, FIRST, 1)

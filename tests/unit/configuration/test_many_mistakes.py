@@ -38,7 +38,7 @@ def test_the_first_are_told_and_that_there_may_be_more(tmp_path: Path, shape: st
     *first, last = error.findings
     assert len(first) == FINDINGS_LIMIT
     assert all(each.line for each in first)
-    assert last.message == "There may be more. Correct these 100 mistakes first."
+    assert last.message == "Only the first 100 mistakes are listed."
 
 
 def test_as_many_as_are_told_are_all_there_are(tmp_path: Path) -> None:

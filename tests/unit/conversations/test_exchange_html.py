@@ -242,7 +242,7 @@ def test_renders_answers_and_leaves_the_words_of_users_alone() -> None:
 
 def test_says_so_where_nothing_was_said() -> None:
     """An empty conversation is a page too."""
-    assert "Nothing has been said yet." in Page(export(name="Empty")).text
+    assert "The conversation is empty." in Page(export(name="Empty")).text
 
 
 def test_what_would_turn_directions_or_command_a_terminal_is_seen() -> None:

@@ -106,11 +106,11 @@ def test_refuses_to_write_a_document_with_a_gap() -> None:
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        ("not json", "not JSON"),
+        ("not json", "Invalid JSON"),
         ("[]", "not an exported conversation"),
         ('{"format": "other"}', r"not an exported conversation. @ \$.format"),
         ('{"format": "vibe-llms.conversation", "version": 2}', "Upgrade"),
-        ('{"format": "vibe-llms.conversation", "version": 1}', "lacks or misuses 'id'"),
+        ('{"format": "vibe-llms.conversation", "version": 1}', "missing or invalid: .*'id'"),
     ],
 )
 def test_says_what_is_wrong_with_a_document(document: str, message: str) -> None:

@@ -83,7 +83,7 @@ def test_chatgpt_shows_the_path_that_was_shown_last_and_tells_of_other_branches(
 
     conversation = found.value
     assert tell_said(conversation) == [("user", "Where?"), ("assistant", "Right.")]
-    assert tell_reasons(found) == ["a message on another branch than the one shown"] * 2
+    assert tell_reasons(found) == ["a message on a branch other than the one shown"] * 2
     assert conversation.metadata.name == "A walk"
     assert conversation.metadata.created == datetime.fromtimestamp(1_700_000_000, UTC)
     answer = conversation.canisters[1]
@@ -127,7 +127,7 @@ def test_chatgpt_tools_are_invocations_with_their_results(tmp_path: Path) -> Non
     assert isinstance(answer, AssistantCanister)
     assert answer.origin is not None
     assert answer.origin.stop_reason is StopReason.LIMIT
-    assert tell_reasons(found) == ["a recap of reasoning"]
+    assert tell_reasons(found) == ["a summary of reasoning"]
 
 
 def test_chatgpt_archives_bring_their_pictures(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_claude_keeps_thoughts_tools_and_what_was_attached(tmp_path: Path) -> No
     assert len({canister.turn_id for canister in (thought, call, outcome, answer)}) == 1  # type: ignore[union-attr]
     assert tell_reasons(found) == [
         "a file or picture: its bytes are not in the export",
-        "a piece of a result of the kind 'knowledge' is kept as its JSON",
+        "a part of a result, of the kind 'knowledge', is kept as its JSON",
         "a block of the kind 'flag' has no counterpart",
     ]
 
@@ -227,7 +227,7 @@ def test_claude_s_old_exports_have_texts_only_and_its_new_ones_branches(tmp_path
 
     assert tell_said(first.value) == [("user", "Hello")]
     assert tell_said(second.value) == [("user", "Hello"), ("assistant", "Hi")]
-    assert tell_reasons(second) == ["a message on another branch than the one shown"]
+    assert tell_reasons(second) == ["a message on a branch other than the one shown"]
 
 
 # llm: what llm 0.27 and 0.36 have really written
@@ -334,12 +334,12 @@ MAPPING = b'[{"mapping": {}, "id": "a"'
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (MAPPING, "breaks off here. @ $[0]"),
-        (MAPPING + b"},", "breaks off here. @ $[1]"),
-        (MAPPING + b"}, 5]", "begins with {, not b'5'. @ $[1]"),
+        (MAPPING, "is truncated here. @ $[0]"),
+        (MAPPING + b"},", "is truncated here. @ $[1]"),
+        (MAPPING + b"}, 5]", "must begin with {, not b'5'. @ $[1]"),
         (MAPPING + b"}] x", "not b'x'"),
-        (MAPPING + b', "title": tru}]', "not JSON"),
-        (MAPPING + b', "title": "\xe4"}]', "not JSON"),
+        (MAPPING + b', "title": tru}]', "Invalid JSON"),
+        (MAPPING + b', "title": "\xe4"}]', "Invalid JSON"),
         (b'[{"mapping": {}}, {"mapping": 5}]', "@ $[1].mapping"),
         (b'[{"mapping": ' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"}]", "too deeply"),
         (b'[{"chat_messages": {}}]', "@ $[0].chat_messages"),
@@ -369,7 +369,7 @@ def test_a_damaged_archive_is_told_as_that(tmp_path: Path, place: int) -> None:
     data[place : place + 40] = bytes(40)
     path.write_bytes(data)
 
-    with pytest.raises(CodecError, match=r"cut\.zip: It cannot be read: .*archive") as caught:
+    with pytest.raises(CodecError, match=r"cut\.zip: Cannot read the file: .*archive") as caught:
         read(path)
 
     assert "Unpack it" in caught.value.remedy
@@ -383,7 +383,7 @@ def test_a_view_of_a_stranger_s_database_is_not_asked(tmp_path: Path) -> None:
         connection.execute(f"create view responses as {endless}")
         connection.commit()
 
-    with pytest.raises(RequestError, match="in no form that is known"):
+    with pytest.raises(RequestError, match="not in a known format"):
         read(path)
 
 
@@ -391,9 +391,9 @@ def test_a_foreign_archive_is_told(tmp_path: Path) -> None:
     """An archive with other things is told for what it is."""
     foreign = write_zip(tmp_path / "foreign.zip", {"photo.png": PICTURE})
 
-    with pytest.raises(RequestError, match=r"in no form that is known"):
+    with pytest.raises(RequestError, match=r"not in a known format"):
         read(foreign)
-    with pytest.raises(CodecError, match=r"has no conversations\.json"):
+    with pytest.raises(CodecError, match=r"conversations\.json is missing"):
         list(read_chatgpt(foreign))
 
 

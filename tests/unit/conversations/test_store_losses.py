@@ -80,9 +80,9 @@ def test_a_doubled_file_is_found(store: DirectoryStore) -> None:
     path = messages_of(store)
     path.write_bytes(path.read_bytes() * 2)
 
-    assert "stands in it 2 times, and 2 more are repeated" in findings_of(store)[0]
+    assert "occurs 2 times, and 2 more are repeated" in findings_of(store)[0]
     store.append("a", [UserCanister("3")])
-    assert "stands in it 2 times, and 2 more are repeated" in findings_of(store)[0]
+    assert "occurs 2 times, and 2 more are repeated" in findings_of(store)[0]
 
 
 def test_the_same_canister_is_not_stored_twice_at_once(store: DirectoryStore) -> None:
@@ -105,7 +105,7 @@ def test_what_nobody_has_counted_is_not_known(store: DirectoryStore, tally: byte
     proof = verify(store)
 
     assert proof.findings == ()
-    assert ["not known" in each.message for each in proof.remarks] == [True]
+    assert ["not been counted" in each.message for each in proof.remarks] == [True]
     assert len(store.read("a").canisters) == 3
     store.append("a", [UserCanister("3")])
     assert verify(store).remarks == ()
@@ -347,5 +347,5 @@ def test_a_break_in_a_chain_of_forks_is_told_once(store: DirectoryStore) -> None
 
     (message,) = findings_of(store)
 
-    assert "parent a has less than" in message
+    assert "parent a has fewer than" in message
     assert [each.message for each in verify(store, ["d"]).findings] == [message]

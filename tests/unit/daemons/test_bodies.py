@@ -15,7 +15,7 @@ from vibe_llms.exceptions import RequestError
     [
         (gzip.compress(b"{}"), "The body is compressed"),
         (b'{"a": "\xff"}', "it is not UTF-8 (byte 7)"),
-        (b'{"a": ' + b"[" * 99_999, "it is nested too deeply"),
+        (b'{"a": ' + b"[" * 99_999, "it nests too deeply"),
         (b"[]", "Expected `object`, got `array`"),
     ],
     ids=["packed", "of another coding", "deep", "a list"],

@@ -169,7 +169,7 @@ async def test_what_makes_no_sense_is_told_to_the_model() -> None:
     told = acted.words[5:9]
     assert all(isinstance(each, ResultCanister) and each.is_error for each in acted.canisters[5:9])
     assert "weather" in told[0]
-    assert "not JSON" in told[1]
+    assert "Invalid JSON" in told[1]
     assert told[1].count("arguments") == 1  # said once
     assert "weather" in told[2]
     assert "place" in told[2]
@@ -475,7 +475,7 @@ async def test_a_model_that_says_nothing_ends_the_run() -> None:
     acted = await act(script([]))
 
     assert acted.ending.reason is Reason.ANSWERED
-    assert "said nothing" in acted.ending.detail
+    assert "returned nothing" in acted.ending.detail
     assert acted.ending.readings.steps == 1
 
 
@@ -684,7 +684,7 @@ async def test_a_call_that_may_have_taken_effect_is_asked_about() -> None:
 
     assert approver.asked[0].in_doubt
     assert ledger.paid == [3]
-    assert "not known whether it took effect" in acted.words[2]
+    assert "effect is unknown" in acted.words[2]
     assert "It was paid." in acted.words[2]
 
 
@@ -1044,7 +1044,7 @@ async def test_an_approver_that_answers_no_approval_fails_the_run() -> None:
     assert isinstance(error, RequestError)
     assert (error.path, error.stage) == ("approver", ErrorStage.EXECUTE)
     assert "pay" in error.detail
-    assert "it answered bool" in acted.ending.detail
+    assert "pay returned bool" in acted.ending.detail
     assert "Return an Approval" in acted.ending.detail
     assert ledger.paid == []
 
@@ -1062,7 +1062,7 @@ async def test_an_approver_that_fails_says_so_and_executes_nothing() -> None:
 
     error = acted.ending.error
     assert isinstance(error, ConverseError)
-    assert "approval of pay failed: out of office." in error.detail
+    assert "approval for pay failed: out of office." in error.detail
     assert "run the conversation again" in error.remedy
     assert error.stage is ErrorStage.EXECUTE
     assert isinstance(error.__cause__, ValueError)

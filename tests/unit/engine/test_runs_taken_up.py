@@ -132,4 +132,4 @@ async def test_whatever_is_written_waits_for_a_disk_that_is_full(
     assert (outcome.text, outcome.reason, disk.times) == ("Done.", Reason.ANSWERED, 0)
     kinds = [each.event.type for each in store.open_log(conversation.id).read()]
     assert [kinds.count(each) for each in ("generation.started", "run.ended")] == [2, 1]
-    assert "a run waits for room" in caplog.text
+    assert "a run waits for space" in caplog.text

@@ -122,7 +122,7 @@ def test_what_is_not_known_bounds_nothing_and_says_so() -> None:
     """How long answers are; what a model costs; how long a variable is."""
     open_ended = bound("START --> P0 --> END", llm={**SONNET, "max_tokens": None})
     assert (open_ended.requests, open_ended.tokens, open_ended.cost_cents) == (1, None, None)
-    assert "give 'max_tokens'" in open_ended.reasons[0]
+    assert "set 'max_tokens'" in open_ended.reasons[0]
 
     unheard = bound("START --> P0 --> END", llm={**SONNET, "model": "abracadabra"})
     assert (unheard.tokens is not None, unheard.cost_cents) == (True, None)
@@ -196,12 +196,12 @@ def test_a_subflow_counts_as_often_as_it_runs(tmp_path: Path) -> None:
         (AdapterConfig(max_requests=500, max_tokens=100_000, max_cost_cents=500.0), ""),
         (
             AdapterConfig(max_requests=20),
-            "flow_diagram.mermaid:2:11: The flow can come to 500 requests, and max_requests is 20. "
-            "The greatest part is P0, which may be visited 500 times: let its loop have a "
-            "lower bound, lower max_iterations, or raise max_requests.",
+            "flow_diagram.mermaid:2:11: The flow may need 500 requests, but max_requests is 20. "
+            "The largest part is P0, which may be visited 500 times: lower the bound "
+            "of its loop, lower max_iterations, or raise max_requests.",
         ),
-        (AdapterConfig(max_tokens=9), "and max_tokens is 9."),
-        (AdapterConfig(max_cost_cents=0.5), "cents, and max_cost_cents is 0.5."),
+        (AdapterConfig(max_tokens=9), "but max_tokens is 9."),
+        (AdapterConfig(max_cost_cents=0.5), "cents, but max_cost_cents is 0.5."),
     ],
 )
 def test_a_budget_that_could_be_exceeded_is_refused(config: AdapterConfig, message: str) -> None:
@@ -227,10 +227,10 @@ def test_what_cannot_be_said_is_refused_where_a_budget_asks_for_it() -> None:
         return [each.message[:40] for each in check_budget(bound_flow(check), budgets, reading)]
 
     assert find(unknown) == [
-        "Whether max_tokens = 1,000,000,000 is en",
-        "Whether max_cost_cents = 1,000,000,000 i",
+        "It is unknown if max_tokens = 1,000,000,",
+        "It is unknown if max_cost_cents = 1,000,",
     ]
-    assert find(mock) == ["Whether max_tokens = 1,000,000,000 is en"]
+    assert find(mock) == ["It is unknown if max_tokens = 1,000,000,"]
 
 
 @given(drawings(), st.randoms(use_true_random=False), st.integers(1, 60))

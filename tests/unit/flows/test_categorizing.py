@@ -80,7 +80,7 @@ async def test_what_is_negated_is_not_taken_and_that_is_said() -> None:
     assert found == Category(
         "",
         1.0,
-        "None of 'success', 'retry' is recognized in the response. 'success' is there only "
+        "None of 'success', 'retry' was found in the response. 'success' occurs only "
         "negated: \u201cThis is not a success.\u201d (line 1).",
     )
 
@@ -92,7 +92,7 @@ async def test_of_two_that_are_named_the_last_is_meant_and_the_other_is_told(
     """A response ends with its conclusion; but it is less certain."""
     found = await check("I had to retry, then: success.", labels)
     assert (found.name, found.confidence) == ("success", 0.5)
-    assert "Less fitting, by the same kind of rule: 'retry'." in found.evidence
+    assert "Weaker matches by the same kind of rule: 'retry'." in found.evidence
 
 
 async def test_more_different_keywords_go_before_the_last_one() -> None:
@@ -179,7 +179,7 @@ async def test_the_surest_predicate_decides() -> None:
     assert found == Category(
         "b",
         1.0,
-        "The predicate 'second' says: It is x. Less fitting, by the same kind of rule: 'a'.",
+        "The predicate 'second' says: It is x. Weaker matches by the same kind of rule: 'a'.",
     )
     assert heard == [context]
 
@@ -199,7 +199,7 @@ async def test_a_pattern_that_takes_too_long_is_an_error(monkeypatch: pytest.Mon
     validator_process.dismiss()
     rules = {"a": CategoryRule(pattern="^(a+)+$")}
     try:
-        with pytest.raises(RequestError, match="cannot be searched for"):
+        with pytest.raises(RequestError, match="Cannot search for"):
             await check("a" * 40 + "b", ["a"], rules)
     finally:
         validator_process.dismiss()
@@ -265,7 +265,7 @@ async def test_what_a_model_answers_is_read_as_far_as_it_goes(
     """Not every model keeps to a form; what does not is no category."""
     found = await check("Hm.", ["spam", "angry"], DESCRIBED, judge=Oracle(answer))
     assert (found.name, found.confidence) == (name, confidence)
-    assert found.evidence.startswith("A model was asked, and")
+    assert found.evidence.startswith("A model was asked, ")
 
 
 async def test_a_category_called_none_can_be_told_from_none_of_them() -> None:

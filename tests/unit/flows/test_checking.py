@@ -110,9 +110,9 @@ def test_the_diagram_of_the_requirements_passes() -> None:
 
     expect(
         found,
-        "warning 3:12 COND has no edge for when none of its labels fits",
-        "warning 5:10 P0 \N{RIGHTWARDS ARROW} COND \N{RIGHTWARDS ARROW} P0 goes round until max_i",
-        "warning prompts[0].template:1:50 P0 may have said nothing yet when P0 is visited the firs",
+        "warning 3:12 COND has no default edge",
+        "warning 5:10 P0 \N{RIGHTWARDS ARROW} COND \N{RIGHTWARDS ARROW} P0 repeats until max_i",
+        "warning prompts[0].template:1:50 P0 may have no response yet when P0 is",
     )
 
 
@@ -123,103 +123,95 @@ CASES: list[tuple[str, tuple[str, ...]]] = [
     (
         "START --> P0 --> CHEK\nCHECK[x] --> END",
         (
-            "error 2:18 Nothing leads on from CHEK: lead an edge to END, or to what comes next; "
-            "did you mean 'CHECK'?",
-            "error 3:1 CHECK cannot be reached from START: lead an edge there, or take it away; "
-            "did you mean 'CHEK'?",
+            "error 2:18 CHEK is a dead end: lead an edge to END, or to the next",
+            "error 3:1 CHECK cannot be reached from START: lead an edge there, or",
         ),
     ),
     (
         "START --> P0 --> A --> B --> A\nEND",
-        ("error 2:18 No way leads from A, B to END", "warning 2:26 A \N{RIGHTWARDS ARROW} B"),
+        ("error 2:18 No path leads from A, B to", "warning 2:26 A \N{RIGHTWARDS ARROW} B"),
     ),
-    ("START --> P0 -->|error| H --> END", ("error 2:11 P0 has edges for when it goes wrong, and",)),
+    ("START --> P0 -->|error| H --> END", ("error 2:11 P0 has edges for failure, but",)),
     (
         "START --> P0 --> A --> P0\nA -->|error| END",
         (
-            "error 2:11 No way leads from P0, A to END",
+            "error 2:11 No path leads from P0, A to",
             "warning 2:20 P0 \N{RIGHTWARDS ARROW} A",
             "warning 3:3 A never fails",
         ),
     ),
     # Choices
-    ("START --> P0 --> C{x} --> END", ("error 2:18 C has one way on only",)),
+    ("START --> P0 --> C{x} --> END", ("error 2:18 C has only one edge and",)),
     (
         "START --> P0 --> C{x}\nC --> A --> END\nC --> END",
-        ("error 2:18 C chooses by labels, and 2 of its edges have none",),
+        ("error 2:18 C chooses by labels, but 2 of its edges have no label",),
     ),
     (
         "START --> P0 --> C{x}\nC -->|yes| END\nC -->|Yes| A --> END\nC --> END",
-        ("error 4:3 The label 'Yes' leads from C to END and to A",),
+        ("error 4:3 The label 'Yes' leads from C to both END",),
     ),
     (
         "START --> P0 --> C{x}\nC -->|yes| END\nC -->|no| A --> END",
-        ("warning 2:18 C has no edge for when none of its labels fits",),
+        ("warning 2:18 C has no default edge",),
     ),
     ("START --> P0 --> C{x}\nC -->|yes| END\nC -->|no| A --> END\nC -->|error| A", ()),
-    ("START --> P0 -->|ok| END", ("warning 2:11 P0 has no edge for when none of its labels fits",)),
+    ("START --> P0 -->|ok| END", ("warning 2:11 P0 has no default edge",)),
     (
         "START -->|go| P0 --> END\nSTART --> END",
-        ("error 2:7 START chooses by what was said, and nothing has been",),
+        ("error 2:7 START chooses by the last response, but there is",),
     ),
-    ("START --> P0 --> END\nP0 --> END", ("error 3:4 P0 has such an edge already",)),
+    ("START --> P0 --> END\nP0 --> END", ("error 3:4 P0 already has such an edge",)),
     # Loops and cycles
     (
         "START --> L([Refine]) --> P0 --> L --> END",
-        ("warning 2:11 L says no bound, and goes round until max_iterations is reached",),
+        ("warning 2:11 L has no bound, and repeats until max_iterations is",),
     ),
     ("START --> L([x3]) -->|again| P0 --> L -->|done| END", ()),
     ("START --> L([x3]) -->|again| P0 --> L -->|limit| END", ()),
     (
         "START --> L([Loop 3]) --> P0 --> L --> END",
-        (
-            "error 2:11 L says '3', which is not read as a bound: write ([Loop "
-            "\N{MULTIPLICATION SIGN}3]), or leave the",
-        ),
+        ("error 2:11 L contains '3', which is not read as a bound: write ([Loop",),
     ),
     (
         "START --> L([up to 12 tries]) --> P0 --> L --> END",
-        (
-            "error 2:11 L says '12', which is not read as a bound: write ([up to "
-            "\N{MULTIPLICATION SIGN}12 tries])",
-        ),
+        ("error 2:11 L contains '12', which is not read as a bound: write ([up to",),
     ),
     ("START --> L([GPT-4, x3]) --> P0 --> L --> END", ()),
     # Edges that end in a letter
     (
         "START-->P0--ok-->END",
-        ("error 2:11 P0--ok is read as an edge --o to a node k. Was a blank forgotten? Write P0",),
+        ("error 2:11 P0--ok is read as an edge --o to a node k. Is a space",),
     ),
     ("START --> P0 --xy--> END", ("error 2:14 P0--xy is read as an edge --x to a node y",)),
     ("START --> P0 --o A --> END", ()),
     ("START --> P0 -- ok --> END\nP0 --> END", ()),
-    ("START --> L([x0]) --> P0 --> L --> END", ("error 2:11 L goes round 0 times",)),
+    ("START --> L([x0]) --> P0 --> L --> END", ("error 2:11 L repeats 0 times: write at",)),
     (
         "START --> L([x3]) -->|a| P0 --> L -->|b| END\nL -->|c| L",
-        ("error 3:3 L begins its rounds with one edge, and leads to P0 and to L",),
+        ("error 3:3 Only one edge may start the rounds of L, but edges lead to",),
     ),
-    ("START --> P0 --> L([x3]) -->|a| L -->|b| END", ("error 2:18 Nothing leads back to L",)),
+    ("START --> P0 --> L([x3]) -->|a| L -->|b| END", ("error 2:18 L is not a loop, because no",)),
     (
         "START --> L([x3]) --> P0 --> L\nP0 -->|ok| END",
         ("error 2:11 No edge leaves L after its last round: draw one, L -->|done| END.",),
     ),
     (
         "START --> L([End]) --> P0 --> END",
-        ("error 2:11 Nothing leads back to L, so that it is no l",),
+        ("error 2:11 L is not a loop, because no path leads",),
     ),
     (
         "START --> L([x3]) -->|a| P0 --> L -->|b| END\nL -->|c| A --> L\nL -->|d| B --> END",
         (
-            "error 3:3 L begins its rounds with one edge, and leads to P0 and to A",
-            "error 4:3 L is left by one edge after its last round, and leads to END and to B",
+            "error 3:3 Only one edge may start the rounds of L, but edges lead to",
+            "error 4:3 Only one edge may leave L after its last round, but edges",
         ),
     ),
     (
         "START --> L([x3]) -->|a| P0 --> M --> L -->|b| END\nSTART -->|x| M\nSTART -->|else| L",
         (
-            "error 2:7 START has 2 edges for when no label fits",
-            "error 3:7 L is no loop, since this way leads into its round and does not pass it",
-            "error 3:7 START chooses by what was said",
+            "error 2:7 START has 2 edges without a matching label",
+            "error 3:7 L is not a loop, because this edge enters its round without",
+            "error 3:7 START chooses by the last",
             "error 4:7 START has 2 edges",
             "warning 2:19 P0",
         ),
@@ -227,7 +219,7 @@ CASES: list[tuple[str, tuple[str, ...]]] = [
     # Splits
     (
         "START --> S --> P0 & A --> J --> END\nP0 -->|error| END",
-        ("error 3:4 The branches of S do not wait for each other at J, where each goes on by it",),
+        ("error 3:4 The branches of S do not wait for each other at J, but at",),
     ),
     (
         "START --> S --> P0 & A --> J --> END\nP0 -->|again| S",
@@ -239,22 +231,22 @@ CASES: list[tuple[str, tuple[str, ...]]] = [
     ("START --> S --> P0 & A --> J --> END", ()),
     (
         "START --> S --> P0 & A --> J --> END\nS --> B --> C",
-        ("error 3:13 Nothing leads on from C",),
+        ("error 3:13 C is a dead end: lead an",),
     ),
     # Edges after a failure or a limit
     ("START --> P0 --> A --> END\nA -->|error| END", ("warning 3:3 A never fails",)),
     ("START --> P0 --> A --> END\nA -->|limit| END", ("warning 3:3 A never reaches a limit",)),
     (
         "START --> P0 --> END\nP0 -->|error| A --> END\nP0 -->|on error| END",
-        ("error 4:4 P0 has such an edge already, and takes the first",),
+        ("error 4:4 P0 already has such an edge and takes the first",),
     ),
     # Ids
-    ("START --> P0 --> End --> END", ("error 2:18 End is a node like any other: capitals count",)),
+    ("START --> P0 --> End --> END", ("error 2:18 End is an ordinary node: capitals matter.",)),
     (
         "START --> P1 --> END",
         (
-            "error 2:11 P1 puts a prompt that the task has not: the last one is P0",
-            "error prompts[0] It is never put, since no node of the diagram is called P0",
+            "error 2:11 P1 refers to a prompt that does not exist: the last prompt is P0",
+            "error prompts[0] The prompt is never used, because the diagram has no node P0",
         ),
     ),
 ]
@@ -272,46 +264,44 @@ def test_what_is_wrong_with_a_graph_is_found(lines: str, expected: tuple[str, ..
         (
             "START --> P0 --> END",
             ["{{topik}}"],
-            "error prompts[0].template:1:1 There is no variable",
+            "error prompts[0].template:1:1 Unknown variable",
         ),
         (
             "START --> P0 --> END",
             ["{{loop.index}}"],
-            "error prompts[0].template:1:1 P0 is in no lo",
+            "error prompts[0].template:1:1 P0 is outside",
         ),
         (
             "START --> L([x3]) --> A --> L --> P0 --> END",
             ["{{loop.index}}"],
-            "error prompts[0].template:1:1 P0 is in no loop, where {{loop.index}} means something: "
-            "lead the way back to L from it",
+            "error prompts[0].template:1:1 P0 is outside of loops, so {{loop.index}}",
         ),
         ("START --> L([x3]) --> P0 --> L --> END", ["{{loop.index}}{{loop.count}}"], ""),
         (
             "START --> P0 --> END",
             ["a\n {{response:P9}}"],
-            "error prompts[0].template:2:2 There is no node called 'P9'; known: P0.",
+            "error prompts[0].template:2:2 Unknown node 'P9'; known: P0.",
         ),
         (
             "START --> A --> P0 --> END",
             ["{{response:A}}"],
-            "error prompts[0].template:1:1 A says nothing itself; known: P0.",
+            "error prompts[0].template:1:1 A has no response of its own;",
         ),
         (
             "START --> P0 --> END",
             ["{{response:P0}}"],
-            "error prompts[0].template:1:1 P0 has said nothing yet on any way to P0",
+            "error prompts[0].template:1:1 P0 has no response yet on any path to",
         ),
         (
             "START --> P0 --> P1 --> END",
             ["{{response:P1}}", "b"],
-            "error prompts[0].template:1:1 P1 has said nothing yet on any way to P0",
+            "error prompts[0].template:1:1 P1 has no response yet on any path to",
         ),
         ("START --> P0 --> P1 --> END", ["a", "{{response:P0}}"], ""),
         (
             "START --> P0 --> C{x} -->|a| P1 --> P2 --> END\nC --> P2",
             ["a", "b", "{{response:P1}}"],
-            "warning prompts[2].template:1:1 P1 may have said nothing yet when P2 is visited, as "
-            "on START \N{RIGHTWARDS ARROW} P0 \N{RIGHTWARDS ARROW} C \N{RIGHTWARDS ARROW} P2: then",
+            "warning prompts[2].template:1:1 P1 may have no response yet when P2 is",
         ),
         ("START --> L([x3]) --> P0 --> L --> P1 --> END", ["a", "{{response:P0}}"], ""),
         # Who leaves a loop by its limit has gone round.
@@ -324,7 +314,7 @@ def test_what_is_wrong_with_a_graph_is_found(lines: str, expected: tuple[str, ..
         (
             "START --> L([x3]) --> P0 --> L -->|limit| P1 --> END\nP0 -->|error| L",
             ["a", "{{response:P0}}"],
-            "warning prompts[1].template:1:1 P0 may have said nothing yet when P1 is visited",
+            "warning prompts[1].template:1:1 P0 may have no response yet when P1 is",
         ),
         (
             "START --> L([x3]) --> M([x2]) --> P0 --> M --> L --> P1 --> END",
@@ -334,7 +324,7 @@ def test_what_is_wrong_with_a_graph_is_found(lines: str, expected: tuple[str, ..
         (
             "START --> L([x3]) --> P0 --> C{x} -->|a| P1 --> L --> P2 --> END\nC --> L",
             ["a", "b", "{{response:P1}}"],
-            "warning prompts[2].template:1:1 P1 may have said nothing yet when P2 is visited",
+            "warning prompts[2].template:1:1 P1 may have no response yet when P2 is",
         ),
         (
             "START --> S --> P0 & P1 --> P2 --> END",
@@ -349,7 +339,7 @@ def test_what_is_wrong_with_a_graph_is_found(lines: str, expected: tuple[str, ..
         (
             "START --> S --> P0 & P1 --> P2 --> END",
             ["a", "{{response:P0}}", "c"],
-            "error prompts[1].template:1:1 P0 has said nothing yet on any way to P1",
+            "error prompts[1].template:1:1 P0 has no response yet on any path to",
         ),
         (
             "START --> S --> A & P0 --> P1 --> END\nA --> T\nT --> P2 & P3 --> U --> P1",
@@ -364,17 +354,17 @@ def test_what_is_wrong_with_a_graph_is_found(lines: str, expected: tuple[str, ..
         (
             "START --> P0 --> END\nP0 -->|error| P1 --> END",
             ["a", "{{response:P0}}"],
-            "error prompts[1].template:1:1 P0 has said nothing yet on any way to P1",
+            "error prompts[1].template:1:1 P0 has no response yet on any path to",
         ),
         (
             "START --> P0 --> P1 --> END\nP0 -->|error| P1",
             ["a", "{{response:P0}}"],
-            "warning prompts[1].template:1:1 P0 may have said nothing yet when P1 is visited",
+            "warning prompts[1].template:1:1 P0 may have no response yet when P1 is",
         ),
         (
             'START --> P0 --> T[/"calc a=1 b={{response:P1}}"/] --> END',
             ["a"],
-            "error 2:33 There is no node called 'P1'; known: P0, T.",
+            "error 2:33 Unknown node 'P1'; known: P0, T.",
         ),
     ],
 )
@@ -393,7 +383,7 @@ def test_what_templates_refer_to_must_be_known_there(
         ("{{registry:docs}} {{registry:docs.author}} {{registry:docs.content}}", ""),
         (
             "{{registry:dogs}}",
-            "error prompts[0].template:1:1 There is no entry of the registry called 'dogs'; did "
+            "error prompts[0].template:1:1 Unknown entry 'dogs' of the registry; did "
             "you mean 'docs'?",
         ),
         (
@@ -404,18 +394,15 @@ def test_what_templates_refer_to_must_be_known_there(
         ("{{registry:note.content}}", ""),
         (
             "{{registry:note}}",
-            "error prompts[0].template:1:1 The entry 'note' has an empty 'source_url': fill it in, "
-            "or write {{registry:note.content}}.",
+            "error prompts[0].template:1:1 The field 'source_url' of the entry",
         ),
         (
             "{{registry:old.content}}",
-            "error prompts[0].template:1:1 The content of 'old' cannot be had: 'ftp://example.org' "
-            "cannot be fetched: give an address of https://.",
+            "error prompts[0].template:1:1 Cannot load the content of 'old': Cannot",
         ),
         (
             "{{registry:near.content}}",
-            "error prompts[0].template:1:1 The content of 'near' cannot be had: It is looked for "
-            "in the folder of the task's file, and there is no file. Name a text on the public web",
+            "error prompts[0].template:1:1 Cannot load the content of 'near': Its",
         ),
     ],
 )
@@ -445,8 +432,7 @@ def test_variables_that_nobody_has_given_yet_are_told() -> None:
 
     expect(
         found,
-        "warning prompts[0].template:1:11 The variable 'topik' must be given when the task is run; "
-        "did you mean 'topic'?",
+        "warning prompts[0].template:1:11 The variable 'topik' must be set when",
     )
 
 
@@ -468,10 +454,9 @@ def test_labels_and_categories_belong_together() -> None:
 
     expect(
         check(diagram, "Ask.", strict=False, **task),
-        "error 2:35 No category is called 'sucess'; did you mean 'success'?",
-        "error goal.target_conditions[0].expected_value No category and no edge is called so; did "
-        "you mean 'retry'?",
-        "warning categories.odd No edge is labelled so, and no condition expects it",
+        "error 2:35 Unknown category 'sucess'; did you mean 'success'?",
+        "error goal.target_conditions[0].expected_value No category or edge has",
+        "warning categories.odd No edge has this label, and no condition expects",
     )
     assert len(check(diagram, "Ask.", **task).errors) == 3
 
@@ -493,8 +478,8 @@ def test_predicates_are_those_of_plugins() -> None:
     expect(check(diagram, "Ask.", around=Surroundings(variables=()), **more))
     expect(
         check(diagram, "Ask.", around=around, **more),
-        "error categories.ok.predicate There is no predicate called 'is_shrt'; did you mean",
-        "error goal.target_conditions[0].expected_value There is no predicate called 'is_long'",
+        "error categories.ok.predicate Unknown predicate 'is_shrt'; did you mean",
+        "error goal.target_conditions[0].expected_value Unknown predicate 'is_long'",
     )
 
 
@@ -531,25 +516,25 @@ TOOLS = Surroundings(
     [
         (
             "START --> P0 --> T[/raed path=a/] --> END",
-            "error 2:18 There is no tool called 'raed'; did you mean 'read'?",
+            "error 2:18 Unknown tool 'raed'; did you mean 'read'?",
         ),
         (
             "START --> P0 --> T[/read text=a/] --> END",
-            "error 2:18 read needs more arguments: write path=… behind its name.",
+            "error 2:18 read needs more arguments: write path=… after its name.",
         ),
         (
             "START --> P0 --> T[/read path=a txt=b/] --> END",
-            "error 2:18 read takes no argument called 'txt'; did you mean 'text'?",
+            "error 2:18 read has no argument 'txt'; did you mean 'text'?",
         ),
         (
             "START --> P0 --> T[/read path=a text=null/] --> END",
-            "error 2:18 read does not take this: arguments.text: must be a string, not null.",
+            "error 2:18 Invalid argument of read: arguments.text: must be a string, not null.",
         ),
         ("START --> P0 --> T[/read path=7 text=true/] --> END", ""),
-        ("START --> P0 --> T[/read path/] --> END", "error 2:26 This is no argument"),
+        ("START --> P0 --> T[/read path/] --> END", "error 2:26 Invalid argument"),
         (
             "START --> P0 --> T[/send/] --> END",
-            "warning 2:18 T invokes send, which acts on the world whatever was said",
+            "warning 2:18 T invokes send, which acts on the world regardless",
         ),
         ("START --> P0 --> T[/drop/] --> END", ""),
         ("START --> P0 --> T[/write/] --> END", ""),
@@ -587,13 +572,11 @@ def test_tools_may_be_given_when_a_task_is_run() -> None:
     """Before, a task that names none is told so; then, that there is none."""
     diagram = "graph TD\nSTART --> P0 --> T[/a/] --> U[/b/] --> END"
 
-    expect(
-        check(diagram), "warning 2:18 T invokes a tool, which must be given when the task is run"
-    )
+    expect(check(diagram), "warning 2:18 T invokes a tool: provide it when running the task, or")
     expect(
         check(diagram, around=Surroundings(variables={"topic"}, tools={})),
-        "error 2:18 There is no tool called 'a'; name what has it in 'ensembles' or 'mcp'.",
-        "error 2:29 There is no tool called 'b'; name what has it in 'ensembles' or 'mcp'.",
+        "error 2:18 Unknown tool 'a'; name the ensemble or server that has it",
+        "error 2:29 Unknown tool 'b'; name the ensemble or server that has it",
     )
 
 
@@ -625,12 +608,13 @@ def test_subflows_are_looked_at_as_well(tmp_path: Path) -> None:
     assert [(Path(each.place).name, each.message) for each in found.errors] == [
         (
             "review.json",
-            "There is no variable called 'y'; known: input, topic, x. Give it in 'variables', or "
-            "with the run.",
+            "Unknown variable 'y'; known: input, topic, x. Set it in "
+            "'variables', or when running the task.",
         ),
         (
             "task.json",
-            "There is no revue.json or revue.toml beside this task; did you mean 'review'?",
+            "revue.json or revue.toml does not exist in the folder of "
+            "this task; did you mean 'review'?",
         ),
     ]
 
@@ -643,10 +627,9 @@ def test_a_task_cannot_run_itself(tmp_path: Path) -> None:
     messages = [each.message for each in check_task(examine_task(path), GIVEN).errors]
 
     assert messages == [
-        "a.json \N{RIGHTWARDS ARROW} a.json: a task cannot run itself. Take one of these nodes "
-        "away.",
+        "a.json \N{RIGHTWARDS ARROW} a.json: a task cannot run itself. Remove one of these nodes.",
         "a.json \N{RIGHTWARDS ARROW} b.json \N{RIGHTWARDS ARROW} a.json: a task cannot run itself. "
-        "Take one of these nodes away.",
+        "Remove one of these nodes.",
     ]
 
 
@@ -657,7 +640,7 @@ def test_a_subflow_is_beside_its_task(tmp_path: Path, name: str) -> None:
 
     (found,) = check_task(examine_task(path), GIVEN).errors
 
-    assert "names no task" in found.message
+    assert "is not a task" in found.message
 
 
 def test_a_subflow_that_cannot_be_read_is_told(tmp_path: Path) -> None:
@@ -668,7 +651,7 @@ def test_a_subflow_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     (found,) = check_task(examine_task(path), GIVEN).errors
 
     assert (Path(found.place).name, found.line) == ("a.toml", 1)
-    assert "This is not TOML" in found.message
+    assert "Invalid TOML" in found.message
 
 
 def test_subflows_of_subflows_are_looked_at_once(tmp_path: Path) -> None:
@@ -680,9 +663,7 @@ def test_subflows_of_subflows_are_looked_at_once(tmp_path: Path) -> None:
 
     found = check_task(examine_task(tmp_path / "t0.json"), GIVEN)
 
-    assert [each.message[:29] for each in found.errors] == [
-        "There is no variable called 'oops'"[:29]
-    ]
+    assert [each.message[:29] for each in found.errors] == ["Unknown variable 'oops'; know"]
 
 
 def test_the_guide_explains_every_rule() -> None:

@@ -82,12 +82,12 @@ def test_labels_say_when_edges_are_taken() -> None:
     ("line", "place", "words"),
     [
         ("A <--> END", (3, 3), "one direction"),
-        ("A --- END", (3, 3), "has no arrow; it is taken from A to END"),
+        ("A --- END", (3, 3), "has no arrow; it is read as A to END"),
         ("A --> START", (3, 3), "leads back to START"),
         ("END --> A", (3, 5), "leaves END"),
-        ("A --> P3 --> END", (3, 7), "a prompt that the task has not: the last one is P1"),
+        ("A --> P3 --> END", (3, 7), "a prompt that does not exist: the last prompt is P1"),
         ("subgraph G\nX\nend\nA --> G", (6, 3), "G is a subgraph"),
-        ("A -->|no| B --> END\nA -->|else| END\nA --> END", (2, 13), "A has 3 edges for when"),
+        ("A -->|no| B --> END\nA -->|else| END\nA --> END", (2, 13), "A has 3 edges without"),
     ],
 )
 def test_what_means_nothing_is_found_with_its_place(
@@ -104,8 +104,8 @@ def test_a_flow_begins_and_ends_somewhere() -> None:
     """With the word that was meant."""
     messages = [each.message for each in compile_text("graph TD\nStart --> Done").faults]
     assert messages == [
-        "No node is called START: a flow has to begin somewhere; did you mean 'Start'?",
-        "No node is called END: a flow has to end somewhere.",
+        "The node START is missing: a flow must begin somewhere; did you mean 'Start'?",
+        "The node END is missing: a flow must end somewhere.",
     ]
 
 

@@ -80,24 +80,24 @@ async def test_a_file_of_the_task_s_folder_is_read(folder: Path, address: str, t
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("file:../secret.txt", "leads out"),
-        ("file:..%2Fsecret.txt", "leads out"),
-        ("file:outside", "leads out"),
-        ("file:up/secret.txt", "leads out"),
-        ("file:///etc/hostname", "leads out"),
-        ("file://elsewhere/notes.md", "names no path"),
-        ("file:", "names no path"),
+        ("file:../secret.txt", "outside of the granted"),
+        ("file:..%2Fsecret.txt", "outside of the granted"),
+        ("file:outside", "outside of the granted"),
+        ("file:up/secret.txt", "outside of the granted"),
+        ("file:///etc/hostname", "outside of the granted"),
+        ("file://elsewhere/notes.md", "not a path"),
+        ("file:", "not a path"),
         ("file:absent.md", "does not exist"),
-        ("file:docs", "is a directory"),
-        ("file:pipe", "is a pipe"),
-        ("file:picture", "no text in UTF-8"),
+        ("file:docs", "a directory"),
+        ("file:pipe", "a pipe"),
+        ("file:picture", "not UTF-8 text"),
         ("file:zeros", "the character NUL"),
         ("file:a%00b", "NUL"),
-        ("notes.md", "give an address of https://"),
-        ("http://example.org/", "give an address of https://"),
-        ("ftp://example.org/", "give an address of https://"),
-        ("https://user:word@example.org/", "a user or a password"),
-        ("https://", "cannot be fetched"),
+        ("notes.md", "use an address of https://"),
+        ("http://example.org/", "use an address of https://"),
+        ("ftp://example.org/", "use an address of https://"),
+        ("https://user:word@example.org/", "a user or password"),
+        ("https://", "Cannot fetch"),
     ],
 )
 async def test_what_may_not_be_had_is_refused(folder: Path, address: str, words: str) -> None:
@@ -113,7 +113,7 @@ async def test_what_may_not_be_had_is_refused(folder: Path, address: str, words:
 
 async def test_a_file_needs_a_folder() -> None:
     """A task that is no file has none."""
-    with pytest.raises(RequestError, match="there is no file"):
+    with pytest.raises(RequestError, match="the task has no file"):
         await read("file:notes.md", None)
 
 
@@ -122,7 +122,7 @@ async def test_a_content_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(contents, "CONTENT_BYTES", 9)
     assert await read("file:notes.md", folder) == "Notes: ü"
     (folder / "notes.md").write_text("Notes: üü", encoding="utf-8")
-    with pytest.raises(RequestError, match="more than 9 bytes"):
+    with pytest.raises(RequestError, match="larger than the limit of 9 bytes"):
         await read("file:notes.md", folder)
 
 
@@ -169,7 +169,7 @@ async def test_all_that_cannot_be_had_is_named_at_once(folder: Path) -> None:
     found = produce_contents("file:absent", "file:notes.md", "ftp://x", folder=folder)
     with pytest.raises(RequestError) as caught:
         await found.acquire(["e0", "e1", "e2", "e9"])
-    for words in ("'e0' (file:absent)", "'e2' (ftp://x)", "no entry of the registry called 'e9'"):
+    for words in ("'e0' (file:absent)", "'e2' (ftp://x)", "Unknown entry 'e9' of the registry"):
         assert words in str(caught.value)
     assert "'e1' (" not in str(caught.value)
 

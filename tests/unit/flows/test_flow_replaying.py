@@ -136,7 +136,7 @@ def test_another_goal_differs_at_the_end() -> None:
     found = replay(store, run.run_id, other).difference
 
     assert found is not None
-    assert (found.step, found.difference) == ("end", "the conditions of the goal are others")
+    assert (found.step, found.difference) == ("end", "the conditions of the goal differ")
 
 
 def test_a_subflow_is_replayed_against_its_file(tmp_path: Path) -> None:

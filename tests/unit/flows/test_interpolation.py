@@ -44,16 +44,20 @@ def test_what_a_model_said_is_no_template() -> None:
 @pytest.mark.parametrize(
     ("text", "place", "words"),
     [
-        ("a\n b {{topik}}", "template:2:4", "no variable called 'topik'; did you mean 'topic'?"),
-        ("{{registry:doc}}", "template:1:1", "no entry of the registry called 'doc'; did you mean"),
+        ("a\n b {{topik}}", "template:2:4", "Unknown variable 'topik'; did you mean 'topic'?"),
+        ("{{registry:doc}}", "template:1:1", "Unknown entry of the registry 'doc'; did you mean"),
         ("{{registry:docs.kategory}}", "template:1:1", "has no field 'kategory'; did you mean"),
-        ("{{response:P9}}", "template:1:1", "no response of a node called 'P9'"),
-        ("x {{loop.indx}}", "template:1:3", "A loop has no 'indx'; did you mean 'index'?"),
+        ("{{response:P9}}", "template:1:1", "Unknown response of a node 'P9'"),
+        (
+            "x {{loop.indx}}",
+            "template:1:3",
+            "Unknown field 'indx' of a loop; did you mean 'index'?",
+        ),
         ("x {{response:P0.text}}", "template:1:3", "A response has no fields"),
-        ("x {{topic\n}}", "template:1:3", "not closed in their line"),
-        ("{{1 + 1}}", "template:1:1", "'1 + 1' is nothing that can be put in"),
-        ("{{topic.__class__}}", "template:1:1", "nothing that can be put in"),
-        ("{{}}", "template:1:1", "nothing that can be put in"),
+        ("x {{topic\n}}", "template:1:3", "not closed on the same line"),
+        ("{{1 + 1}}", "template:1:1", "Unknown placeholder '1 + 1'"),
+        ("{{topic.__class__}}", "template:1:1", "Unknown placeholder"),
+        ("{{}}", "template:1:1", "Unknown placeholder"),
     ],
 )
 def test_what_means_nothing_is_refused_with_its_place(text: str, place: str, words: str) -> None:
@@ -66,7 +70,7 @@ def test_what_means_nothing_is_refused_with_its_place(text: str, place: str, wor
 
 def test_a_loop_means_nothing_outside_of_one() -> None:
     """Rather than 0 of 0."""
-    with pytest.raises(RequestError, match="outside of a loop"):
+    with pytest.raises(RequestError, match="only available inside a loop"):
         render_template(read_template("{{loop.index}}"), TemplateScope())
 
 

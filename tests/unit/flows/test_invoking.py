@@ -43,15 +43,15 @@ def test_a_label_says_what_is_invoked(label: str, tool: str, arguments: object) 
 @pytest.mark.parametrize(
     ("label", "place", "words"),
     [
-        ("", (1, 1), "It names no tool"),
-        ("path=notes.txt", (1, 1), "It names no tool"),
-        ("a notes.txt", (1, 3), "This is no argument"),
-        ("a b=1\n  c", (2, 3), "This is no argument"),
-        ("a b='1", (1, 3), "This is no argument"),
-        ("a b=1 b=2", (1, 7), "stands here twice"),
-        ("a b={{1 + 1}}", (1, 5), "nothing that can be put in"),
-        ("a b='x {{1 + 1}}'", (1, 8), "nothing that can be put in"),
-        ("a\n b={{1 + 1}}", (2, 4), "nothing that can be put in"),
+        ("", (1, 1), "name of the tool is missing"),
+        ("path=notes.txt", (1, 1), "name of the tool is missing"),
+        ("a notes.txt", (1, 3), "Invalid argument"),
+        ("a b=1\n  c", (2, 3), "Invalid argument"),
+        ("a b='1", (1, 3), "Invalid argument"),
+        ("a b=1 b=2", (1, 7), "is given twice"),
+        ("a b={{1 + 1}}", (1, 5), "Unknown placeholder"),
+        ("a b='x {{1 + 1}}'", (1, 8), "Unknown placeholder"),
+        ("a\n b={{1 + 1}}", (2, 4), "Unknown placeholder"),
     ],
 )
 def test_what_does_not_read_is_found_with_its_place(

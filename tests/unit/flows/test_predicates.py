@@ -48,8 +48,8 @@ def test_the_predicates_of_plugins_are_found_by_name(predicates: Predicates) -> 
     [
         ("brief", "Two words.", True, 1.0, "The predicate 'brief' says that it holds."),
         ("brief", "word " * 11, False, 1.0, "The predicate 'brief' says that it does not hold."),
-        ("calm", "Oh!", True, 0.5, "The predicate 'calm' says 0.5, where 0.5 is enough."),
-        ("calm", "Oh!!!", False, 0.75, "The predicate 'calm' says 0.25, where 0.5 is enough."),
+        ("calm", "Oh!", True, 0.5, "The predicate 'calm' says 0.5; 0.5 is required."),
+        ("calm", "Oh!!!", False, 0.75, "The predicate 'calm' says 0.25; 0.5 is required."),
         (
             "on_topic",
             "On cells.",
@@ -82,9 +82,7 @@ async def test_a_predicate_says_whether_how_surely_and_why(
 
 async def test_an_unknown_predicate_names_the_nearest(predicates: Predicates) -> None:
     """And says how another one is had."""
-    with pytest.raises(
-        UnknownNameError, match="no predicate 'breef'; did you mean 'brief'"
-    ) as caught:
+    with pytest.raises(UnknownNameError, match="predicate 'breef'; did you mean 'brief'") as caught:
         await ask_predicate(predicates, "breef", "", CONTEXT)
     assert "[plugins.NAME]" in caught.value.remedy
 
@@ -93,7 +91,7 @@ async def test_an_unknown_predicate_names_the_nearest(predicates: Predicates) ->
     ("name", "words"),
     [
         ("clumsy", "The predicate 'clumsy' (copy_editor) raised ValueError: no pencil."),
-        ("odd", "The predicate 'odd' (copy_editor) answered str, where True or False"),
+        ("odd", "The predicate 'odd' (copy_editor) returned str instead of True or False"),
     ],
 )
 async def test_a_predicate_that_fails_is_named(
@@ -109,7 +107,7 @@ async def test_a_predicate_that_fails_is_named(
 @pytest.mark.parametrize("answer", [2, -0.1, float("nan"), None, (True,), (1, "yes"), (True, 1)])
 async def test_what_is_no_answer_is_refused(answer: Any) -> None:
     """Rather than taken for true or false."""
-    with pytest.raises(PluginError, match="is wanted"):
+    with pytest.raises(PluginError, match="instead of"):
         await ask_predicate({"x": lambda response, context: answer}, "x", "", CONTEXT)
 
 

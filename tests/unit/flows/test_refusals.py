@@ -122,19 +122,19 @@ def test_models_and_tools_of_subflows_are_looked_at(tmp_path: Path) -> None:
     tool = "START --> T[/\"list_fils path='.'\"/] --> END"
     part.write_text(json.dumps({**compose_task(tool), "ensembles": ["io"]}))
     (told,) = find(look(whole))
-    assert "There is no tool called 'list_fils'; did you mean 'list_files'?" in told
+    assert "Unknown tool 'list_fils'; did you mean 'list_files'?" in told
 
     part.write_text(json.dumps(make({"provider": "opnai", "model": "o3"})))
     (told,) = find(look(whole))
-    assert told.startswith("resource_llm.provider: There is no provider 'opnai'")
+    assert told.startswith("resource_llm.provider: Unknown provider 'opnai'")
 
 
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"\x89PNG\r\n\x1a\n\0\0", "It is no text in UTF-8"),
+        (b"\x89PNG\r\n\x1a\n\0\0", "It is not UTF-8 text"),
         (b"a\0b", "NUL"),
-        (b"x" * 1_000_001, "which is the limit"),
+        (b"x" * 1_000_001, "larger than the limit"),
         (None, "notes.md does not exist"),
         (b"words", ""),
     ],

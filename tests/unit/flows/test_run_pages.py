@@ -142,7 +142,7 @@ def test_what_is_no_run_has_no_page() -> None:
     with pytest.raises(UnknownConversationError):
         read_run_page(store, "none")
     store.create("talk", ConversationMetadata())
-    with pytest.raises(StoreError, match="no run of a flow"):
+    with pytest.raises(StoreError, match="not the run of a flow"):
         read_run_page(store, "talk")
 
 

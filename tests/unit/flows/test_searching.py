@@ -108,7 +108,9 @@ async def test_another_pattern_is_searched_for_where_it_can_be_stopped(
         assert await find_pattern("abab", r"^(ab)+$") == "the response"
         assert await find_pattern("abc", r"^(ab)+$") == ""
         assert await find_pattern("x" * 5_000 + "7", r"x*\d") == "the response"
-        with pytest.raises(RequestError, match=r"'\^\(a\+\)\+\$' cannot be searched for") as caught:
+        with pytest.raises(
+            RequestError, match=r"Cannot search for the pattern '\^\(a\+\)\+\$'"
+        ) as caught:
             await find_pattern("a" * 40 + "b", "^(a+)+$")
         assert "keywords" in caught.value.remedy
     finally:

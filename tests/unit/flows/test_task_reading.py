@@ -117,7 +117,7 @@ def test_each_of_the_five_components_must_be_there(component: str) -> None:
     (found,) = find(task)
     left = find(task, strict=False)
 
-    assert f"It needs '{component}'" in found
+    assert f"'{component}' is missing" in found
     assert left == ([] if component == "resource_registry" else [found])
     if component == "resource_registry":
         reading = examine_task(task, strict=False)
@@ -167,30 +167,34 @@ def access(tree: Any, path: tuple[Any, ...]) -> Any:
         (
             ("goal", "target_conditions", 1, "expected_value"),
             "soon",
-            "task: goal.target_conditions[1].expected_value: ITERATION_LIMIT needs it",
+            "task: goal.target_conditions[1].expected_value: ITERATION_LIMIT needs an",
         ),
-        (("resource_llm", "provder"), "a", "task: resource_llm.provder: There is no such key here"),
+        (("resource_llm", "provder"), "a", "task: resource_llm.provder: Unknown key"),
         (("resource_llm", "temperature"), -1, "task: resource_llm.temperature: It must be"),
         (("resource_llm", "max_tokens"), 0, "task: resource_llm.max_tokens: It must be"),
         (("prompts", 0, "role"), "usr", "task: prompts[0].role: It must be"),
-        (("prompts", 0, "template"), "\ud800", "task: prompts[0].template: It has half of"),
-        (("variables",), {"1a": 1}, "task: variables.1a: A variable's name has letters"),
-        (("categories",), {"x": {}}, "task: categories.x: It says nothing"),
-        (("categories",), {"x": {"pattern": "("}}, "task: categories.x.pattern: It is no regular"),
+        (("prompts", 0, "template"), "\ud800", "task: prompts[0].template: The text has half of"),
+        (
+            ("variables",),
+            {"1a": 1},
+            "task: variables.1a: The name of a variable may contain only letters",
+        ),
+        (("categories",), {"x": {}}, "task: categories.x: The rule is empty"),
+        (("categories",), {"x": {"pattern": "("}}, "task: categories.x.pattern: Invalid regular"),
         (
             ("categories",),
             {"x": {"equals": 1, "description": "a"}},
-            "task: categories.x.equals: It needs 'field'",
+            "task: categories.x.equals: 'field' is missing",
         ),
         (
             ("resource_registry", "entries"),
             [{"name": "a", "source_url": "b"}, {"name": "a", "source_url": "b"}],
-            "task: resource_registry.entries[1].name: 'a' is the name of another one already",
+            "task: resource_registry.entries[1].name: The name 'a' is already used",
         ),
         (
             ("resource_registry", "entries"),
             [{"name": "a"}],
-            "task: resource_registry.entries[0]: It needs 'source_url'",
+            "task: resource_registry.entries[0]: Set 'source_url'",
         ),
     ],
 )

@@ -82,7 +82,7 @@ async def check(given: TargetCondition, **named: Any) -> Verdict:
             "CONTAINS",
             "small",
             False,
-            "though that of P0 does: \u201cCells are small.\u201d (line 1).",
+            "but that of P0 does: \u201cCells are small.\u201d (line 1).",
         ),
         ("ITERATION_LIMIT", "7", True, "The flow took 7 transitions; at most 7 were allowed."),
         ("ITERATION_LIMIT", 6, False, "The flow took 7 transitions; at most 6 were allowed."),
@@ -92,9 +92,9 @@ async def check(given: TargetCondition, **named: Any) -> Verdict:
             "CUSTOM",
             "shirt",
             False,
-            "could not be looked at: There is no predicate 'shirt'; did you",
+            "could not be tested: There is no predicate 'shirt'; did you",
         ),
-        ("CUSTOM", "clumsy", False, "could not be looked at: The predicate 'clumsy'"),
+        ("CUSTOM", "clumsy", False, "could not be tested: The predicate 'clumsy'"),
         ("JUDGE", None, False, "No model could be asked."),
     ],
 )
@@ -127,14 +127,14 @@ SCHEMA: JsonObject = {
 @pytest.mark.parametrize(
     ("response", "schema", "is_met", "evidence"),
     [
-        ('{"score": 7}', SCHEMA, True, "fits the schema"),
-        ('So:\n```json\n{"score": 7, "words": ["ok"]}\n```', SCHEMA, True, "fits the schema"),
+        ('{"score": 7}', SCHEMA, True, "matches the schema"),
+        ('So:\n```json\n{"score": 7, "words": ["ok"]}\n```', SCHEMA, True, "matches the schema"),
         ('{"scor": 7}', SCHEMA, False, "response.score is required; 'scor' was given"),
         ('{"score": 7, "words": ["NO"]}', SCHEMA, False, "response.words[0]"),
-        ('As {"x": 1}: {"score": 7}', SCHEMA, True, "fits the schema"),
-        ("no JSON", SCHEMA, False, "There is no JSON in the final response"),
-        ("7", {"type": "integer"}, True, "fits the schema"),
-        ("{}", {"type": "nonsense"}, False, "could not be looked at: The schema of the condition"),
+        ('As {"x": 1}: {"score": 7}', SCHEMA, True, "matches the schema"),
+        ("no JSON", SCHEMA, False, "The final response contains no JSON"),
+        ("7", {"type": "integer"}, True, "matches the schema"),
+        ("{}", {"type": "nonsense"}, False, "could not be tested: The schema of the condition"),
         ("[1]", SCHEMA, False, "response must be"),
     ],
 )
@@ -253,7 +253,7 @@ async def test_a_flow_that_did_not_end_has_not_met_its_goal() -> None:
     nothing = await look(outcome=stopped)
 
     assert [each.is_met for each in found.verdicts] == [True, False, False, False]
-    assert all("did not come to its end" in each.evidence for each in found.verdicts[1:])
+    assert all("did not reach its end" in each.evidence for each in found.verdicts[1:])
     assert not found.is_met
     assert not nothing.is_met
     assert not oracle.questions

@@ -95,7 +95,7 @@ async def test_an_answer_is_mended_whoever_gives_it(kind: str, tmp_path: Path) -
     assert value == City("Rome")
     assert len(repair.outcomes) == 3
     assert heard[0] == "Where?"
-    assert "holds no JSON" in heard[1]
+    assert "contains no JSON" in heard[1]
     assert "answer.name" in heard[2]
 
 

@@ -56,7 +56,9 @@ def test_what_all_requests_have_counts_as_well() -> None:
 )
 def test_a_document_behind_a_url_is_refused(document: FileContent) -> None:
     """It may have any number of pages."""
-    with pytest.raises(ConfigurationError, match=r"how much the application/pdf behind a URL is"):
+    with pytest.raises(
+        ConfigurationError, match=r"size of the application/pdf behind a URL is unknown"
+    ):
         estimate(document)
 
 

@@ -183,7 +183,7 @@ async def test_a_run_that_waits_is_resumed_with_its_approvals() -> None:
     assert waiting.outcome.state is State.AWAIT
     assert waiting.is_resumable
     assert not waiting.has_value
-    with pytest.raises(ParseError, match="1 invocations wait for an approval"):
+    with pytest.raises(ParseError, match="1 invocations await approval"):
         _ = waiting.value
     assert reply.value == "Sunny."
     assert list_roles(channel.conversation) == "uira"
@@ -254,11 +254,11 @@ async def test_what_cannot_be_asked_is_refused() -> None:
     """Nothing; variables without a prompt; a schema beside the parser."""
     channel = AsyncChannel(script([say("Hello.")]))
 
-    with pytest.raises(RequestError, match="nothing to ask"):
+    with pytest.raises(RequestError, match="question is missing"):
         await channel.ask()
     with pytest.raises(RequestError, match="no prompt for place"):
         await channel.ask(place="Rome")
-    with pytest.raises(TypeError, match=r"no setting 'aprover'.*did you mean 'approver'"):
+    with pytest.raises(TypeError, match=r"Unknown setting 'aprover'.*did you mean 'approver'"):
         AsyncChannel("scripted:echo", aprover=None)
     with pytest.raises(RequestError, match="neither a schema"):
         AsyncChannel(script([say("x")]), schema={})
@@ -334,7 +334,7 @@ async def test_channels_invoke_channels_only_so_deeply() -> None:
 
     (identity,) = store.survey()
     refused = Conversation.restore(store, identity).canisters[2]
-    assert "it would be 2 channels deep, and at most 1 are allowed" in text_of(refused)
+    assert "nested 2 deep, but at most 1 are allowed" in text_of(refused)
     assert text_of(alone.canisters[1]) == "Deep."
 
 
@@ -349,7 +349,7 @@ async def test_a_tool_that_comes_to_nothing_says_so() -> None:
         outcome = await Engine(outer, tools=[tool]).answer("Rome?")
         told.append(text_of(outcome.canisters[1]))
 
-    assert told[0] == "ask came to nothing: nobody approves of weather there."
+    assert told[0] == "ask failed: there is no approver for weather."
     assert "run_steps = 1 was reached" in told[1]
 
 
@@ -481,7 +481,7 @@ async def test_leaving_what_is_followed_stops_the_run() -> None:
     async with channel.follow("Paris?") as following:
         async for _ in following:
             break
-    with pytest.raises(ConverseError, match="left before"):
+    with pytest.raises(ConverseError, match="stopped before"):
         await following.reply()
 
     assert list_roles(channel.conversation) == "ua"
@@ -503,7 +503,7 @@ async def test_a_run_that_waits_has_no_value_to_follow() -> None:
     async with failing.follow("Paris?") as following:
         with pytest.raises(ParseError):
             await following.value()
-    with pytest.raises(RequestError, match="Give it a parser"):
+    with pytest.raises(RequestError, match="Pass a parser"):
         async with AsyncChannel(script([say("x")])).follow("Paris?"):
             pass
 

@@ -84,7 +84,7 @@ async def test_what_is_asynchronous_takes_any_model(what: str, application: Appl
 @pytest.mark.parametrize("given", [7, object(), Engine("scripted:echo")])
 def test_what_is_no_model_is_refused_at_once(make: Any, given: object) -> None:
     """The error says what is wanted, where the mistake was made."""
-    with pytest.raises(TypeError, match="A model is wanted"):
+    with pytest.raises(TypeError, match="Expected a model"):
         make(given)
 
 

@@ -135,7 +135,7 @@ async def test_tools_of_a_vendor_come_beside_ours(tmp_path: Path) -> None:
 @pytest.mark.parametrize("given", ["text", [1], {"a": object()}, {1j: 1}])
 def test_native_parameters_are_a_json_object(given: Any) -> None:
     """Anything else is named before it is sent."""
-    with pytest.raises(RequestError, match="no JSON object"):
+    with pytest.raises(RequestError, match="not a JSON object"):
         produce_native(given)
 
 

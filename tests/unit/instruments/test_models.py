@@ -100,7 +100,7 @@ def test_what_is_no_option_is_refused_and_not_ignored(application: Application) 
         model.request("hi", sytem="be kind")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="controls"):
         model.request("hi", temperature=0)  # type: ignore[call-arg]
-    with pytest.raises(RequestError, match="takes no system"):
+    with pytest.raises(RequestError, match="system cannot be passed"):
         model.request(model.request("hi"), system="be kind")
 
 
@@ -361,7 +361,7 @@ def test_functions_are_taken_by_their_older_name_and_ensembles_have_to_be_connec
     model = SyncModel("scripted:echo")
 
     assert model.request("x", invocables=[weather]).invocables[0].name == "weather"  # type: ignore[list-item]
-    with pytest.raises(RequestError, match="give it to an Engine"):
+    with pytest.raises(RequestError, match="pass it to an Engine"):
         model.request("x", tools=McpEnsemble(McpServer(name="m", command="true")))
 
 

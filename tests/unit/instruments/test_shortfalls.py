@@ -118,7 +118,7 @@ async def test_a_turn_that_failed_once_does_not_end_a_run(
 async def test_a_model_that_completes_its_turn_without_a_word_has_answered() -> None:
     outcome = await Engine(produce_model(turn([], "answered"))).answer("Well?")
 
-    assert (outcome.reason, outcome.detail) == (Reason.ANSWERED, "The model said nothing.")
+    assert (outcome.reason, outcome.detail) == (Reason.ANSWERED, "The model returned nothing.")
 
 
 @each_failure
@@ -157,7 +157,7 @@ async def test_a_channel_has_no_value(
     reply = await channel.ask("Well?")
 
     assert not reply.has_value
-    with pytest.raises(ParseError, match="There is no answer: "):
+    with pytest.raises(ParseError, match="The reply has no value: "):
         _ = reply.value
 
 

@@ -98,7 +98,7 @@ def test_gaps_are_the_parameters(uri: str) -> None:
         """A note."""
         return name
 
-    with pytest.raises(RequestError, match="are not the parameters of 'note'"):
+    with pytest.raises(RequestError, match="differ from the parameters of 'note'"):
         produce_resource(uri, note)
 
 

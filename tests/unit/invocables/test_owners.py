@@ -162,7 +162,7 @@ async def test_an_owner_starts_once_at_a_time() -> None:
     """Starting twice would be two owners."""
 
     async def act(owner: ConnectionOwner[ServerConnection]) -> None:
-        with pytest.raises(ConverseError, match="connected already"):
+        with pytest.raises(ConverseError, match="already connected"):
             await owner.start()
 
     await run(World([]), 0, act)

@@ -148,7 +148,7 @@ async def test_a_cancellation_from_within_is_an_outcome() -> None:
     """Only a cancellation of the caller cancels the caller."""
     outcome = await run(cancel_itself)
     assert outcome.is_error
-    assert outcome.text == "tool was cancelled from within."
+    assert outcome.text == "tool cancelled itself."
 
 
 @pytest.mark.parametrize("function", [hang, wait_for_cancellation])
@@ -306,7 +306,7 @@ async def test_a_broken_schema_does_not_end_the_run() -> None:
     """What a server offers may be broken: the call fails, and nothing else."""
     outcome = await run(finish, schema={"type": "nonsense"})
     assert outcome.is_error
-    assert "no JSON Schema" in outcome.text
+    assert "invalid JSON Schema" in outcome.text
 
 
 @pytest.mark.parametrize("is_plain", [False, True])

@@ -50,7 +50,7 @@ async def test_what_does_not_fit_its_own_schema_is_an_error(value: Any) -> None:
     """Programs rely on it."""
     outcome = await bring(lambda: value, name="weigh", output_schema=GRAMS)
     assert outcome.is_error
-    assert "does not fit its own schema:\n- result" in outcome.text
+    assert "does not match its own schema:\n- result" in outcome.text
 
 
 async def test_data_are_bounded_as_texts_are() -> None:
@@ -137,7 +137,7 @@ async def test_the_clock_of_a_call_stands_still_while_somebody_is_asked(
     client.hangs = True
     waiting.advances = 0.01
     late = await perform(invoker, {}, InvocationContext(host=client))
-    assert "did not end within its limit of 0.01 seconds" in late.text
+    assert "exceeded its time limit of 0.01 seconds" in late.text
 
 
 async def test_nobody_is_asked_where_nobody_has_called() -> None:
@@ -145,7 +145,7 @@ async def test_nobody_is_asked_where_nobody_has_called() -> None:
 
     async def ask(context: InvocationContext) -> str:
         assert not context.can_ask(compose_form("Who?", GRAMS))
-        with pytest.raises(RequestError, match="comes of no program"):
+        with pytest.raises(RequestError, match="does not take questions"):
             await context.ask({"who": compose_form("Who?", GRAMS)})
         return "went on"
 

@@ -145,7 +145,7 @@ WEATHER = {
         ({"plaec": "x"}, "arguments.plaec: is not known; did you mean 'place'?"),
         (
             {"plaec": "x"},
-            "arguments.place: is required; 'plaec' was given, which is not known",
+            "arguments.place: is required; 'plaec' was given, which is unknown",
         ),
         ({"place": 1}, "arguments.place: must be a string, not 1"),
         (

@@ -189,7 +189,7 @@ def test_a_line_is_read_from_where_it_begins_however_long_it_is(tmp_path: Path, 
         assert log.read_line(3) == line
         assert log.read_line(4 + size) == b"[]"
         path.write_bytes(b"{}\n" + line)
-        with pytest.raises(StoreError, match="was cut meanwhile") as caught:
+        with pytest.raises(StoreError, match="was truncated") as caught:
             log.read_line(3)
         assert caught.value.path == str(path)
 

@@ -84,7 +84,7 @@ def test_only_the_provider_asked_for_is_read(tmp_path: Path) -> None:
 
     assert catalogue.survey_providers() == ("broken", "vendor")
     assert catalogue.access_integrator("vendor").rules
-    with pytest.raises(ConfigurationError, match="This is not TOML"):
+    with pytest.raises(ConfigurationError, match="Invalid TOML"):
         catalogue.access_integrator("broken")
 
 
@@ -185,7 +185,7 @@ def test_a_name_that_nobody_or_everybody_knows_is_refused(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "finding"),
     [
-        ("\na = b\n", "toml:2: This is not TOML: Invalid value"),
+        ("\na = b\n", "toml:2: Invalid TOML: Invalid value"),
         ("\nfamilie = []", "toml:2: familie: Unknown setting; did you mean"),
         ('families = "a"', "toml:1: families: It must be a list"),
         ('families = ["a"]', "'families' names 'a', which model-families does not have"),

@@ -290,7 +290,7 @@ async def test_022_what_others_have_said_meanwhile_comes_first(tmp_path: Path, k
     assert texts == ["Do it.", "Before.", "Meanwhile.", "Done."]
     assert [text_of(each) for each in store.read(conversation.id).canisters] == texts
     assert [str(each).split(": ")[1] for each in conversation.notices] == [
-        "Others have written to it, too."
+        "Another program has written to it, too."
     ] * 2
 
 
@@ -350,7 +350,7 @@ async def test_030_two_runs_of_one_conversation_at_once_are_refused(tmp_path: Pa
         async with open_run(conversation, store) as (context, journal):
             other = Conversation.restore(store, conversation.id)
             other.add_user_message("Me, too!")
-            with pytest.raises(StoreError, match="on its way"):
+            with pytest.raises(StoreError, match="already active"):
                 async with open_run(other, store):
                     pass
             await journal.append([AssistantCanister("Done.")])
@@ -402,7 +402,7 @@ async def test_032_a_run_ends_with_its_lock_given_back_whatever_happens(tmp_path
         assert context.run_id == "again"
         assert context.survey() == [STATE]
 
-    assert any("torn by a crash (5 bytes" in each.message for each in conversation.notices)
+    assert any("(5 bytes, never acknowledged)" in each.message for each in conversation.notices)
 
 
 def test_040_taking_back_touches_neither_what_is_stored_nor_forks() -> None:
@@ -489,7 +489,7 @@ async def test_050_a_run_that_was_just_begun_knows_its_order_and_hears_what_is_s
         assert await context.receive() == ()
         store.open_inbox(conversation.id).put(said)
         assert await context.receive() == [said]
-        with pytest.raises(StoreError, match="on its way"):
+        with pytest.raises(StoreError, match="already active"):
             store.open_log(conversation.id).claim()
 
     assert [(each.run_id, each.event) for each in log.read()] == [("run", said)]
@@ -516,12 +516,12 @@ async def test_051_a_run_that_is_taken_up_by_who_has_its_log_is_read_and_stored(
         assert journal.log is log
         assert await context.receive() == [said]
         assert store.read(conversation.id).canisters[-1] == conversation.canisters[-1]
-        with pytest.raises(StoreError, match="on its way"):
+        with pytest.raises(StoreError, match="already active"):
             store.open_log(conversation.id).claim()
 
     log.claim()  # somebody else, for all that the run knows
     begun.release()
-    with pytest.raises(StoreError, match="on its way"):
+    with pytest.raises(StoreError, match="already active"):
         store.open_log(conversation.id).claim()
     log.close()
 
@@ -535,7 +535,7 @@ def test_052_a_claim_that_nobody_has_taken_is_let_go_of_once() -> None:
     begun.release()
     log.claim()
     begun.release()
-    with pytest.raises(StoreError, match="on its way"):
+    with pytest.raises(StoreError, match="already active"):
         log.claim()
 
 

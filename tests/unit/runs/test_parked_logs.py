@@ -66,7 +66,7 @@ def test_a_parked_run_waits_until_it_is_answered() -> None:
 
     assert (waiting.state, waiting.detail) == (
         "waiting",
-        "It waits for an answer of a vendor's batch.",
+        "It waits for a vendor's batch.",
     )
     assert (due.state, due.detail) == ("due", "")
     assert (again.state, again.detail) == ("waiting", "")

@@ -1,4 +1,4 @@
-"""What a replay says of each step of a log: that it is as it was, or what the machine would do."""
+"""What a replay says of each step of a log: that it is as it was, or what the engine would do."""
 
 from __future__ import annotations
 
@@ -95,34 +95,34 @@ def test_each_step_says_what_was_done_and_with_how_much() -> None:
     [
         (
             [STARTED, attrs.evolve(ASKED, key="gone"), *LOG[2:]],
-            (2, "generate", "what was sent is not in the conversation"),
+            (2, "generate", "the sent messages are not in the conversation"),
         ),
         (
             [*LOG[:3], attrs.evolve(ASKED, key="k")],
-            (4, "generate", "the machine would execute look"),
+            (4, "generate", "the engine would execute look"),
         ),
         (
             [*LOG[:3], StateEnteredEvent(state="await", turn=1)],
-            (4, "await", "the machine would execute look"),
+            (4, "await", "the engine would execute look"),
         ),
-        ([*LOG[:2], ENTERED], (3, "execute", "the machine would generate")),
+        ([*LOG[:2], ENTERED], (3, "execute", "the engine would generate")),
         (
             [*LOG[:4], attrs.evolve(BEGUN, key="other")],
-            (5, "execute", "look: the machine would execute look"),
+            (5, "execute", "look: the engine would execute look"),
         ),
-        ([*LOG[:2], BEGUN], (3, "execute", "look: the machine would generate")),
-        ([*LOG[:7], BEGUN], (8, "execute", "look: the machine would generate")),
+        ([*LOG[:2], BEGUN], (3, "execute", "look: the engine would generate")),
+        ([*LOG[:7], BEGUN], (8, "execute", "look: the engine would generate")),
         (
             [*LOG[:6], attrs.evolve(ENDED, reason="refused")],
-            (7, "terminate", "the machine would generate"),
+            (7, "terminate", "the engine would generate"),
         ),
         (
             [*LOG[:8], attrs.evolve(AGAIN, key="a")],
-            (9, "generate", "the machine would end (answered)"),
+            (9, "generate", "the engine would end (answered)"),
         ),
         (
             [*LOG[:8], attrs.evolve(ENDED, reason="refused")],
-            (9, "terminate", "the machine would end (answered)"),
+            (9, "terminate", "the engine would end (answered)"),
         ),
         (
             [
@@ -172,12 +172,12 @@ def test_an_end_that_came_from_outside_follows_from_nothing(end: Any) -> None:
         ({"model": "m"}, ""),
         ({"model": "o:m"}, "the model is o:m, not m"),
         ({"instructions": "Be brief."}, ""),
-        ({"instructions": ""}, "the instructions are others"),
+        ({"instructions": ""}, "the instructions differ"),
         ({"pattern": {"tools": "1", "settings": "2"}}, ""),
-        ({"pattern": {"tools": "1", "settings": "3"}}, "the settings are others"),
+        ({"pattern": {"tools": "1", "settings": "3"}}, "the settings differ"),
         (
             {"pattern": {"tools": "2"}, "model": "x", "instructions": "No."},
-            "the model is x, not m; the tools are others; the instructions are others",
+            "the model is x, not m; the tools differ; the instructions differ",
         ),
     ],
 )
@@ -200,7 +200,7 @@ def test_where_tools_and_settings_are_not_told_it_is_remarked_once() -> None:
     replayed = replay(*silent, pattern={"tools": "9", "settings": "9"})
 
     assert replayed.difference is None
-    remark = "The log does not say with which tools and settings it asked."
+    remark = "The log does not record the tools and settings of the request."
     assert replayed.remarks == (remark,)
 
 
@@ -240,7 +240,7 @@ def test_what_somebody_was_asked_about_needs_an_approval_and_a_final_result_ends
     assert denied.steps[-1] == ReplayStep(sequence=7, step="execute", detail="look (denied)")
     executed = replay(*LOG[:3], awaited, asked, ENTERED).difference
     assert executed is not None
-    assert executed.difference == "the machine would await look"
+    assert executed.difference == "the engine would await look"
     final = replay(*LOG[:6], ENDED)
     assert final.difference is None
     failed = attrs.evolve(CAME, result=attrs.evolve(RESULT, is_error=True))
@@ -302,7 +302,7 @@ def test_each_approval_that_was_asked_for_is_one_that_the_machine_would_ask_for(
     found = replay(*LOG[:3], awaited, asked, attrs.evolve(asked, key="other")).difference
     assert found is not None
     assert (found.sequence, found.step) == (6, "await")
-    assert found.difference == "look: the machine would await look"
+    assert found.difference == "look: the engine would await look"
 
 
 def test_what_was_told_later_was_not_sent_before() -> None:

@@ -133,8 +133,8 @@ def test_010_whatever_a_run_did_replays(turns: Any, steps: int, approvals: int) 
     ("variant", "difference"),
     [
         ({"model": "other:model"}, "the model is other:model"),
-        ({"instructions": "Be long."}, "the instructions are others"),
-        ({"pattern": digest_pattern({}, [])}, "the tools are others"),
+        ({"instructions": "Be long."}, "the instructions differ"),
+        ({"pattern": digest_pattern({}, [])}, "the tools differ"),
         ({"instructions": "Be brief."}, ""),
     ],
 )
@@ -164,6 +164,6 @@ def test_040_what_has_not_run_is_told() -> None:
     conversation.add_user_message("Hello.")
     conversation.save(store)
 
-    with pytest.raises(StoreError, match="has not run"):
+    with pytest.raises(StoreError, match="has no run"):
         replay(store, conversation.id)
     assert not store.open_log(conversation.id).read()

@@ -208,10 +208,10 @@ async def test_the_first_version_that_differs_is_found_by_halves(
 @pytest.mark.parametrize(
     ("versions", "detail"),
     [
-        ([], "Two versions are needed"),
-        ([9], "Two versions are needed"),
-        ([9, 10], "differs with the first version already"),
-        ([1, 2], "does not differ with the last version"),
+        ([], "At least two versions are needed"),
+        ([9], "At least two versions are needed"),
+        ([9, 10], "first version already differs"),
+        ([1, 2], "last version does not differ"),
     ],
 )
 async def test_what_cannot_be_halved_is_refused(versions: list[int], detail: str) -> None:

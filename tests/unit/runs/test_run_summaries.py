@@ -366,7 +366,7 @@ def test_017_visits_that_are_not_over_are_known_by_branch_and_purpose() -> None:
 
 def test_005_nothing_is_no_run() -> None:
     """There is nothing to say of it."""
-    with pytest.raises(ValueError, match="no run"):
+    with pytest.raises(ValueError, match="at least one event"):
         summarize([])
 
 
@@ -458,7 +458,7 @@ def test_008_the_runs_of_a_store_are_found_newest_first(store: ConversationStore
     assert [each.id for each in survey_runs(store, parts=True)] == ["busy", "part", "done"]
     assert [each.id for each in survey_runs(store, states=["ended"])] == ["done"]
     assert read_summary(store, "done").name == "Old"
-    with pytest.raises(StoreError, match="has not run yet"):
+    with pytest.raises(StoreError, match="without a run"):
         read_summary(store, "silent")
     with pytest.raises(UnknownConversationError):
         read_summary(store, "nowhere")

@@ -107,7 +107,7 @@ def test_what_nothing_needs_any_more_leaves() -> None:
     assert [open_envelope(read_envelope(line)).sequence for line in shorter] == [1, 5, 9]
     assert shorter[1:] == [write(5, ENDED), write(9, ENDED)]
     assert shorten(shorter, SAID) == shorter
-    with pytest.raises(CorruptionError, match="An event does not read"):
+    with pytest.raises(CorruptionError, match="Cannot read an event"):
         shorten([lines[0].replace(b"call", b"ca\xffl")], SAID)
-    with pytest.raises(CorruptionError, match="An event does not read"):
+    with pytest.raises(CorruptionError, match="Cannot read an event"):
         shorten([lines[0].replace(b'"name"', b'"nome"')], SAID)

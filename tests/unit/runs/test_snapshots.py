@@ -137,7 +137,9 @@ def test_a_line_that_does_not_read_is_told_with_its_place(tmp_path: Path) -> Non
     first, second = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(first + second.replace(b'"sequence":2', b'"sequence":7'))
 
-    with pytest.raises(CorruptionError, match="An event of a does not read: it says") as raised:
+    with pytest.raises(
+        CorruptionError, match="Cannot read an event of a: its own number"
+    ) as raised:
         take_snapshot(store, "a")
 
     assert (raised.value.path, raised.value.line) == ("a", 2)
@@ -173,7 +175,7 @@ def test_a_fork_is_looked_at_until_nothing_comes_in_between(tmp_path: Path) -> N
     assert (snapshot.inherited, len(snapshot.canisters), store.looks) == (2, 5, 6)
     assert snapshot.metadata.parent == ParentLink(identity="a", canisters=2)
     store.writes, store.looks = 1000, 0
-    with pytest.raises(StoreError, match=r"Others write to c all the time.*Try again"):
+    with pytest.raises(StoreError, match=r"c keeps changing.*Try again"):
         take_snapshot(store, "c")
     assert store.looks == 32
 
@@ -246,7 +248,7 @@ def test_a_log_that_has_grown_there_meanwhile_is_left_alone() -> None:
     write(source, "a", STARTED)
     write(target, "a", STARTED)
 
-    with pytest.raises(StoreError, match="A run has written to its log meanwhile"):
+    with pytest.raises(StoreError, match="A run has written to its log"):
         extend(target, take_snapshot(source, "a"), existing)
 
     assert len(take_snapshot(target, "a").events) == 3
@@ -337,7 +339,7 @@ def test_a_store_that_takes_over_no_logs_says_so(has_logs: bool) -> None:
     target: Any = OwnLogs(has_logs=has_logs)
     target.contents.add(b"one", mime_type="image/png")
 
-    with pytest.raises(StoreError, match=r"OwnLogs takes over no logs of runs.*`adopt`"):
+    with pytest.raises(StoreError, match=r"OwnLogs cannot take over logs of runs.*`adopt`"):
         plant(target, take_snapshot(begin(MemoryStore()), "a"))
 
 

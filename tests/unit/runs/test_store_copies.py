@@ -107,9 +107,9 @@ def test_020_another_conversation_of_the_same_id_is_left_alone(tmp_path: Path) -
     told = {each.place: each.message for each in report.refused}
     assert "differs from canister 1 on" in told["differs"]
     assert "Delete one of them" in told["differs"]
-    assert "ahead: it has 2 canister(s) more" in told["ahead"]
-    assert "copy the other way" in told["ahead"]
-    assert "ahead: it has 1 event(s) more" in told["log"]
+    assert "ahead: it has 2 more canister(s)" in told["ahead"]
+    assert "in the other direction" in told["ahead"]
+    assert "ahead: it has 1 more event(s)" in told["log"]
     assert told["fork"] == "Its parent differs was not copied."
     assert report.added == ("whole",)
     assert not report.is_whole
@@ -148,7 +148,7 @@ def test_040_a_run_at_the_other_side_keeps_what_it_has() -> None:
 
     report = copy_store(source, target)
 
-    assert "on its way" in report.refused[0].message
+    assert "already active" in report.refused[0].message
     assert not list(claimed.read())
 
 

@@ -202,7 +202,7 @@ def test_what_a_log_does_not_say_its_conversation_does() -> None:
         ("", "", "none"),
     ]
     assert summarize_run(store, "none") is None
-    with pytest.raises(StoreError, match=r"none is a conversation that has not run.*runs list"):
+    with pytest.raises(StoreError, match=r"none is a conversation without a run.*runs list"):
         read_summary(store, "none")
 
 

@@ -184,7 +184,7 @@ def test_010_an_answer_to_what_nobody_asks_is_refused(store: ConversationStore) 
 
     assert survey_events(store) == before
     answer(store, "a", allow(SEND))
-    with pytest.raises(UnknownNameError, match="answered meanwhile"):
+    with pytest.raises(UnknownNameError, match="answered already"):
         answer(store, "a", deny(SEND))
 
 
@@ -230,7 +230,7 @@ def test_016_who_is_only_just_too_late_is_told_so(store: ConversationStore) -> N
     first = produce_answer("k1", SEND, deny(SEND))
     store.open_inbox("a").put(attrs.evolve(first, letter="first"))
 
-    with pytest.raises(UnknownNameError, match="answered meanwhile") as raised:
+    with pytest.raises(UnknownNameError, match="answered already") as raised:
         answer(store, "a", allow(SEND), key="k1")
 
     assert raised.value.name == f"{SEND.digest} (k1)"

@@ -61,12 +61,15 @@ def test_every_character_is_found_where_it_is_written(value: str, escapes: bool)
     ("raw", "finding"),
     [
         (b'{"a": 1,}', "task.json:1:"),
-        (b'{\n "a": NaN}', "task.json: This is not JSON: NaN is not a number in JSON."),
-        (b"[1]", "task.json:1: It must be a table: an object of JSON, which begins with '{'."),
-        (b"[" * 100_000, "task.json: This is not JSON: its objects or arrays nest too deeply."),
+        (b'{\n "a": NaN}', "task.json: Invalid JSON: there is no number NaN."),
+        (
+            b"[1]",
+            "task.json:1: The document must be a table: a JSON object, which begins with '{'.",
+        ),
+        (b"[" * 100_000, "task.json: Invalid JSON: objects or arrays nest too deeply."),
         (b'{"a": ' * 101 + b"1" + b"}" * 101, "task.json: It nests more than 100 deep."),
-        (b'{"a": ' + b"1" * 5000 + b"}", "task.json: This is not JSON: Exceeds the limit"),
-        (b'{\n\n "a": "\xff"}', "task.json:3: JSON must be written in UTF-8."),
+        (b'{"a": ' + b"1" * 5000 + b"}", "task.json: Invalid JSON: Exceeds the limit"),
+        (b'{\n\n "a": "\xff"}', "task.json:3: JSON files must be UTF-8."),
     ],
 )
 def test_what_is_no_json_is_refused_with_its_place(raw: bytes, finding: str) -> None:

@@ -165,11 +165,11 @@ def test_a_text_that_could_be_a_secret_is_not_repeated() -> None:
 @pytest.mark.parametrize(
     ("raw", "words"),
     [
-        (b"\na = = 1", "clock.toml:2: This is not TOML: Invalid value."),
-        (b"\n# \xff", "clock.toml:2: TOML must be written in UTF-8."),
+        (b"\na = = 1", "clock.toml:2: Invalid TOML: Invalid value."),
+        (b"\n# \xff", "clock.toml:2: TOML files must be UTF-8."),
         (b"a = " + b"[" * 9000, "nest too deeply"),
         (b"#" * 1_000_001, "It has more than 1000000 bytes."),
-        (None, "This file cannot be read: No such file"),
+        (None, "Cannot read the file: No such file"),
     ],
 )
 def test_a_file_that_cannot_be_read_says_why(tmp_path: Path, raw: bytes | None, words: str) -> None:

@@ -36,7 +36,7 @@ def test_a_provider_that_keeps_the_easy_promises_is_told_of_the_others_in_words(
     """Each broken promise comes with sentences, and none with Python's own."""
     *broken, total = try_contract("careless_provider", tmp_path)
 
-    assert total == "19 of 25 promises are kept."
+    assert total == "19 of 25 promises hold."
     assert len(broken) == 6
     for meaning, reason in broken:
         assert meaning.endswith(".")

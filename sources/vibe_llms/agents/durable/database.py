@@ -139,8 +139,8 @@ def _advise(place: str, said: str) -> str:
     if place.startswith("sqlite"):
         return advise_file(said)
     if said.startswith("permission denied"):
-        return "Let this role make a schema: GRANT CREATE ON DATABASE … TO it."
-    return "See that the runner's database is there and lets you in."
+        return "Allow this role to create a schema: GRANT CREATE ON DATABASE … TO it."
+    return "Check that the runner's database exists and accepts your login."
 
 
 def _connect(url: str) -> sqlalchemy.Engine:

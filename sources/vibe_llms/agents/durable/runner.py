@@ -178,7 +178,7 @@ class DurableRunner:
         try:
             await asyncio.to_thread(self._scheduler.enqueue, run_id)
         except StoreError as error:  # the next scan finds the run
-            _LOGGER.warning("run %s cannot be queued now: %s", run_id, error)
+            _LOGGER.warning("cannot queue run %s now: %s", run_id, error)
 
     async def _dispatch(self, run_ids: Sequence[str]) -> None:
         """Enqueue what a scan has found; leave that to workers."""

@@ -91,7 +91,7 @@ class _Reader:
         if not isinstance(mapping, dict):
             raise CodecError(
                 path=f"{self.place}.mapping",
-                detail="A conversation of ChatGPT has an object `mapping` of its messages.",
+                detail="A ChatGPT conversation needs an object `mapping` with its messages.",
             )
         key = read_text(self.table.get("conversation_id")) or read_text(self.table.get("id"))
         created = read_moment(self.table.get("create_time"))
@@ -104,7 +104,7 @@ class _Reader:
             self._read_message(node, read_table(mapping[node].get("message")))
         for node, other in mapping.items():
             if node not in on_path and _has_words(read_table(read_table(other).get("message"))):
-                self._lose(node, "a message on another branch than the one shown")
+                self._lose(node, "a message on a branch other than the one shown")
         return self.draft.finish(read_text(self.table.get("title")))
 
     def _lose(self, node: str, reason: str, kind: LossKind = LossKind.DROPPED) -> None:
@@ -133,7 +133,7 @@ class _Reader:
             case None if not message:
                 pass  # the root
             case role:
-                self._lose(node, f"the role {role!r} is not known")
+                self._lose(node, f"unknown role {role!r}")
 
     def _note_origin(self, message: dict[str, Any], about: dict[str, Any]) -> None:
         native = read_text(read_table(about.get("finish_details")).get("type")) or None
@@ -185,7 +185,7 @@ class _Reader:
     def _read_contents(self, node: str, kind: str, content: dict[str, Any]) -> list[AnyContent]:
         field = _TEXTS.get(kind)
         if field is None:
-            words = "a recap of reasoning" if kind == "reasoning_recap" else None
+            words = "a summary of reasoning" if kind == "reasoning_recap" else None
             if content:
                 self._lose(node, words or f"content of the kind {kind!r} has no counterpart")
             return []

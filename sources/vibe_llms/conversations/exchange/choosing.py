@@ -53,8 +53,8 @@ def choose_exporter(forms: Sequence[ExporterSpecification], path: Path) -> Expor
     endings = dict.fromkeys(suffix for form in forms for suffix in form.suffixes)
     raise RequestError(
         path=str(path),
-        detail=f"It is not clear which form {path.name!r} shall have.",
-        remedy=f"Let the name end in one of {', '.join(endings)}.",
+        detail=f"Unknown format {path.name!r}.",
+        remedy=f"Use {', '.join(endings)}.",
     )
 
 
@@ -81,7 +81,7 @@ def choose_importer(forms: Sequence[ImporterSpecification], path: Path) -> Impor
     known = "; ".join(f"{form.name} ({form.summary})" for form in forms) or "none"
     raise RequestError(
         path=str(path),
-        detail=f"{path} is in no form that is known here.",
+        detail=f"{path} is not in a known format.",
         remedy=f"Known: {known}.",
     )
 
@@ -102,7 +102,7 @@ def read_document(form: ImporterSpecification, path: Path) -> Iterator[Translati
             if not (isinstance(found, Translation) and isinstance(found.value, Conversation)):
                 raise PluginError(
                     plugin=form.name,
-                    detail=f"The importer {form.name!r} yields {type(found).__name__} in place of "
+                    detail=f"The importer {form.name!r} returned {type(found).__name__} instead of "
                     "a Translation of a Conversation.",
                 )
             yield found
@@ -153,7 +153,7 @@ def _select_by_suffix(forms: Sequence[_S], path: Path) -> list[_S]:
 def _describe_unreadable(path: Path, error: OSError) -> RequestError:
     return RequestError(
         path=str(path),
-        detail=f"{path} cannot be read: {error.strerror or error}.",
+        detail=f"Cannot read {path}: {error.strerror or error}.",
         remedy=advise(error, is_named=True),
     )
 
@@ -165,6 +165,6 @@ def _blame(
     kind = "exporter" if isinstance(form, ExporterSpecification) else "importer"
     return PluginError(
         plugin=form.name,
-        detail=f"The {kind} {form.name!r} could not {deed} {what}: {words}.",
-        remedy="Report this to whoever wrote it, with the file if you may.",
+        detail=f"The {kind} {form.name!r} failed to {deed} {what}: {words}.",
+        remedy="Report this to the plugin's author, with the file if possible.",
     )

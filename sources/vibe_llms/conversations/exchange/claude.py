@@ -73,7 +73,7 @@ class _Reader:
         if not isinstance(messages, list):
             raise CodecError(
                 path=f"{self.place}.chat_messages",
-                detail="A conversation of Claude has a list `chat_messages`.",
+                detail="A Claude conversation needs a list `chat_messages`.",
             )
         created = read_moment(self.table.get("created_at"))
         key = read_text(self.table.get("uuid"))
@@ -83,11 +83,11 @@ class _Reader:
         for index, message in enumerate(messages):
             place = f".chat_messages[{index}]"
             if not isinstance(message, dict):
-                raise CodecError(path=f"{self.place}{place}", detail="A message is an object.")
+                raise CodecError(path=f"{self.place}{place}", detail="A message must be an object.")
             if index in shown:
                 self._read_message(place, message)
             elif message.get("text") or message.get("content"):
-                self.draft.lose(place, "a message on another branch than the one shown")
+                self.draft.lose(place, "a message on a branch other than the one shown")
         return self.draft.finish(read_text(self.table.get("name")))
 
     def _read_message(self, place: str, message: dict[str, Any]) -> None:
@@ -118,7 +118,7 @@ class _Reader:
                 for number, block in enumerate(blocks):
                     self._read_block(f"{place}.content[{number}]", read_table(block))
             case sender:
-                self.draft.lose(place, f"the sender {sender!r} is not known")
+                self.draft.lose(place, f"unknown sender {sender!r}")
 
     def _read_question(self, place: str, blocks: list[Any]) -> None:
         contents: list[AnyContent] = []
@@ -177,7 +177,7 @@ class _Reader:
                 contents.append(TextualContent(write_json(piece)))
                 self.draft.lose(
                     f"{place}.content[{number}]",
-                    f"a piece of a result of the kind {piece.get('type')!r} is kept as its JSON",
+                    f"a part of a result, of the kind {piece.get('type')!r}, is kept as its JSON",
                     LossKind.COERCED,
                 )
         name = read_text(block.get("name")) or None

@@ -37,7 +37,7 @@ def survey_exporters() -> list[ExporterSpecification]:
     html = _defer("pages:export_html")
     return [
         ExporterSpecification("markdown", "Markdown", (".md", ".markdown"), markdown),
-        ExporterSpecification("json", "JSON, with all that there is", (".json",), json),
+        ExporterSpecification("json", "JSON with everything", (".json",), json),
         ExporterSpecification("html", "one HTML page with its pictures", (".html",), html),
     ]
 
@@ -45,7 +45,7 @@ def survey_exporters() -> list[ExporterSpecification]:
 @hook
 def survey_importers() -> list[ImporterSpecification]:
     """Names the four forms that are read: our own JSON, and what others deliver."""
-    own = "what `vibe export --format json` has written"
+    own = "the output of `vibe export --format json`"
     is_own, read_own = _defer("json_documents:is_document"), _defer("json_documents:read_json")
     chatgpt, is_chatgpt = _defer("chatgpt:read_chatgpt"), partial(_has_key, "mapping")
     claude, is_claude = _defer("claude:read_claude"), partial(_has_key, "chat_messages")
@@ -53,8 +53,8 @@ def survey_importers() -> list[ImporterSpecification]:
     exports, logs = (".json", ".zip"), (".json", ".db", ".sqlite", ".sqlite3")
     return [
         ImporterSpecification("json", own, (".json",), is_own, read_own),
-        ImporterSpecification("chatgpt", "the export of ChatGPT", exports, is_chatgpt, chatgpt),
-        ImporterSpecification("claude", "the export of claude.ai", exports, is_claude, claude),
+        ImporterSpecification("chatgpt", "an export of ChatGPT", exports, is_chatgpt, chatgpt),
+        ImporterSpecification("claude", "an export of claude.ai", exports, is_claude, claude),
         ImporterSpecification("llm", llms_logs, logs, _recognize_llm, llm),
     ]
 

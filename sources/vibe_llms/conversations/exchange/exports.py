@@ -66,8 +66,8 @@ class Export:
         names = self._survey_documents()
         if not names:
             raise CodecError(
-                detail="The archive has no conversations.json.",
-                remedy="Give the archive as the service has sent it.",
+                detail="conversations.json is missing in the archive.",
+                remedy="Pass the archive as you received it.",
             )
         for name in names:
             prefix = f"{name}: " if self.archive is not None else ""
@@ -96,7 +96,7 @@ class Export:
             data = file.read(MEDIA_BYTES + 1)
         if len(data) > MEDIA_BYTES:
             raise CodecError(
-                path=name, detail=f"This file has more than {MEDIA_BYTES:,} bytes (MEDIA_BYTES)."
+                path=name, detail=f"The file is larger than {MEDIA_BYTES:,} bytes (MEDIA_BYTES)."
             )
         return data
 
@@ -135,7 +135,7 @@ def open_export(path: Path) -> Iterator[Export]:
             raise
         raise CodecError(
             path="the archive",
-            detail=f"It cannot be read: {error}.",
+            detail=f"Cannot read the file: {error}.",
             remedy="Unpack it, and import its conversations.json.",
         ) from error
 
@@ -181,8 +181,8 @@ class _Splitter:
         if not self.is_over:
             raise CodecError(
                 path=self.place,
-                detail="The document breaks off here.",
-                remedy="Fetch or unpack it again; it has not come whole.",
+                detail="The document is truncated here.",
+                remedy="Download or unpack it again.",
             )
 
     def _begin_object(self) -> bool:
@@ -208,7 +208,8 @@ class _Splitter:
                 del self.buffer[:1]
             else:
                 raise CodecError(
-                    path=self.place, detail=f"A conversation begins with {{, not {bytes(mark)!r}."
+                    path=self.place,
+                    detail=f"A conversation must begin with {{, not {bytes(mark)!r}.",
                 )
         return True
 
@@ -250,9 +251,9 @@ class _Splitter:
         if len(self.buffer) > CONVERSATION_BYTES:
             raise CodecError(
                 path=self.place,
-                detail=f"This conversation has more than {CONVERSATION_BYTES:,} bytes "
+                detail=f"The conversation is larger than {CONVERSATION_BYTES:,} bytes "
                 "(CONVERSATION_BYTES).",
-                remedy="Take it out of the document, and import the others.",
+                remedy="Remove it from the document, and import the others.",
             )
         return False
 
@@ -267,8 +268,8 @@ def _decode(piece: bytes, place: str) -> dict[str, Any]:
             whole = whole.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
             table = json.loads(whole)
     except RecursionError as error:
-        raise CodecError(path=place, detail="This is nested too deeply.") from error
+        raise CodecError(path=place, detail="The document nests too deeply.") from error
     except ValueError as error:
-        raise CodecError(path=place, detail=f"This is not JSON: {error}.") from error
+        raise CodecError(path=place, detail=f"Invalid JSON: {error}.") from error
     assert isinstance(table, dict)  # it begins with a brace
     return table

@@ -87,7 +87,7 @@ def import_json(document: str | bytes) -> Conversation:
     try:
         table = json.loads(document)
     except ValueError as error:
-        raise CodecError(detail=f"The document is not JSON: {error}.") from error
+        raise CodecError(detail=f"Invalid JSON: {error}.") from error
     if not isinstance(table, dict) or table.get("format") != FORMAT:
         raise CodecError(
             path="$.format",
@@ -97,7 +97,7 @@ def import_json(document: str | bytes) -> Conversation:
     if table.get("version") != VERSION:
         raise CodecError(
             path="$.version",
-            detail=f"The document has version {table.get('version')!r}.",
+            detail=f"Unknown version {table.get('version')!r} of the document.",
             known=(str(VERSION),),
             remedy="Upgrade vibe-llms.",
         )
@@ -119,7 +119,9 @@ def import_json(document: str | bytes) -> Conversation:
         # Errors of ours are ValueErrors, too, and say more.
         if isinstance(error, ConverseError):
             raise
-        raise CodecError(detail=f"The document lacks or misuses {error}.") from error
+        raise CodecError(
+            detail=f"A field of the document is missing or invalid: {error}."
+        ) from error
 
 
 def _decode(index: int, canister: object) -> AnyCanister:

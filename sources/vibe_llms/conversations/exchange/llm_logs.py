@@ -77,14 +77,15 @@ def read_llm(path: Path) -> Iterator[Translation[Conversation]]:
             elif "threads" not in tables:
                 raise CodecError(
                     path="the database",
-                    detail="It has no logs of `llm`.",
+                    detail="The database has no logs of `llm`.",
                     known=("responses", "threads"),
                 )
     except sqlite3.Error as error:
         raise CodecError(
             path="the database",
-            detail=f"It cannot be read: {error}.",
-            remedy="`llm logs path` names the database; `llm logs --json -n 0` writes it out.",
+            detail=f"Cannot read the database: {error}.",
+            remedy="`llm logs path` prints the database's path; `llm logs --json -n 0` writes it "
+            "as JSON.",
         ) from error
 
 
@@ -105,15 +106,15 @@ def _read_json(path: Path) -> Iterator[Translation[Conversation]]:
     # All of it is held at once, since entries of one conversation may stand apart.
     if path.stat().st_size > CONVERSATION_BYTES:
         raise CodecError(
-            detail=f"This log has more than {CONVERSATION_BYTES:,} bytes (CONVERSATION_BYTES).",
-            remedy="Import the database itself: `llm logs path` names it.",
+            detail=f"The log is larger than {CONVERSATION_BYTES:,} bytes (CONVERSATION_BYTES).",
+            remedy="Import the database itself: `llm logs path` prints its path.",
         )
     entries: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     with open_export(path) as export:
         for place, table in export.read_tables():
             if not isinstance(table.get("prompt"), str | None) or "response" not in table:
                 raise CodecError(
-                    path=place, detail="An entry of a log has a `prompt` and a `response`."
+                    path=place, detail="An entry of a log needs a `prompt` and a `response`."
                 )
             key = read_text(table.get("conversation_id")) or read_text(table.get("id")) or place
             entries.setdefault(key, []).append((place, table))

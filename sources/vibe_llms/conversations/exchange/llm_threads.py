@@ -52,7 +52,7 @@ class _Reader:
         while following and following not in messages:
             row = self._fetch("select * from messages where hash = ?", following)
             if not row:
-                self.draft.lose(f".{following}", "a message that is not there")
+                self.draft.lose(f".{following}", "a message that is missing")
                 break
             messages[following] = row
             following = row["parent_hash"]

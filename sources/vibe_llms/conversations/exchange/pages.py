@@ -47,7 +47,7 @@ def export_html(conversation: Exportable, content_store: ContentStore) -> str:
     body = _BODY.format(
         name=escape(name),
         facts=compose_facts(_survey_facts(conversation)),
-        messages=messages or "<p>Nothing has been said yet.</p>",
+        messages=messages or "<p>The conversation is empty.</p>",
     )
     return compose_page(body, title=name, policy=_compose_policy(), style=read_style())
 

@@ -77,8 +77,8 @@ def compose_match(query: str, role: str | None) -> str:
         raise LimitError(
             limit="search_terms",
             value=MAXIMUM_TERMS,
-            detail=f"A search has at most {MAXIMUM_TERMS} words; these are {len(terms)}.",
-            remedy="Search for the rarest of them.",
+            detail=f"A search has at most {MAXIMUM_TERMS} words, not {len(terms)}.",
+            remedy="Search for the rarest words only.",
         )
     # Where no words are left, an empty phrase is still one that FTS5 takes.
     match = f"{{text}} : ({' '.join(terms) or _compose_term('')})"

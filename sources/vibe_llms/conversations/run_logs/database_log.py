@@ -254,9 +254,8 @@ class DatabaseLog:
     def _describe_loss(self, number: int) -> StoreError:
         return StoreUnavailableError(
             path=self.place,
-            detail=f"{self.place} does not end with number {number} any more, as after a crash of "
-            "the server.",
-            remedy="The run is taken up again from what is there.",
+            detail=f"{self.place} no longer ends at number {number}; the server may have crashed.",
+            remedy="The run is resumed from the events that exist.",
         )
 
     def _describe_lost(self) -> StoreError:
@@ -264,9 +263,9 @@ class DatabaseLog:
             return StoreError(path=self.place, detail=f"{self.place} was not claimed for a run.")
         return StoreError(
             path=self.place,
-            detail=f"{self.place}: this process has lost its run, as it was not heard of for "
-            f"{LEASE_SECONDS:g} seconds.",
-            remedy="Another goes on with it; nothing was written here since.",
+            detail=f"{self.place}: this process lost its claim on the run after {LEASE_SECONDS:g} "
+            "seconds without renewal.",
+            remedy="Another worker continues the run; nothing was written here since.",
         )
 
     def synchronize(self) -> None:
@@ -330,7 +329,7 @@ class DatabaseLog:
         try:
             envelope = read_envelope(line.encode())
             if envelope.sequence != number:
-                raise CodecError(detail=f"it says that it is number {envelope.sequence}")
+                raise CodecError(detail=f"its own number is {envelope.sequence}")
             return open_envelope(envelope)
         except (*UNREADABLE, CodecError) as error:
             raise _describe_damage(self.place, number, str(error)) from error
@@ -378,5 +377,5 @@ class DatabaseTail:
 
 
 def _describe_damage(place: str, number: int, detail: str) -> CorruptionError:
-    detail = f"The event does not read: {detail.rstrip('.')}."
+    detail = f"Cannot read an event: {detail.rstrip('.')}."
     return CorruptionError(path=place, line=number, detail=detail)

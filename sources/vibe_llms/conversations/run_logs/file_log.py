@@ -329,8 +329,8 @@ class FileLog:
         return CorruptionError(
             path=self.path,
             line=number,
-            detail=f"The {what} does not read: {detail}.",
-            remedy="Correct the file by hand; what was said is in messages.jsonl beside it.",
+            detail=f"Cannot read the {what}: {detail}.",
+            remedy="Correct the file by hand; the conversation is in messages.jsonl next to it.",
         )
 
 

@@ -212,7 +212,7 @@ def decode_letter(data: bytes, place: str, number: int) -> Letter:
     try:
         return cast(Letter, decode_event(data))
     except (CodecError, UnicodeDecodeError) as error:
-        detail = f"The letter does not read: {error}."
+        detail = f"Cannot read a message: {error}."
         raise CorruptionError(path=place, line=number, detail=detail) from error
 
 
@@ -224,8 +224,8 @@ def read_letter_name(event: LogEvent) -> str:
 def describe_full() -> LimitError:
     """Words that nobody has looked at too many letters."""
     return LimitError(
-        detail=f"{LETTERS} letters wait for this run, and nobody has looked at them.",
-        remedy="Let it go on, or stop it.",
+        detail=f"{LETTERS} unread messages already wait for this run.",
+        remedy="Resume or stop the run.",
         limit="letters",
         value=LETTERS,
         stage=Stage.EXECUTE,

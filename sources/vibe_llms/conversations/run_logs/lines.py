@@ -128,11 +128,11 @@ def read_lines(lines: Sequence[bytes], after: int = 0) -> Iterator[LoggedEvent |
             continue
         number, highest = logged.sequence, base if index <= place else wanted
         if index == place and not after and logged.kept != line:
-            yield Flaw(line, wanted, f"it says that {logged.kept} lines were kept up to it")
+            yield Flaw(line, wanted, f"it claims that {logged.kept} lines were stored before it")
         elif wanted <= number <= highest:
             yield logged
         else:
-            yield Flaw(line, wanted, f"it says that it is number {number}")
+            yield Flaw(line, wanted, f"its own number is {number}")
         former = max(former, number)
 
 

@@ -337,7 +337,7 @@ async def wait_for_room(error: Exception) -> None:
     is_ending = task is not None and task.cancelling()
     if is_ending or not (isinstance(error, StoreError) and is_full(error)):
         raise error
-    _LOGGER.warning("a run waits for room: %s", error)
+    _LOGGER.warning("a run waits for space: %s", error)
     await asyncio.sleep(_FULL_SECONDS)
 
 
@@ -345,7 +345,7 @@ def describe_busy(path: str = "") -> StoreError:
     """Words that another run has the log."""
     return StoreError(
         path=path,
-        detail="A run of this conversation is on its way"
+        detail="A run of this conversation is already active"
         + (f": it keeps {path} locked." if path else "."),
-        remedy="Wait for its end, or stop it; or fork the conversation and run the fork.",
+        remedy="Wait until it ends, or stop it; or fork the conversation and run the fork.",
     )

@@ -84,7 +84,7 @@ class FileTail:
             return read_head(data)
         except UNREADABLE as error:
             raise CorruptionError(
-                path=self._path, detail=f"A line does not read: {error}."
+                path=self._path, detail=f"Cannot read a line: {error}."
             ) from error
 
 

@@ -40,7 +40,7 @@ def describe_unknown(layout: Layout, identity: str) -> UnknownConversationError:
     return UnknownConversationError(
         identity=identity,
         path=layout.folder(identity),
-        remedy="`vibe list` shows all that there are.",
+        remedy="`vibe list` lists the conversations.",
     )
 
 
@@ -125,7 +125,7 @@ def describe_broken_link(layout: Layout, level: Level, trouble: str) -> Corrupti
     return CorruptionError(
         path=layout.metadata(level.identity),
         detail=f"The parent {level.link.identity} {trouble}.",
-        remedy="What the fork has stored itself is in messages.jsonl beside this file.",
+        remedy="The messages of the fork itself are in messages.jsonl next to this file.",
     )
 
 

@@ -127,7 +127,7 @@ class ContentDirectory:
             raise _describe_missing(content_id, path) from error
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptionError(
-                path=path, detail=f"The metadata of the content do not read: {error}."
+                path=path, detail=f"Cannot read the metadata of the content: {error}."
             ) from error
 
     def contains(self, content_id: str) -> bool:
@@ -194,7 +194,7 @@ def _list(path: str) -> list[str]:
 
 
 def _describe_missing(content_id: str, path: str) -> StoreError:
-    return StoreError(path=path, detail=f"There is no content {content_id} in the store.")
+    return StoreError(path=path, detail=f"Content {content_id} is not in the store.")
 
 
 def _encode_metadata(content_id: str, mime_type: str, size: int, name: str | None) -> bytes:
@@ -216,7 +216,7 @@ def _encode_metadata(content_id: str, mime_type: str, size: int, name: str | Non
 def _interpret(about: dict[str, object]) -> ContentMetadata:
     size, created, name = about["size_bytes"], about["created"], about.get("name")
     if not isinstance(size, int) or not isinstance(created, datetime):
-        raise TypeError("size_bytes or created is of another kind")
+        raise TypeError("size_bytes or created has the wrong type")
     return ContentMetadata(
         id=str(about["id"]),
         mime_type=str(about["mime_type"]),

@@ -85,14 +85,14 @@ def adopt_lines(
     log = store.open_log(identity)
     if not store.keeps_logs or not isinstance(log, AdoptingLog):
         raise StoreError(
-            detail=f"{type(store).__name__} takes over no logs of runs.",
+            detail=f"{type(store).__name__} cannot take over logs of runs.",
             remedy="Let its `open_log` return a log with a method `adopt`.",
         )
     log.claim()
     try:
         found = log.read_last()
         if (found.sequence if found else 0) != last:
-            raise StoreError(detail="A run has written to its log meanwhile.")
+            raise StoreError(detail="A run has written to its log in the meantime.")
         if not replaces:
             log.adopt(lines)
         elif isinstance(log, CompactingLog):

@@ -75,7 +75,7 @@ def encode_table(table: Table) -> bytes:
         return tomli_w.dumps(table).encode()
     except UnicodeEncodeError as error:
         raise StoreError(
-            detail=f"A name or tag cannot be written: {error.reason}.",
+            detail=f"Cannot write a name or tag: {error.reason}.",
             remedy="Use text that is valid Unicode.",
         ) from error
 
@@ -97,13 +97,13 @@ def decode_table(data: bytes, path: str) -> Table:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptionError(
             path=path,
-            detail=f"The metadata do not read: {error}.",
-            remedy="Correct the file by hand; what was said is in messages.jsonl beside it.",
+            detail=f"Cannot read the metadata: {error}.",
+            remedy="Correct the file by hand; the messages are in messages.jsonl next to it.",
         ) from error
     if form != FORMAT:
         raise StoreError(
             path=path,
-            detail=f"{path} has format {form}; this version of vibe-llms knows format {FORMAT}.",
+            detail=f"{path} has format {form}; this version of vibe-llms supports format {FORMAT}.",
             remedy="Upgrade vibe-llms.",
         )
     return table
@@ -135,9 +135,7 @@ def interpret_table(table: Table, path: str, updated_ns: int | None) -> Conversa
             parent=None if link is None else _interpret_link(link),
         )
     except (ConverseError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptionError(
-            path=path, detail=f"The metadata do not make sense: {error}."
-        ) from error
+        raise CorruptionError(path=path, detail=f"Invalid metadata: {error}.") from error
 
 
 def _interpret_text(value: object) -> str | None:
@@ -157,5 +155,5 @@ def _interpret_link(link: Table) -> ParentLink:
 def _interpret_measure(value: object) -> int | None:
     # TOML can say numbers that no file reaches, and to read so many bytes would overflow.
     if value is not None and (not isinstance(value, int) or value > sys.maxsize):
-        raise TypeError(f"{value!r} cannot be a fork point")
+        raise TypeError(f"{value!r} is not a fork point")
     return value

@@ -168,7 +168,7 @@ class DirectoryStore(StoreDefaults):
             raise StaleConversationError(
                 identity=identity,
                 path=self.layout.messages(identity),
-                remedy="Read it again, or fork it, or append whatever the others have said.",
+                remedy="Read it again, fork it, or append the other messages, too.",
             )
         return merged
 

@@ -89,11 +89,11 @@ class Examiner:
         folder = self.layout.folder(identity)
         remarks = []
         if tallies.read_tally(self.layout.tally(identity)) is None:
-            message = "Whether its end is whole is not known: nobody has counted its lines yet."
+            message = "Its lines have not been counted yet, so a lost end would not be noticed."
             remarks.append(Finding(place=self.layout.messages(identity), message=message))
         for name in sorted(os.listdir(folder)):
             if ".torn-" in name:
-                message = "This is what was torn off by a crash and set aside."
+                message = "This file holds data that a crash tore off; it was set aside."
                 remarks.append(Finding(place=f"{folder}/{name}", message=message))
         return remarks
 
@@ -138,7 +138,7 @@ class Examiner:
 def _word_lack(link: ParentLink) -> str:
     if link.bytes is None:
         return f"has fewer than the {link.canisters} canisters at the fork point"
-    return f"has less than the {link.bytes} bytes at the fork point"
+    return f"has fewer than the {link.bytes} bytes at the fork point"
 
 
 def find_doubles(place: str, canisters: Sequence[AnyCanister]) -> list[Finding]:
@@ -149,5 +149,5 @@ def find_doubles(place: str, canisters: Sequence[AnyCanister]) -> list[Finding]:
         return []
     name, count = doubled[0]
     others = f", and {len(doubled) - 1} more are repeated" if len(doubled) > 1 else ""
-    message = f"The canister {name} stands in it {count} times{others}. Restore it from a backup."
+    message = f"The canister {name} occurs {count} times{others}. Restore it from a backup."
     return [Finding(place=place, message=message)]

@@ -24,7 +24,7 @@ def ensure_distinct(canisters: Sequence[AnyCanister]) -> None:
     for canister in canisters:
         if canister.id in seen:
             raise StoreError(
-                detail=f"The canister {canister.id} is to be stored twice.",
+                detail=f"The canister {canister.id} would be stored twice.",
                 remedy="Give each its own id: `attrs.evolve(canister, id=produce_identity())`.",
             )
         seen.add(canister.id)
@@ -54,7 +54,7 @@ def detach_media(
         if named is not None and not is_held_elsewhere(content) and not contents.contains(named):
             raise StoreError(
                 detail=f"A message refers to content {named}, which is not in this store.",
-                remedy="Load the bytes with `hydrate` from the store that has them first.",
+                remedy="First load the bytes with `hydrate` from the store that has them.",
             )
         return content
 

@@ -64,7 +64,7 @@ class MemoryContents:
         try:
             return self._kept[ensure_content_id(content_id)]
         except KeyError:
-            raise StoreError(detail=f"There is no content {content_id} in the store.") from None
+            raise StoreError(detail=f"Content {content_id} is not in the store.") from None
 
     def add(self, data: bytes, *, mime_type: str, name: str | None = None) -> str:
         """Keeps the data and returns their id."""
@@ -160,7 +160,7 @@ class MemoryStore(StoreDefaults):
         """Begins a conversation."""
         with self._lock:
             if ensure_identity(identity) in self._entries:
-                raise StoreError(detail=f"There is a conversation {identity} already.")
+                raise StoreError(detail=f"The conversation {identity} already exists.")
             if metadata.parent is not None:
                 self._access(metadata.parent.identity)
             self._entries[identity] = _Entry(attrs.evolve(metadata, updated=metadata.created))

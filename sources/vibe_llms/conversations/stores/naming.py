@@ -29,8 +29,9 @@ def ensure_identity(identity: str) -> str:
         from vibe_llms.exceptions import StoreError  # needed after a mistake only
 
         raise StoreError(
-            detail=f"{identity!r} cannot be the id of a conversation.",
-            remedy="Use 1 to 64 lower-case letters, digits, - and _, first a letter or digit.",
+            detail=f"Invalid id of a conversation: {identity!r}.",
+            remedy="Use 1 to 64 lower-case letters, digits, - and _, starting with a letter or "
+            "digit.",
         )
     return identity
 
@@ -44,7 +45,9 @@ def ensure_content_id(content_id: str) -> str:
     if is_content_id(content_id) is None:
         from vibe_llms.exceptions import StoreError  # needed after a mistake only
 
-        raise StoreError(detail=f"{content_id!r} is not the id of content, a whole SHA-256.")
+        raise StoreError(
+            detail=f"Invalid id of content: {content_id!r}. It must be a whole SHA-256."
+        )
     return content_id
 
 

@@ -179,7 +179,7 @@ def _read_file() -> dict[str, str]:
         return dict.fromkeys(_KEYS, "")
     except (OSError, ValueError, configparser.Error):
         # Not from the error: it may show a line, which may be a key.
-        raise ConfigurationError.at("store", f"{path} cannot be read as credentials.") from None
+        raise ConfigurationError.at("store", f"Cannot read credentials from {path}.") from None
     profile = os.environ.get("AWS_PROFILE") or "default"
     return {name: parser.get(profile, name.lower(), fallback="") for name in _KEYS}
 

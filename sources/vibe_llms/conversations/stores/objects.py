@@ -218,9 +218,9 @@ _PASSING: Final = (408, 429)
 _REMEDIES: Final = {
     "AccessDenied": "Let this key read, write, list and delete objects of the bucket.",
     "InvalidAccessKeyId": "Check AWS_ACCESS_KEY_ID.",
-    "NoSuchBucket": "Make the bucket, or name another one.",
+    "NoSuchBucket": "Create the bucket, or name another one.",
     "ContainerNotFound": "Make the container, or name another one.",
     "PermanentRedirect": "Set AWS_REGION to the region of the bucket.",
-    "RequestTimeTooSkewed": "Set the clock of this machine.",
+    "RequestTimeTooSkewed": "Correct the clock of this machine.",
     "SignatureDoesNotMatch": "Check AWS_SECRET_ACCESS_KEY, and AWS_REGION.",
 }

@@ -54,8 +54,8 @@ def _decode_singly(part: FilePart, tolerant: bool) -> tuple[list[AnyCanister], l
                 raise CorruptionError(
                     path=part.path,
                     line=number,
-                    detail=f"The line does not read: {error}.",
-                    remedy="Run `vibe verify` to see all damage; `vibe show` shows what is whole.",
+                    detail=f"Cannot read the line: {error}.",
+                    remedy="`vibe verify` lists all damage; `vibe show` shows the intact part.",
                 ) from error
             findings.append(Finding(place=part.path, line=number, message=str(error)))
     return canisters, findings

@@ -218,5 +218,5 @@ def describe_missing(content_id: str, place: str) -> StoreError:
     return StoreError(
         path=place,
         detail=f"Content {content_id} is missing in {place}.",
-        remedy="Restore it from a backup, or copy it back from another store: `vibe store copy`.",
+        remedy="Restore it from a backup, or copy it from another store: `vibe store copy`.",
     )

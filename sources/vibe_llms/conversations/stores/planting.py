@@ -84,6 +84,6 @@ def put_in_place(
             if not os.path.lexists(target):
                 raise
             raise StoreError(
-                path=target, detail=f"There is a conversation {identity} already."
+                path=target, detail=f"The conversation {identity} already exists."
             ) from error
     disk.synchronize_folder(layout.root)

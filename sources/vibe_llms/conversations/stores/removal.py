@@ -156,7 +156,7 @@ def _prepare(layout: Layout, disk: Disk, child: str, parent: _Bequeather) -> Non
         own = chain.read_whole_lines(path)
         if len(parent.data) < bequest.size:
             level = chain.Level(identity=child, table=table, link=link)
-            trouble = f"has only {len(parent.data)} of the {bequest.size} bytes that it needs"
+            trouble = f"has only {len(parent.data)} of the {bequest.size} bytes that the fork needs"
             raise chain.describe_broken_link(layout, level, trouble)
         # A fork point within an append ends it, or what follows would seem to be missing.
         shared = end_lines(parent.data[: bequest.size])

@@ -14,7 +14,7 @@ from vibe_llms.runs.summaries import RunState, RunSummary
 
 _LOGGER = logging.getLogger(__name__)
 _LONGEST_SECONDS: Final = 5.0
-_REASON: Final = "Nobody watches it any more, and it was begun attached."
+_REASON: Final = "All watchers of this attached run have disconnected."
 _OPEN: Final[tuple[RunState, ...]] = ("queued", "working", "waiting", "due", "broken_off")
 
 
@@ -51,7 +51,7 @@ class Attachments:
                 found = await asyncio.to_thread(self._runs.index.survey, states=_OPEN)
                 await self._attend([each for each in found if each.is_attached])
             except ConverseError as error:
-                _LOGGER.warning("attached runs cannot be looked after: %s", error)
+                _LOGGER.warning("cannot check attached runs: %s", error)
 
     async def _attend(self, attached: list[RunSummary]) -> None:
         now = asyncio.get_running_loop().time()

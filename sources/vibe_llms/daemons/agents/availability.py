@@ -48,7 +48,7 @@ class Availability:
             await asyncio.to_thread(_reach, self._store)
             await self._begin()
         except StoreUnavailableError as error:
-            _LOGGER.warning("the daemon waits for its database: %s", error)
+            _LOGGER.warning("waiting for the database: %s", error)
             self._waiting = asyncio.create_task(self._wait())
         else:
             self._is_begun = True
@@ -62,10 +62,10 @@ class Availability:
             except StoreUnavailableError:
                 continue
             except Exception as error:
-                _LOGGER.error("the daemon cannot be started: %s", error, exc_info=error)
+                _LOGGER.error("cannot start the daemon: %s", error, exc_info=error)
                 continue
             self._is_begun = True
-            _LOGGER.warning("the daemon has reached its database")
+            _LOGGER.warning("connected to the database")
 
     async def close(self) -> None:
         """End the waiting."""
@@ -77,7 +77,7 @@ class Availability:
     def ensure_begun(self) -> None:
         """Raises StoreUnavailableError before the daemon has begun."""
         if not self._is_begun:
-            raise StoreUnavailableError(detail="The database was not reached yet.")
+            raise StoreUnavailableError(detail="The database is not reachable yet.")
 
     async def check(self) -> bool:
         """Tell whether the daemon has begun, and its database can be reached."""

@@ -77,7 +77,7 @@ class ConversationDesk:
                 "GET",
                 "/conversations",
                 self._survey,
-                "Lists conversations, the latest first, or finds words in them.",
+                "List conversations, newest first, or search them.",
                 answer=answers.CONVERSATIONS,
                 queries={"query": TEXT, "limit": LIMIT, "after": TEXT},
             ),
@@ -85,7 +85,7 @@ class ConversationDesk:
                 "GET",
                 one,
                 self._read,
-                "Tells what was said in a conversation.",
+                "Return the messages of a conversation.",
                 answer=answers.CONVERSATION,
                 queries={"limit": LIMIT, "after": {"type": "integer", "minimum": 0}},
             ),
@@ -97,7 +97,7 @@ class ConversationDesk:
                 "POST",
                 f"{one}/fork",
                 self._fork,
-                "Begins one with what was said.",
+                "Start a conversation with a message.",
                 CONVERSATION_FORK,
                 answer=answers.FORKED,
                 heeds={"Idempotency-Key": TEXT},
@@ -107,7 +107,7 @@ class ConversationDesk:
                 "GET",
                 f"{one}/export",
                 self._export,
-                "Writes a conversation in a form.",
+                "Export a conversation in a format.",
                 queries={"format": TEXT},
                 media_types=("*/*",),
             ),
@@ -115,7 +115,7 @@ class ConversationDesk:
                 "GET",
                 f"{one}/contents/{{content}}",
                 self._read_content,
-                "Tells the data of what was said that is no text, such as a picture.",
+                "Return the data of a content part, such as an image.",
                 media_types=("*/*",),
             ),
         ]
@@ -126,7 +126,7 @@ class ConversationDesk:
         limit, words = read_limit(query.get("limit")), query.get("query", "")
         if words.strip():
             if query.get("after"):
-                raise refuse("after", "What was found has no pages; ask for a larger limit.")
+                raise refuse("after", "Search results have no pages; request a larger limit.")
             hits, has_more = await self.conversations.search(words, limit=limit, subject=subject)
             data = [hit._asdict() for hit in hits]
         else:
@@ -201,4 +201,4 @@ def _is_plain_type(mime_type: str) -> bool:
 def _read_index(given: str) -> int:
     if given.isascii() and given.isdigit() and len(given) < 10:
         return int(given)
-    raise refuse("after", "It says how many canisters are behind you, as a number.")
+    raise refuse("after", "The value must be the number of canisters to skip.")

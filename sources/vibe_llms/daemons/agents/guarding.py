@@ -116,7 +116,7 @@ def read_limit(given: str | None) -> int:
         return _PAGE
     if given.isascii() and given.isdigit() and len(given) < 5 and 1 <= int(given) <= MOST:
         return int(given)
-    raise refuse("limit", f"A page has from 1 to {MOST}.")
+    raise refuse("limit", f"The limit must be between 1 and {MOST}.")
 
 
 def refuse(path: str, detail: str) -> RequestError:

@@ -135,7 +135,7 @@ def produce_page_routes(hosts: Collection[str] | None) -> list[Route]:
 def _describe(media_type: str, status: int = 200) -> ApiOperation:
     answers: dict[str, JsonObject] = {media_type.partition(";")[0]: {"type": "string"}}
     return ApiOperation(
-        summary="Shows runs to a browser.",
+        summary="Show runs in a browser.",
         tag=FACE,
         answers=answers,
         status=status,

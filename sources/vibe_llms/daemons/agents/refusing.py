@@ -20,8 +20,8 @@ def describe_gateway(plugins: PluginManager) -> str:
     """
     address: str = getattr(plugins.load_provider(PROVIDER), "address", "")
     if address:
-        return f"their models are asked through {address}"
-    return "no gateway is known, so they can ask no model: name one with --gateway URL"
+        return f"models are asked through {address}"
+    return "no gateway is set, so runs cannot ask models: add --gateway URL"
 
 
 def refuse_foreign(configuration: Configuration) -> None:
@@ -48,15 +48,15 @@ def refuse_foreign(configuration: Configuration) -> None:
 
 def _judge(setting: Setting) -> str:
     table, name, *rest = setting.path
-    own = "Give it a configuration of its own: VIBE_LLMS_CONFIG=FILE vibe serve agents"
+    own = "Use a configuration of its own: VIBE_LLMS_CONFIG=FILE vibe serve agents"
     if table == "providers" and (name != PROVIDER or rest == ["module"]):
         return (
-            f"The provider {name!r} is configured, and runs may ask a gateway alone, which is "
-            f"{PROVIDER!r} as it ships. {own}"
+            f"The provider {name!r} is configured, but runs may only ask the gateway, with "
+            f"the provider {PROVIDER!r} as shipped. {own}"
         )
     if table == "ensembles":
         return (
-            f"The ensemble {name!r} is configured, and runs may have none but MCP servers, as in "
-            f"[mcp.{name}]. {own}"
+            f"The ensemble {name!r} is configured, but runs may only use MCP servers, such "
+            f"as [mcp.{name}]. {own}"
         )
     return ""

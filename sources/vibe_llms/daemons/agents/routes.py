@@ -77,7 +77,7 @@ class Desk:
                 "POST",
                 "/runs",
                 self._start,
-                "Asks for a run.",
+                "Start a run.",
                 schemas.ORDER,
                 answer=answers.RUN,
                 heeds={"Idempotency-Key": schemas.TEXT},
@@ -88,17 +88,17 @@ class Desk:
                 "GET",
                 "/runs",
                 self._survey,
-                "Lists runs, what has happened last first.",
+                "List runs, most recently active first.",
                 answer=answers.RUNS,
                 queries=listing,
             ),
-            RouteRow("GET", one, self._find, "Tells where a run stands.", answer=answers.RUN),
+            RouteRow("GET", one, self._find, "Return the state of a run.", answer=answers.RUN),
             RouteRow("DELETE", one, self._delete, "Removes a run."),
             RouteRow(
                 "GET",
                 f"{one}/events",
                 self._watch,
-                "Tells what happens in a run.",
+                "Follow the events of a run.",
                 queries=watching,
                 heeds={"Last-Event-ID": schemas.TEXT},
                 media_types=("text/event-stream",),
@@ -116,7 +116,7 @@ class Desk:
                 "GET",
                 f"{one}/flow",
                 self._outline,
-                "Tells where the run of a flow stands.",
+                "Return the progress of a flow's run.",
                 answer=answers.OUTLINE,
             ),
             RouteRow(
@@ -138,7 +138,7 @@ class Desk:
                 "POST",
                 f"{one}/messages",
                 self._send,
-                "Says something to a run.",
+                "Send a message to a run.",
                 schemas.SAID,
                 answer=answers.RUN,
             ),
@@ -146,7 +146,7 @@ class Desk:
                 "POST",
                 f"{one}/stop",
                 self._stop,
-                "Ends a run where it is.",
+                "Stop a run.",
                 schemas.STOP,
                 answer=answers.RUN,
             ),
@@ -154,14 +154,14 @@ class Desk:
                 "POST",
                 f"{one}/detach",
                 self._detach,
-                "Lets a run go on without watchers.",
+                "Let a run continue without watchers.",
                 answer=answers.RUN,
             ),
             RouteRow(
                 "POST",
                 f"{one}/resume",
                 self._resume,
-                "Lets a run go on.",
+                "Resume a run.",
                 answer=answers.RUN,
                 needs_host=True,
             ),
@@ -169,7 +169,7 @@ class Desk:
                 "POST",
                 f"{one}/fork",
                 self._fork,
-                "Begins a run with what was said.",
+                "Fork a run.",
                 schemas.FORK,
                 answer=answers.RUN,
                 status=201,
@@ -253,13 +253,13 @@ class Desk:
         run_id, query = call.names["id"], call.query
         follows = query.get("follow", "true")
         if follows not in _WORDS:
-            raise refuse("follow", f"Whether it goes on is one of {', '.join(_WORDS)}.")
+            raise refuse("follow", f"Invalid value. Use one of {', '.join(_WORDS)}.")
         last = await self.runs.count_events(run_id, subject=subject)
         given = call.headers.get("last-event-id", query.get("after", ""))
         after = read_number(given, last)
         if len(self._standing) >= self._most_watchers:
             raise LimitError(
-                detail=f"{self._most_watchers} event streams are open here.",
+                detail=f"{self._most_watchers} event streams are already open here.",
                 remedy="Close one, or try again later.",
                 limit="watchers",
                 value=self._most_watchers,
@@ -296,5 +296,8 @@ def _read_states(given: str | None) -> list[RunState]:
     """Reads the states that are wanted, several with commas in between. Raises RequestError."""
     wanted = {*STATES} if given is None else {*given.split(",")}
     if wanted - {*STATES}:
-        raise refuse("state", f"A state is one of {', '.join(STATES)}; or several, with commas.")
+        raise refuse(
+            "state",
+            f"Invalid state. Use one of {', '.join(STATES)}, or several, separated by commas.",
+        )
     return [each for each in STATES if each in wanted]

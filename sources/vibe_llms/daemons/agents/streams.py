@@ -19,7 +19,7 @@ def read_number(given: str, last: int) -> int:
     if not given:
         return 0
     if not (given.isascii() and given.isdigit() and len(given) < 20):
-        detail = f"Last-Event-ID is the number of an event, not {given[:40]!r}."
+        detail = f"Last-Event-ID must be the number of an event, not {given[:40]!r}."
         raise RequestError(path="Last-Event-ID", detail=detail, stage=Stage.FRAME)
     ensure_reached(int(given), last)
     return int(given)

@@ -41,8 +41,8 @@ class KeyHolder:
         """Lets in who has the key. Raises AccessError."""
         if not secrets.compare_digest(arrival.credential.encode("utf-8", "replace"), self._key):
             raise AccessError(
-                detail="This page was opened without its key.",
-                remedy="Open the address that vibe view has told, all of it.",
+                detail="The page was opened without its key.",
+                remedy="Open the whole address that vibe view printed.",
                 fault=ProviderFault.AUTHENTICATION,
             )
         return self
@@ -53,7 +53,7 @@ class KeyHolder:
 
     async def reserve(self, demand: Demand) -> Reservation:
         """Sets nothing aside, as nothing is asked here. Raises AccessError."""
-        raise AccessError(detail="No model is asked here.", fault=ProviderFault.PERMISSION)
+        raise AccessError(detail="This page cannot ask models.", fault=ProviderFault.PERMISSION)
 
     async def close(self) -> None:
         """Frees nothing."""

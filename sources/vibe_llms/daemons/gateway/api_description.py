@@ -174,7 +174,7 @@ def _describe_generation(version: str) -> dict[tuple[str, str], ApiOperation]:
     return {
         ("POST", f"{base}:generateContent"): _answer(_GEMINI),
         ("POST", f"{base}:streamGenerateContent"): ApiOperation(
-            summary="Answers piece by piece.",
+            summary="Stream an answer.",
             body=_GEMINI,
             queries={"alt": {"enum": ["sse", "json"]}},
             answers={"application/json": {"type": "array"}, "text/event-stream": {}},
@@ -190,13 +190,15 @@ _OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
     ("POST", "/v1/responses"): _answer(_RESPONSE, _EVENTS),
     ("POST", "/v1/responses/input_tokens"): ApiOperation(summary="Counts tokens.", body=_COUNTED),
     ("POST", "/v1/responses/compact"): ApiOperation(
-        summary="Makes a conversation shorter, where its vendor does that.", body=_COUNTED
+        summary="Compact a conversation, if the vendor supports it.", body=_COUNTED
     ),
     ("GET", "/v1/responses/{id}"): ApiOperation(
-        summary="Reads a response that was kept.", queries=_FOLLOWED, answers=_EVENTS
+        summary="Return a stored response.", queries=_FOLLOWED, answers=_EVENTS
     ),
     ("DELETE", "/v1/responses/{id}"): ApiOperation(summary="Removes a response."),
-    ("POST", "/v1/responses/{id}/cancel"): ApiOperation(summary="Ends one in the background."),
+    ("POST", "/v1/responses/{id}/cancel"): ApiOperation(
+        summary="Cancel a response in the background."
+    ),
     ("GET", "/v1/responses/{id}/input_items"): ApiOperation(
         summary="List the input items.", queries=_PAGE
     ),
@@ -217,7 +219,7 @@ _OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
         summary="Lists its items.", queries=_PAGE
     ),
     ("GET", "/v1/conversations/{id}/items/{item}"): ApiOperation(summary="Reads an item."),
-    ("DELETE", "/v1/conversations/{id}/items/{item}"): ApiOperation(summary="Takes an item out."),
+    ("DELETE", "/v1/conversations/{id}/items/{item}"): ApiOperation(summary="Delete an item."),
     ("POST", "/v1/messages"): _answer(_MESSAGE, _EVENTS),
     ("POST", "/v1/messages/count_tokens"): ApiOperation(summary="Counts tokens.", body=_MESSAGE),
     **_describe_generation("v1beta"),
@@ -226,17 +228,19 @@ _OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
     ("POST", "/api/generate"): _answer(_GENERATE, _LINES),
     ("GET", "/api/ps"): ApiOperation(summary="List loaded models (always empty)."),
     ("GET", "/api/tags"): ApiOperation(summary="Lists models."),
-    ("POST", "/api/show"): ApiOperation(summary="Tells of a model.", body=_SHOWN),
-    ("GET", "/api/version"): ApiOperation(summary="Tells whose protocol it is."),
+    ("POST", "/api/show"): ApiOperation(summary="Describe a model.", body=_SHOWN),
+    ("GET", "/api/version"): ApiOperation(summary="Return the protocol of the server."),
     ("POST", "/v1/converse"): _answer(_CONVERSE, _EVENTS),
     ("POST", "/v1/converse/count"): ApiOperation(summary="Counts tokens.", body=_CONVERSE),
     ("GET", "/v1/converse/models"): ApiOperation(
-        summary="Tells all that is known of models.", queries={"model": _TEXT}
+        summary="Return all metadata of the models.", queries={"model": _TEXT}
     ),
     ("GET", "/v1/models"): ApiOperation(summary="Lists models."),
-    ("GET", "/v1/models/{name:path}"): ApiOperation(summary="Tells of a model."),
-    ("GET", "/v1beta/models"): ApiOperation(summary="Lists models, in Gemini's words."),
-    ("GET", "/v1beta/models/{name:path}"): ApiOperation(summary="Tells of a model, likewise."),
+    ("GET", "/v1/models/{name:path}"): ApiOperation(summary="Describe a model."),
+    ("GET", "/v1beta/models"): ApiOperation(summary="List models in Gemini's format."),
+    ("GET", "/v1beta/models/{name:path}"): ApiOperation(
+        summary="Describe a model in Gemini's format."
+    ),
 }
 
 _CARRIED: Final = ApiOperation(

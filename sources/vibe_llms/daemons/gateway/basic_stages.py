@@ -103,7 +103,7 @@ async def require_same_protocol(call: GatewayCall) -> None:
     if not can_pass_through(upstream.model, call.face.dialect.PROTOCOL):
         raise RequestError(
             path="model",
-            detail=f"{upstream.address} cannot do this: its vendor speaks another protocol.",
+            detail=f"{upstream.address} does not support this: its vendor uses another protocol.",
             remedy="Use a model whose vendor supports it, or send the uncompacted conversation.",
             stage=Stage.FRAME,
         )

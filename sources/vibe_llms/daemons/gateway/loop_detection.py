@@ -38,7 +38,8 @@ def enter(name: str, headers: Mapping[str, str]) -> None:
             provider="gateway",
             fault=ProviderFault.INVALID_REQUEST,
             status=_LOOP_STATUS,
-            detail=f"The request has {how} this gateway: some provider's base_url leads to itself.",
+            detail=f"The request has {how} this gateway: a provider's base_url leads to the "
+            "gateway itself.",
             remedy="Point the base_url of each provider at a server other than this gateway.",
             should_retry=False,
             stage=Stage.FRAME,

@@ -58,8 +58,8 @@ class GatewaySettings:
         if answering >= serving:
             yield (
                 "limits",
-                f"Its total_seconds ({answering:g}) has to be less than that of server"
-                f" ({serving:g}), which cuts whatever takes longer without saying why.",
+                f"Its total_seconds ({answering:g}) must be less than that of server "
+                f"({serving:g}), which cuts longer answers off without an error.",
             )
 
 

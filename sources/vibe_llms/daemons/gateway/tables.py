@@ -93,7 +93,7 @@ class Tables:
                 place=str(self._path),
                 message="It has no models left, which would allow clients to use all models.",
             )
-            remedy = "Write [models] tables; to allow all models, start the gateway again."
+            remedy = "Write [models] tables. To allow all models, restart the gateway."
             raise ConfigurationError(findings=(finding,), remedy=remedy)
         return settings
 

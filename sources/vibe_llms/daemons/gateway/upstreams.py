@@ -122,7 +122,7 @@ class Upstreams:
         raise RequestError(
             path="model",
             detail="The request names no model, and no default model is configured.",
-            remedy="Name one of those that GET /v1/models lists.",
+            remedy="Name one of the models that GET /v1/models lists.",
             stage=Stage.FRAME,
         ) from cause
 

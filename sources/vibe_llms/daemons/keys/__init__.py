@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @hook
 def survey_authorizers() -> list[AuthorizerSpecification]:
     """Return the shipped authorizer."""
-    return [AuthorizerSpecification("keys", "bearer keys that `vibe keys` gives out", _produce)]
+    return [AuthorizerSpecification("keys", "bearer keys issued with `vibe keys`", _produce)]
 
 
 def _produce(context: AuthorizerContext) -> Authorizer:

@@ -239,7 +239,7 @@ def _write_day(number: int) -> str:
 
 
 def _describe_stranger(text: str) -> AccessError:
-    detail = find_slip(text) if text else "The request shows no key."
+    detail = find_slip(text) if text else "The API key is missing."
     return AccessError(
         fault=ProviderFault.AUTHENTICATION,
         detail=detail or "Unknown key.",

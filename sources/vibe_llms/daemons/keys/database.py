@@ -75,8 +75,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         if version != 0 or connection.execute("SELECT 1 FROM sqlite_schema").fetchone():
             raise StoreError(
                 path=str(path),
-                detail=f"{path} is of another version ({version}), or no account of what keys"
-                " spend.",
+                detail=f"{path} has another version ({version}) or is not a record of spending.",
                 remedy="Use the version of vibe-llms that wrote it, or move it away.",
             )
         for statement in _SCHEMA:
@@ -122,13 +121,13 @@ def telling(path: Path) -> Iterator[None]:
         ) from error
 
 
-_ELSE: Final = "Put a copy in its place, or move it away: spending then counts from nothing again."
+_ELSE: Final = "Restore a backup, or move the file away; spending then counts from zero."
 _REMEDIES: Final = {
-    sqlite3.SQLITE_FULL: "Make room on that disk.",
-    sqlite3.SQLITE_IOERR: "Look after that disk.",
-    sqlite3.SQLITE_BUSY: "Another process keeps it; wait until that is done, or stop it.",
-    sqlite3.SQLITE_LOCKED: "Another process keeps it; wait until that is done, or stop it.",
-    sqlite3.SQLITE_READONLY: "Check that it may be written to, and its folder, too.",
-    sqlite3.SQLITE_CANTOPEN: "Check that it may be written to, and its folder, too.",
-    sqlite3.SQLITE_PERM: "Check that it may be written to, and its folder, too.",
+    sqlite3.SQLITE_FULL: "Free space on that disk.",
+    sqlite3.SQLITE_IOERR: "Check that disk.",
+    sqlite3.SQLITE_BUSY: "Another process uses it; wait until it is done, or stop it.",
+    sqlite3.SQLITE_LOCKED: "Another process uses it; wait until it is done, or stop it.",
+    sqlite3.SQLITE_READONLY: "Check that the file and its folder are writable.",
+    sqlite3.SQLITE_CANTOPEN: "Check that the file and its folder are writable.",
+    sqlite3.SQLITE_PERM: "Check that the file and its folder are writable.",
 }

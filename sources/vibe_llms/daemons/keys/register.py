@@ -184,7 +184,7 @@ class Register:
         except OSError as error:
             raise StoreError(
                 path=str(self.path),
-                detail=f"{error.filename or self.path} cannot be written: {error.strerror}.",
+                detail=f"Cannot write {error.filename or self.path}: {error.strerror}.",
                 remedy=advise(error),
             ) from error
 
@@ -233,7 +233,7 @@ def find_key(keys: Mapping[str, Key], word: str) -> str:
             kind="key",
             name=word,
             known=order_by_nearness(word, [*dict.fromkeys(names), *keys]),
-            remedy="`vibe keys list` shows all of them.",
+            remedy="`vibe keys list` lists the keys.",
         )
     return next((each for each in named if keys[each].revoked is None), named[-1])
 

@@ -32,15 +32,15 @@ def check_binding(settings: ServerSettings, *, is_guarded: bool) -> None:
         return
     lacks = []
     if settings.certificate is None:
-        lacks.append("no TLS (name a certificate)")
+        lacks.append("TLS is off (set certificate)")
     if not is_guarded and settings.client_authorities is None:
-        lacks.append("nobody who asks who comes (switch keys on, or name client_authorities)")
+        lacks.append("authentication is off (enable keys, or set client_authorities)")
     if lacks:
         raise ConfigurationError.at(
             "server.host",
-            f"{settings.host} is open to others, and there is {' and '.join(lacks)}. Listen"
-            " on 127.0.0.1, add what is missing, or say a second time that you mean it: insecure"
-            " = true, or --insecure.",
+            f"{settings.host} is reachable from other machines, but {' and '.join(lacks)}. "
+            "Listen on 127.0.0.1, add what is missing, or accept the risk with insecure = "
+            "true or --insecure.",
         )
 
 
@@ -85,16 +85,20 @@ def open_sockets(settings: ServerSettings, *, is_shared: bool = False) -> list[s
                 port = listening.getsockname()[1]
                 sockets.append(listening)
             if not sockets:
-                raise OSError(errno.EADDRNOTAVAIL, "none of its addresses is this machine's")
+                raise OSError(errno.EADDRNOTAVAIL, "none of its addresses belongs to this machine")
             opened.pop_all()
             return sockets
     except OSError as error:
         is_host = not port or isinstance(error, socket.gaierror) or error.errno in _NOT_HERE
-        remedy = "an address of this machine." if is_host else "another, or end what listens there."
+        remedy = (
+            "an address of this machine."
+            if is_host
+            else ("another port, or stop the program that uses it.")
+        )
         raise ConfigurationError.at(
             "server.host" if is_host else "server.port",
-            f"Nothing can listen on {settings.host}, port {port}: {error.strerror or error}. Name"
-            f" {remedy}",
+            f"Cannot listen on {settings.host}, port {port}: {error.strerror or error}. Use "
+            f"{remedy}",
         ) from error
 
 

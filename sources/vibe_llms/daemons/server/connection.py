@@ -468,7 +468,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
     def _overrun(self) -> None:
         exchange = self._current
         assert exchange is not None
-        _logger.warning("Answering a request took longer than total_seconds allows")
+        _logger.warning("Answering a request exceeded total_seconds")
         self.fail(exchange, 503)
         if exchange.task is not None:
             exchange.task.cancel()

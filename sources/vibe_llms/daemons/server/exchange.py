@@ -137,9 +137,9 @@ class ServedExchange:
             await service.application(scope, self.receive, self.send)
             # A server that ends has asked for what would go on for ever to be cut.
             if not (self.is_complete or self.is_gone or service.is_ending):
-                _logger.error("The application returned without a whole answer")
+                _logger.error("The application returned before its answer was complete")
         except BrokenAnswer as error:
-            _logger.warning("An answer was cut: %s", error)
+            _logger.warning("An answer was cut off: %s", error)
         except Exception as error:
             # That nobody is there any more to be answered is no fault of the application's.
             if not (self.is_gone and isinstance(error, ClientGone)):
@@ -228,7 +228,7 @@ class ServedExchange:
         elif kind == _START and self._head is None:
             self._head = message  # ASGI: nothing is sent before the first of the body is there
         else:
-            raise RuntimeError(f"{kind} is not what comes next of an answer")
+            raise RuntimeError(f"{kind} is not allowed at this point of an answer")
 
     def _complete(self) -> None:
         self.is_complete = True
@@ -249,19 +249,19 @@ class ServedExchange:
         try:
             return compose_last_chunk(trailers)
         except ValueError as error:
-            raise RuntimeError(f"These cannot be trailers: {error}") from error
+            raise RuntimeError(f"Invalid trailers: {error}") from error
 
     def _begin(self, size: int, has_more: bool) -> bytes:
         """Returns the head of the answer."""
         message = self._head
         if message is None:
-            raise RuntimeError(f"{_START} comes before {_BODY}")
+            raise RuntimeError(f"{_START} must come before {_BODY}")
         service = self._connection.service
         status = message["status"]
         try:
             head, length, closes = compose_head(status, message.get("headers", ()), service.date)
         except ValueError as error:
-            raise RuntimeError(f"This cannot be the head of an answer: {error}") from error
+            raise RuntimeError(f"Invalid head of an answer: {error}") from error
         # A request that is not read to its end leaves no place for another behind it.
         self.is_kept = self.is_kept and not closes and self.is_received and not service.is_ending
         framing = b""
@@ -293,7 +293,7 @@ class ServedExchange:
         if self._rest is not None:
             self._rest -= len(body)
             if self._rest < 0 or (self._rest and not has_more):
-                raise RuntimeError("The body is not as long as content-length says")
+                raise RuntimeError("The length of the body differs from content-length")
         return body
 
     @property

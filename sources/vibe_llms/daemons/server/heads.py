@@ -44,7 +44,7 @@ def compose_head(
     """
     line = STATUS_LINES.get(status)
     if line is None:
-        raise ValueError("no status of an answer")
+        raise ValueError("invalid status")
     lines = [line, ours]
     count = ours.count(b"\n") + 1
     size: int | None = None
@@ -61,7 +61,7 @@ def compose_head(
     head = b"".join(lines)
     # One look at the whole: a value with the end of a line would open a header of its own.
     if head.count(b"\n") != count or head.count(b"\r") != count or b"\0" in head:
-        raise ValueError("a header that holds the end of a line")
+        raise ValueError("a header contains a line break")
     return head, size, closes
 
 
@@ -74,7 +74,7 @@ def compose_last_chunk(trailers: Iterable[tuple[bytes, bytes]]) -> bytes:
     lines = [b"0\r\n"]
     for name, value in trailers:
         if _check_name(name) in _OURS or b"\r" in value or b"\n" in value or b"\0" in value:
-            raise ValueError(f"{name!r} cannot follow a body")
+            raise ValueError(f"{name!r} is not allowed after a body")
         lines.append(b"%b: %b\r\n" % (name, value))
     return b"".join([*lines, b"\r\n"])
 
@@ -82,7 +82,7 @@ def compose_last_chunk(trailers: Iterable[tuple[bytes, bytes]]) -> bytes:
 def _read_size(value: bytes, before: int | None) -> int:
     size = int(value) if value.isdigit() else -1
     if size < 0 or before not in (None, size):
-        raise ValueError("a content-length that says no length")
+        raise ValueError("invalid content-length")
     return size
 
 
@@ -90,7 +90,7 @@ def _read_size(value: bytes, before: int | None) -> int:
 def _check_name(name: bytes) -> bytes:
     """Returns the name of a header in lower case. Raises ValueError."""
     if not is_token(name.decode("latin-1")):
-        raise ValueError("a name that no header may have")
+        raise ValueError("invalid header name")
     return name.lower()
 
 

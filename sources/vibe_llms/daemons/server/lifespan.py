@@ -42,7 +42,7 @@ class Lifespan:
         if self._fault is not None:
             await self._task
             raise ConverseError(
-                detail=f"The application does not start: {self._fault or 'it does not say why'}",
+                detail=f"The application failed to start: {self._fault or 'no reason given'}",
                 stage=Stage.CONFIGURE,
             )
 
@@ -75,9 +75,9 @@ class Lifespan:
             await self._application(scope, self._inbox.get, self._hear)
         except Exception as error:
             if self._listens:
-                _logger.error("The application failed as it ended", exc_info=error)
+                _logger.error("The application failed while stopping", exc_info=error)
             else:  # as ASGI wants it: it knows of no lifespan, and says so by failing
-                _logger.debug("The application takes no part in its lifespan: %r", error)
+                _logger.debug("The application does not support the lifespan protocol: %r", error)
         finally:
             self._has_begun.set()
 
@@ -89,9 +89,9 @@ class Lifespan:
         if kind == "lifespan.startup.failed":
             self._fault = str(message.get("message", ""))
         elif kind == "lifespan.shutdown.failed":
-            _logger.error("The application failed as it ended: %s", message.get("message", ""))
+            _logger.error("The application failed while stopping: %s", message.get("message", ""))
         elif kind == "lifespan.startup.complete":
             self._listens = True
         elif kind != "lifespan.shutdown.complete":
-            raise RuntimeError(f"{kind} says nothing of a lifespan")
+            raise RuntimeError(f"{kind} is not a message of the lifespan protocol")
         self._has_begun.set()

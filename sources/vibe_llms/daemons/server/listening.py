@@ -86,7 +86,7 @@ class Listener:
         """Takes none for a while: the system has nothing left for them."""
         if error.errno not in _EXHAUSTED:
             raise error
-        _logger.error("No connection can be taken: %s", error.strerror)
+        _logger.error("Cannot accept connections: %s", error.strerror)
         for listening in self._sockets:
             self._service.loop.remove_reader(listening)
         self._timer = self._service.loop.call_later(_PAUSE_SECONDS, self.begin)
@@ -117,6 +117,6 @@ class Listener:
                 ssl_shutdown_timeout=None if context is None else LINGER_SECONDS,
             )
         except OSError as error:  # of TLS, too
-            _logger.debug("A connection did not come about: %r", error)
+            _logger.debug("A connection failed: %r", error)
         finally:
             service.coming.discard(connected)

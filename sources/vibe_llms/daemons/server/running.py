@@ -113,7 +113,7 @@ async def serve(
             if on_ready is not None:
                 on_ready(server.urls)
             await asked.wait()
-            _logger.info("No more connections are taken; what is under way goes on")
+            _logger.info("Stopping: no new connections; requests under way finish")
             await _drain(server, twice)
     finally:
         for number in handlers:

@@ -77,7 +77,7 @@ class ServerSettings:
         if self.certificate is None:
             for name in ("key", "client_authorities"):
                 if getattr(self, name) is not None:
-                    yield name, "It needs a certificate beside it: name it in certificate."
+                    yield name, "client_authorities needs a certificate: set certificate, too."
 
 
 _Settings = TypeVar("_Settings", bound=ServerSettings)

@@ -45,9 +45,9 @@ class TlsFiles:
         try:
             self.context = produce_context(self._settings)
         except ConfigurationError as error:
-            _logger.error("The files of TLS are wrong, those before stay in force: %s", error)
+            _logger.error("The TLS files are invalid; the previous ones stay active: %s", error)
         else:
-            _logger.info("The files of TLS were read again")
+            _logger.info("Reloaded the TLS files")
 
     def _sign(self) -> _Signature:
         settings = self._settings

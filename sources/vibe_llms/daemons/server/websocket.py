@@ -269,7 +269,7 @@ class WebSocket:
             if not message.get("more_body", False):
                 self._refuse(self._compose_refusal(self._refusal))
             return
-        raise RuntimeError(f"{kind} is not what comes next on a WebSocket")
+        raise RuntimeError(f"{kind} is not allowed at this point of a WebSocket")
 
     def _say(self, message: Message) -> None:
         data: Any = message.get("bytes")

@@ -224,7 +224,7 @@ class Supervisor:
         words = worker.words.removeprefix(_READY).decode("utf-8", "replace")
         if not self._has_begun:
             raise ConverseError(
-                detail=words or f"A worker process ended as it began, with status {status}.",
+                detail=words or f"A worker process ended during its start, with status {status}.",
                 stage=Stage.CONFIGURE,
             )
         lived = time.monotonic() - worker.began
@@ -232,7 +232,7 @@ class Supervisor:
         worker.pause_seconds = 0.0 if lived > _SETTLED_SECONDS else longer
         worker.began = time.monotonic() + worker.pause_seconds
         why = f"{words or 'it did not say why'} (status {status})"
-        _logger.error("A worker process ended, and is begun again: %s", why)
+        _logger.error("A worker process ended and is restarted: %s", why)
 
 
 def _close(sockets: Sequence[socket.socket]) -> None:

@@ -26,8 +26,8 @@ FACE: Final = "mcp"
 SESSION_HEADER: Final = "mcp-session-id"
 _TAG: Final = "tools"
 _METHODS: Final = {
-    "POST": "Takes a message of MCP.",
-    "GET": "Tells a session what the server has to say by itself.",
+    "POST": "Receive an MCP message.",
+    "GET": "Stream the server's own messages to a session.",
     "DELETE": "Ends a session.",
 }
 

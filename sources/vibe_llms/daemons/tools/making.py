@@ -162,4 +162,4 @@ def _ensure_known(allowed: Sequence[str], registry: Registry) -> None:
             continue
         if not may_grow:
             raise UnknownNameError(kind="invocable", name=name, known=known)
-        _LOGGER.warning("allowed: nothing that is there yet is called %r", name)
+        _LOGGER.warning("allowed: unknown tool %r", name)

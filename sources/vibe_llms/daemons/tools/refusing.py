@@ -37,7 +37,8 @@ def find_providers(configuration: Configuration) -> Sequence[Finding]:
         finding = Finding(
             place=source.place or str(source.layer),
             line=source.line,
-            message=f"The provider {provider!r} is configured; a server of tools asks no model.",
+            message=f"The provider {provider!r} is configured, but a tools server does not use "
+            "models.",
         )
         found.setdefault(provider, finding)
     return tuple(found.values())

@@ -116,7 +116,7 @@ class AsyncChannel(Closing, Generic[T]):
             raise RequestError(
                 path="settings",
                 detail="A channel takes neither a schema nor a choice of invocations.",
-                remedy="Give a parser: Parser(schema) makes one of a JSON Schema.",
+                remedy="Pass a parser: Parser(schema) makes one of a JSON Schema.",
                 stage=Stage.CONFIGURE,
             )
         self.prompt = _read_prompt(prompt)
@@ -181,7 +181,7 @@ class AsyncChannel(Closing, Generic[T]):
             raise RequestError(
                 path="parser",
                 detail="A channel without a parser has no value that could arrive in parts.",
-                remedy="Give it a parser; a listener or reactors hear the words of a text.",
+                remedy="Pass a parser; to follow text, use a listener or reactors.",
                 stage=Stage.CONFIGURE,
             )
         return ReplyFollowing(self.parser, partial(self._ask, composed))
@@ -242,8 +242,8 @@ class AsyncChannel(Closing, Generic[T]):
         if variables and self.prompt is None:
             raise RequestError(
                 path="variables",
-                detail=f"There is no prompt for {', '.join(sorted(variables))}.",
-                remedy="Give the channel a prompt, or ask with a text.",
+                detail=f"The channel has no prompt for {', '.join(sorted(variables))}.",
+                remedy="Pass a prompt to the channel, or ask with a text.",
                 stage=Stage.CONFIGURE,
             )
         if self.prompt is not None and (variables or said is None):
@@ -253,7 +253,7 @@ class AsyncChannel(Closing, Generic[T]):
         if not composed:
             raise RequestError(
                 path="said",
-                detail="There is nothing to ask.",
+                detail="The question is missing.",
                 remedy="Ask with a text, or with the variables of a prompt.",
                 stage=Stage.CONFIGURE,
             )
@@ -324,7 +324,7 @@ def follow_engine(engine: Engine, conversation: Input, kind: Any) -> ReplyFollow
 def _check_settings(settings: Mapping[str, Any]) -> None:
     known = EngineSettings.__optional_keys__
     for name in settings.keys() - known:
-        raise TypeError(f"There is no setting {name!r}{suggest(name, known)}")
+        raise TypeError(f"Unknown setting {name!r}{suggest(name, known)}")
 
 
 def _read_prompt(prompt: Composing | str | None) -> Composing | None:

@@ -54,7 +54,7 @@ class ReplyFollowing(Closing, Generic[T]):
             pass
         if self._reply is None:
             raise ConverseError(
-                detail="This reply was left before it had arrived.",
+                detail="Reading of this reply was stopped before it had arrived.",
                 remedy="Ask again.",
                 stage=Stage.EXECUTE,
             )

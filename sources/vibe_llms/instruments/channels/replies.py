@@ -41,8 +41,8 @@ class Reply(Generic[T]):
         if not isinstance(self._value, Absence):
             return self._value
         raise ParseError(
-            detail=f"There is no answer: {self._tell_why()}",
-            remedy="Let the channel resume." if self.is_resumable else "Ask otherwise.",
+            detail=f"The reply has no value: {self._tell_why()}",
+            remedy="Resume the channel." if self.is_resumable else "Ask otherwise.",
             text=self.text,
             stage=Stage.EXECUTE,
         )
@@ -89,5 +89,5 @@ class Reply(Generic[T]):
 
     def _tell_why(self) -> str:
         if self.outcome.state is State.AWAIT:
-            return f"{len(self.requests)} invocations wait for an approval."
+            return f"{len(self.requests)} invocations await approval."
         return self.outcome.detail or f"the run ended ({self.outcome.reason})."

@@ -86,8 +86,8 @@ class ToolChannel(Closing):
         depth = _depth.get()
         if depth >= self._depth:
             return fail(
-                f"{self.name} was not asked: it would be {depth + 1} channels deep, and at most "
-                f"{self._depth} are allowed. Do without it."
+                f"{self.name} was not asked: channels would be nested {depth + 1} deep, but "
+                f"at most {self._depth} are allowed. Continue without it."
             )
         token = _depth.set(depth + 1)
         try:
@@ -107,8 +107,8 @@ class ToolChannel(Closing):
             return produce_outcome(reply.value)
         if reply.requests:
             names = ", ".join(sorted({request.name for request in reply.requests}))
-            return fail(f"{self.name} came to nothing: nobody approves of {names} there.")
-        return fail(f"{self.name} came to nothing: {reply.outcome.detail} {reply.text}".strip())
+            return fail(f"{self.name} failed: there is no approver for {names}.")
+        return fail(f"{self.name} failed: {reply.outcome.detail} {reply.text}".strip())
 
     async def close(self) -> None:
         """Disconnect the tools and close the model."""

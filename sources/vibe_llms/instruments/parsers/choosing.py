@@ -64,12 +64,12 @@ def choose_mode(
     is_apart = has_tools and together is Capability.NO
     unmet = _find_unmet(attributes, needs)
     if schema is Capability.YES and not is_apart and not unmet:
-        reason = f"can be held to a schema{_tell_source(attributes, 'supports_schema')}"
+        reason = f"supports schemas{_tell_source(attributes, 'supports_schema')}"
         return ModeChoice(Mode.NATIVE, f"{attributes.address} {reason}.")
     doubt = {
-        Capability.YES: f"{attributes.address} cannot be held to a schema {_LACKS[unmet]}",
-        Capability.NO: f"{attributes.address} cannot be held to a schema",
-        Capability.UNKNOWN: f"It is not known whether {attributes.address} can be held to a schema",
+        Capability.YES: f"{attributes.address} does not support schemas {_LACKS[unmet]}",
+        Capability.NO: f"{attributes.address} does not support schemas",
+        Capability.UNKNOWN: f"It is unknown if {attributes.address} supports schemas",
     }[schema]
     if invocations is Capability.YES:
         source = _tell_source(attributes, "supports_invocations")
@@ -80,8 +80,8 @@ def choose_mode(
 
 _LACKS = {
     "": "while it has tools",
-    MAPS: "with maps, whose names are not known beforehand",
-    RECURSION: "that refers to itself",
+    MAPS: "with maps, whose names are not known in advance",
+    RECURSION: "that refer to themselves",
 }
 
 
@@ -102,11 +102,11 @@ def _confirm(attributes: ModelAttributes, wanted: Mode, needs: Sequence[str]) ->
             path="mode",
             model=str(attributes.address),
             capability=needed,
-            detail=f"{attributes.address} cannot do what the mode {wanted} needs: {needed} is no"
-            f"{_tell_source(attributes, needed)}.",
+            detail=f"{attributes.address} does not support the mode {wanted}: {needed} is "
+            f"no{_tell_source(attributes, needed)}.",
             remedy="Leave the mode at 'auto'.",
         )
-    return ModeChoice(wanted, "It was asked for.")
+    return ModeChoice(wanted, "The mode was requested.")
 
 
 def _tell_source(attributes: ModelAttributes, key: str) -> str:

@@ -187,11 +187,11 @@ def compose_words(parser: Parser[T], mode: Mode, faults: Sequence[ArgumentFault]
     """Quotes what is wrong with an answer, and asks to mend it."""
     lines = "\n".join(f"- {fault}" for fault in faults)
     way = (
-        f"Call {parser.name} again with the whole answer, mended."
+        f"Call {parser.name} again with the whole, corrected answer."
         if mode is Mode.TOOL
-        else "Give the whole answer again, mended, as JSON and with nothing else."
+        else "Give the whole, corrected answer again, as JSON and nothing else."
     )
-    return f"Your answer does not fit:\n{lines}\n{way}"
+    return f"Your answer is invalid:\n{lines}\n{way}"
 
 
 def reply(answer: Sequence[AnyCanister], words: str) -> tuple[AnyCanister, ...]:

@@ -76,12 +76,12 @@ def _choose(values: list[Any], fits: Callable[[Any], bool]) -> Any:
     fitting = [value for value in distinct if fits(value)]
     if len(fitting) == 1:
         return fitting[0]
-    rule = f"holds {len(distinct)} JSON values, and it is not clear which one is meant"
+    rule = f"contains {len(distinct)} different JSON values instead of one"
     raise Unfit(ArgumentFault(path="answer", rule=rule))
 
 
 def _explain(fault: JsonFault, text: str, openings: str) -> str:
     if text[0] not in openings:
-        return f"holds no JSON: {shorten(text)}"
+        return f"contains no JSON: {shorten(text)}"
     before = text[max(0, fault.position - 30) : fault.position]
-    return f"is no JSON: {fault}, after {before!r}"
+    return f"is not valid JSON: {fault}, after {before!r}"

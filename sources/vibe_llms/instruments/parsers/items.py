@@ -79,7 +79,7 @@ def derive_item_kind(parser: Parser[Any]) -> TargetType:
     if is_record or not parser.kind.is_list:
         raise RequestError(
             path="kind",
-            detail=f"{parser.kind.name} has no items that could be followed.",
+            detail=f"{parser.kind.name} has no items to follow.",
             remedy="Parse a list, such as list[City].",
             stage=Stage.CONFIGURE,
         )

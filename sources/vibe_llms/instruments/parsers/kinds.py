@@ -127,7 +127,7 @@ class TargetType:
             try:
                 self._check(value)
             except (ValueError, AssertionError) as error:
-                raise Misfit(str(error) or "was refused by a check") from error
+                raise Misfit(str(error) or "failed a check") from error
         return value
 
     def _fail(self, misfit: Misfit, plain: Any, faults: tuple[ArgumentFault, ...] = ()) -> Unfit:
@@ -290,4 +290,4 @@ def _quote(fault: ArgumentFault, plain: Any) -> ArgumentFault:
             plain = plain[key]
         except (KeyError, IndexError, TypeError):
             return fault
-    return attrs.evolve(fault, rule=f"{fault.rule}; {show_value(plain)} was given")
+    return attrs.evolve(fault, rule=f"{fault.rule}; got {show_value(plain)}")

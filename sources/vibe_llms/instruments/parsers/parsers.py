@@ -105,7 +105,9 @@ class Parser(Generic[T]):
         self.context = context
         self._mode = _read_mode(mode)
         if attempts < 1:
-            raise _refuse("attempts", f"{attempts} attempts give no answer.", "Give 1 or more.")
+            raise _refuse(
+                "attempts", f"attempts must be at least 1, not {attempts}.", "Pass 1 or more."
+            )
         self.kind: TargetType = derive_kind(kind, self.name, context=context, check=check)
         self.description = description or self.kind.description or "Takes the answer."
         self._rebuild: Callable[[], Parser[T]] = functools.partial(
@@ -154,8 +156,8 @@ class Parser(Generic[T]):
         if request.schema is not None or request.invocables:
             raise _refuse(
                 "schema" if request.schema is not None else "invocables",
-                "What is parsed has a form of its own.",
-                "Leave it to the parser; a channel brings a parser and tools together.",
+                "A request with a parser cannot have its own schema or invocations.",
+                "Leave them to the parser; a channel combines a parser with tools.",
             )
         choice = self.choose(attributes)
         match choice.mode:
@@ -264,7 +266,7 @@ class Parser(Generic[T]):
             and canister.name == self.name
         }
         if len(called) > 1:
-            rule = f"was given {len(called)} times, each time another one"
+            rule = f"was given {len(called)} times, with different values"
             raise Unfit(ArgumentFault(path="answer", rule=rule))
         return next(iter(called), "") or text_of(canisters)
 
@@ -358,7 +360,7 @@ def _read_mode(word: str) -> Mode | None:
         return Mode(word)
     except ValueError as error:
         known = ", ".join(("auto", *Mode))
-        raise _refuse("mode", f"There is no mode {word!r}.", f"Known: {known}.") from error
+        raise _refuse("mode", f"Unknown mode {word!r}.", f"Known: {known}.") from error
 
 
 def _refuse(path: str, detail: str, remedy: str) -> RequestError:
@@ -366,10 +368,10 @@ def _refuse(path: str, detail: str, remedy: str) -> RequestError:
 
 
 _ADVICE: Final = {
-    StopReason.LIMIT: "It was cut off at the limit of its tokens: raise max_tokens.",
-    StopReason.OVERFLOW: "It was cut off where the model's window ends: ask with less.",
-    StopReason.REFUSED: "The model refused: ask otherwise.",
-    StopReason.FILTERED: "The vendor's filter stopped it: ask otherwise.",
+    StopReason.LIMIT: "The answer was cut off at its output limit: raise max_tokens.",
+    StopReason.OVERFLOW: "The answer was cut off at the end of the model's window: ask with less.",
+    StopReason.REFUSED: "The model refused: ask differently.",
+    StopReason.FILTERED: "The vendor's content filter stopped the answer: ask differently.",
 }
 
 

@@ -174,7 +174,7 @@ class JsonReader:
         if not self.is_complete and self._pieces is None:
             self.feed(" ")  # after which a number has ended
         if not self.is_complete:
-            raise JsonFault("the text breaks off", self._position + len(self._held))
+            raise JsonFault("the text is truncated", self._position + len(self._held))
         return self._root
 
     # Each state reads something at a place and returns the place after it; ``None`` asks for more.
@@ -206,7 +206,7 @@ class JsonReader:
         if text[place] == "}":
             return self._close(place)
         if text[place] != '"':
-            raise _Fault(f"{text[place]!r} where a name in quotes should begin", place)
+            raise _Fault(f"{text[place]!r} instead of a name in quotes", place)
         self._begin_text(is_key=True)
         return place + 1
 
@@ -215,7 +215,7 @@ class JsonReader:
         if place == len(text):
             return place
         if text[place] != ":":
-            raise _Fault(f"{text[place]!r} where ':' should be", place)
+            raise _Fault(f"{text[place]!r} instead of ':'", place)
         self._state = self._read_value
         return place + 1
 
@@ -228,7 +228,7 @@ class JsonReader:
         if text[place] == closing:
             return self._close(place)
         if text[place] != ",":
-            raise _Fault(f"{text[place]!r} where ',' or {closing!r} should be", place)
+            raise _Fault(f"{text[place]!r} instead of ',' or {closing!r}", place)
         self._state = self._read_key if closing == "}" else self._read_value
         return place + 1
 
@@ -258,14 +258,14 @@ class JsonReader:
         assert found is not None
         word, end = found[0], found.end()
         if not word:
-            raise _Fault(f"{text[place]!r} where a value should begin", place)
+            raise _Fault(f"{text[place]!r} instead of a value", place)
         if word in _WORDS:
             self._settle(_WORDS[word])
             return end
         if end == len(text):
             if _may_become_scalar(word):
                 return None
-            raise _Fault(f"{word!r} is no value", place)
+            raise _Fault(f"{word!r} is not a value", place)
         self._settle(_read_number(word, place))
         return end
 
@@ -309,7 +309,7 @@ def _read_escape(text: str, place: int) -> tuple[str, int] | None:
     kind = text[place + 1]
     if kind != "u":
         if kind not in _ESCAPES:
-            raise _Fault(f"the escape \\{kind}, which there is not", place)
+            raise _Fault(f"invalid escape \\{kind}", place)
         return _ESCAPES[kind], place + 2
     unit = _read_unit(text, place)
     if unit is None or not 0xD800 <= unit < 0xDC00:
@@ -331,7 +331,7 @@ def _read_unit(text: str, place: int) -> int | None:
     if _HEXADECIMAL.fullmatch(digits):
         return int(digits, 16)
     if len(digits) == 4 or re.search(r"[^0-9a-fA-F]", digits):
-        raise _Fault(f"the escape \\u{digits}, which there is not", place)
+        raise _Fault(f"invalid escape \\u{digits}", place)
     return None
 
 
@@ -348,7 +348,7 @@ def _may_become_scalar(word: str) -> bool:
 def _read_number(word: str, place: int) -> int | float:
     found = _NUMBER.fullmatch(word)
     if found is None:
-        raise _Fault(f"{word!r} is no value", place)
+        raise _Fault(f"{word!r} is not a value", place)
     if found[1] is None and found[2] is None:
         try:
             return int(word)

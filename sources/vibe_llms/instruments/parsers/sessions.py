@@ -55,8 +55,8 @@ class Following(Closing, Generic[T]):
         """
         if self._steps is not None:
             raise ConverseError(
-                detail="This answer is being followed already.",
-                remedy="Follow it by its items or by its parts.",
+                detail="This answer is already being followed.",
+                remedy="Follow its items or its parts, not both.",
                 stage=Stage.EXECUTE,
             )
         self._steps = self._perform_items()
@@ -72,7 +72,7 @@ class Following(Closing, Generic[T]):
             pass
         if self._parsed is None:
             raise ConverseError(
-                detail="This answer was left before it had arrived.",
+                detail="Reading of this answer was stopped before it had arrived.",
                 remedy="Ask again.",
                 stage=Stage.EXECUTE,
             )

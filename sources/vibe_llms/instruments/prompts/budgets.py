@@ -99,8 +99,8 @@ class RenderingBudget:
             raise LimitError(
                 limit="prompt_seconds",
                 value=seconds,
-                detail=f"Rendering a prompt may take {seconds} seconds (prompt_seconds), not more.",
-                remedy="Let the template repeat less.",
+                detail=f"Rendering the prompt took more than {seconds} seconds (prompt_seconds).",
+                remedy="Simplify the template's loops.",
                 stage=Stage.EXECUTE,
             )
 
@@ -114,8 +114,8 @@ class RenderingBudget:
             raise LimitError(
                 limit="prompt_characters",
                 value=most,
-                detail=f"A prompt may come to {most:_} characters (prompt_characters), not more.",
-                remedy="Shorten the values, or set the limit higher.",
+                detail=f"The prompt has more than {most:_} characters (prompt_characters).",
+                remedy="Shorten the values, or raise the limit.",
                 stage=Stage.EXECUTE,
             )
 

@@ -22,11 +22,11 @@ INCLUSIONS_LIMIT: Final = 200
 """How many times partials may be included, those in partials counted each time."""
 
 _FORBIDDEN: Final = {
-    nodes.Extends: "A prompt extends nothing: include partials, or import macros.",
-    nodes.Block: "A prompt has no blocks: include partials, or import macros.",
-    nodes.ScopedEvalContextModifier: "A prompt escapes nothing: leave 'autoescape' out.",
+    nodes.Extends: "Prompts do not support 'extends': include partials, or import macros.",
+    nodes.Block: "Prompts do not support blocks: include partials, or import macros.",
+    nodes.ScopedEvalContextModifier: "Prompts do not escape: remove 'autoescape'.",
 }
-_TOO_DEEP: Final = "This nests too deeply."
+_TOO_DEEP: Final = "The template nests too deeply."
 _Reference = nodes.Include | nodes.Import | nodes.FromImport
 
 
@@ -95,14 +95,14 @@ class Explorer:
                 self.report(place, forbidden.lineno, message)
         for loop in tree.find_all(nodes.For):
             if loop.recursive:
-                self.report(place, loop.lineno, "A loop is not recursive here: use a macro.")
+                self.report(place, loop.lineno, "Loops cannot be recursive: use a macro.")
         for node in tree.find_all((nodes.Filter, nodes.Test)):
             is_filter = isinstance(node, nodes.Filter)
             known = self.sandbox.filters if is_filter else self.sandbox.tests
             if node.name not in known:
                 near = suggest(node.name, [each for each in known if " " not in each])
                 what = f"{'filter' if is_filter else 'test'} {node.name!r}"
-                self.report(place, node.lineno, f"There is no {what}{near}")
+                self.report(place, node.lineno, f"Unknown {what}{near}")
 
     def include(
         self, name: str, line: int, place: str, around: tuple[str, ...]
@@ -149,7 +149,7 @@ class _Inliner(NodeTransformer):
 
     def visit_Import(self, node: nodes.Import | nodes.FromImport) -> Any:  # noqa: N802
         if node.with_context:
-            message = "Macros are imported without context: give them what they need as arguments."
+            message = "Macros are imported without context: pass values as arguments."
             self.explorer.report(self.place, node.lineno, message)
         else:
             self._ensure_closed(node, list(self._find(node)))
@@ -160,7 +160,9 @@ class _Inliner(NodeTransformer):
     def _find(self, node: _Reference, *, is_optional: bool = False) -> Iterator[nodes.Template]:
         names = _list_names(node.template)
         if names is None:
-            message = "A partial is named by a text, not by a variable: choose with 'if' instead."
+            message = (
+                "The name of a partial must be a text, not a variable: choose with 'if' instead."
+            )
             self.explorer.report(self.place, node.lineno, message)
             return
         problems = []
@@ -183,8 +185,8 @@ class _Inliner(NodeTransformer):
             needed = sorted(meta.find_undeclared_variables(tree))
             if needed:
                 message = (
-                    f"The partial uses {', '.join(map(repr, needed))} and is used without context:"
-                    " include it with context, or give its macros arguments."
+                    f"The partial uses {', '.join(map(repr, needed))} but is used without "
+                    "context: include it with context, or pass its macros arguments."
                 )
                 self.explorer.report(self.place, node.lineno, message)
 

@@ -53,7 +53,7 @@ def _bound_textual(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _ensure_width(number: int) -> None:
     if abs(number) > _WIDTH:
-        raise SecurityError(f"In a prompt nothing is wider than {_WIDTH}, and {number} is.")
+        raise SecurityError(f"A width in a prompt is at most {_WIDTH}, not {number}.")
 
 
 def _join(environment: Any, value: Iterable[Any], d: Any = "", attribute: Any = None) -> str:
@@ -88,11 +88,11 @@ def _wrap(
 def _format(value: Any, *arguments: Any, **named: Any) -> str:
     text = produce_text(value)
     if _NESTED_NAME.search(text):
-        raise SecurityError("In a format, a name has no parentheses within its own.")
+        raise SecurityError("In a format, a name must not contain parentheses.")
     for found in _SPECIFICATION.finditer(text):
         for number in (found["width"] or "0", found["precision"] or "0"):
             if number == "*":
-                raise SecurityError("A format says its widths itself, without '*'.")
+                raise SecurityError("A format must write widths as numbers, without '*'.")
             # So many digits are too wide in any case, and more of them would take long to read.
             _ensure_width(int(number[:9]))
     # Each may come to the greatest width.
@@ -120,7 +120,7 @@ def _round(value: Any, precision: int = 0, method: str = "common") -> Any:
 
 def _sum(environment: Any, iterable: Any, attribute: Any = None, start: Any = 0) -> Any:
     if not isinstance(start, (int, float)):
-        raise SecurityError("|sum is for numbers; texts are put together with |join.")
+        raise SecurityError("|sum is for numbers; join texts with |join.")
     return JINJAS["sum"](environment, bound_loop(iterable), attribute, start)
 
 

@@ -80,7 +80,7 @@ class Inputs:
         missing = sorted(self.required - complete.keys())
         unknown = sorted(complete.keys() - self.known)
         problems = [f"{name!r} is missing" for name in missing]
-        problems += [f"{name!r} is not known{_suggest(name, self.known)}" for name in unknown]
+        problems += [f"unknown variable {name!r}{_suggest(name, self.known)}" for name in unknown]
         for fault in self._validator.check(complete) if self._validator else ():
             path = fault.path.removeprefix("arguments").removeprefix(".")
             if path not in (*missing, *unknown):
@@ -88,7 +88,7 @@ class Inputs:
         if problems:
             raise RequestError(
                 path=self.name,
-                detail=f"The prompt {self.name!r} cannot be rendered: {'; '.join(problems)}.",
+                detail=f"Cannot render the prompt {self.name!r}: {'; '.join(problems)}.",
                 remedy=self._describe(),
                 stage=Stage.EXECUTE,
             )

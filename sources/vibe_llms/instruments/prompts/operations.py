@@ -37,8 +37,8 @@ def produce_text(value: Any) -> str:
         return budget.placements.place(value)
     if isinstance(value, _MUTE) or callable(value) or _says_nothing(type(value)):
         raise SecurityError(
-            f"A value of the type {type(value).__name__!r} has no text: print what it holds, or"
-            " make a list of it with |list or a text with |join."
+            f"Values of the type {type(value).__name__!r} cannot be printed: print their "
+            "parts, or use |list or |join."
         )
     budget.weigh(value, is_printed=True)
     return str(value)
@@ -116,13 +116,13 @@ def _raise_to(left: Any, right: Any) -> Any:
 
 def _take_remainder(left: Any, right: Any) -> Any:
     if isinstance(left, (str, bytes)):
-        raise SecurityError("'%' is for numbers; texts are put together with |format or ~.")
+        raise SecurityError("'%' is for numbers; combine texts with |format or ~.")
     return left % right
 
 
 def _ensure_digits(bits: int) -> None:
     if bits > 3 * _DIGITS:
-        raise SecurityError(f"A number of more than {_DIGITS} digits has no place in a prompt.")
+        raise SecurityError(f"A number in a prompt has at most {_DIGITS} digits.")
 
 
 OPERATORS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
@@ -181,6 +181,6 @@ def choose_callable(called: Any, offered: Iterable[Any]) -> Any:
     if any(isinstance(owner, kinds) and name in names for kinds, names in _METHODS):
         return called
     raise SecurityError(
-        f"A template cannot call {name or type(called).__name__!r}: it looks at values and acts on"
-        f" nothing.{' Use the filter |format.' if name in ('format', 'format_map') else ''}"
+        f"A template cannot call {name or type(called).__name__!r}: it may only read "
+        f"values.{' Use the filter |format.' if name in ('format', 'format_map') else ''}"
     )

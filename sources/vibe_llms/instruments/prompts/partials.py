@@ -40,7 +40,7 @@ class Partials:
         if name in self.given:
             return self.given[name], name
         if self.directory is None:
-            raise PartialProblem(f"There is no partial {name!r}{suggest(name, self.given)}")
+            raise PartialProblem(f"Unknown partial {name!r}{suggest(name, self.given)}")
         path = self._find(name, self.directory.resolve())
         return read_source(path), str(self.directory / name)
 
@@ -48,15 +48,17 @@ class Partials:
         pure = PurePosixPath(name)
         # Backslashes and colons lead out on Windows.
         if pure.is_absolute() or ".." in pure.parts or "\\" in name or ":" in name or "\0" in name:
-            raise PartialProblem(f"{name!r} is no name of a file below the prompt's own directory.")
+            raise PartialProblem(
+                f"{name!r} is not the name of a file below the prompt's directory."
+            )
         # Followed to its end, for a link may lead out.
         path = (directory / pure).resolve()
         if not path.is_relative_to(directory):
-            raise PartialProblem(f"{name!r} leads out of the prompt's own directory.")
+            raise PartialProblem(f"{name!r} leads out of the prompt's directory.")
         if not path.is_file():
             beside = [each.name for each in sorted(directory.iterdir())[:1000]]
             hint = suggest(name, (*self.given, *beside))
-            raise PartialProblem(f"There is no partial {name!r} in {directory}{hint}")
+            raise PartialProblem(f"Unknown partial {name!r} in {directory}{hint}")
         return path
 
 
@@ -69,9 +71,9 @@ def read_source(path: Path) -> str:
     try:
         raw = read_beginning(path, MAXIMUM_BYTES + 1)
     except OSError as error:
-        raise PartialProblem(f"{path} cannot be read: {error.strerror}.") from error
+        raise PartialProblem(f"Cannot read {path}: {error.strerror}.") from error
     if len(raw) > MAXIMUM_BYTES:
-        raise PartialProblem(f"{path} has more than {MAXIMUM_BYTES} bytes.")
+        raise PartialProblem(f"{path} is larger than {MAXIMUM_BYTES} bytes.")
     try:
         return raw.decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError as error:

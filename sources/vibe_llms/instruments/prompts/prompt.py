@@ -182,8 +182,8 @@ class Prompt:
         if contents is None:
             raise RequestError(
                 path=self._places[key],
-                detail=f"{self._places[key]}: a filter has changed what stands for a content.",
-                remedy="Print contents as they are.",
+                detail=f"{self._places[key]}: a filter changed the placeholder of a content.",
+                remedy="Print contents without filters.",
                 stage=Stage.EXECUTE,
             )
         return contents
@@ -194,7 +194,7 @@ class Prompt:
                 return text
         raise RequestError(
             path=self._inputs.name,
-            detail=f"The prompt {self._inputs.name!r} places contents that are not text.",
+            detail=f"The prompt {self._inputs.name!r} contains content other than text.",
             remedy=f"Use {remedy} for them.",
             stage=Stage.EXECUTE,
         )

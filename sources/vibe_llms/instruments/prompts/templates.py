@@ -122,7 +122,7 @@ def produce_text(
     except ConverseError:
         raise
     except RecursionError as error:
-        detail = "A macro calls itself without an end, or a value nests too deeply."
+        detail = "A macro calls itself without end, or a value nests too deeply."
         raise _produce_error(error, template, places, detail) from error
     except Exception as error:  # whatever a value's own properties raise, too
         raise _produce_error(error, template, places, _describe(error)) from error

@@ -48,7 +48,7 @@ def parse_skill(raw: bytes, path: Path) -> Skill:
     document = parse_document(raw, str(path))
     reader = document.produce_reader()
     if not is_plugin_name(path.stem):
-        message = "The name of a skill, its file's, has letters, digits, '_', '.', '-'."
+        message = "The name of a skill file may contain only letters, digits, '_', '.' and '-'."
         reader.report((), message)
     kinds = {name: kind for name, kind in survey_kinds(Skill).items() if name not in _OURS}
     values = reader.read_fields(kinds, document.tree, (), survey_required(Skill) - _OURS)
@@ -68,7 +68,7 @@ def _check_prompt(
         reader.findings += [_shift(finding, document) for finding in error.findings]
         return
     for name in sorted(template.required - values.keys()):
-        reader.report(("prompt",), f"It needs {name!r}: give it a value under [values].")
+        reader.report(("prompt",), f"The variable {name!r} is missing: set it under [values].")
     for name in sorted(values.keys() - template.variables):
         near = suggest(name, template.variables)
         reader.report(("values", name), f"The prompt does not use this value{near}")
@@ -141,7 +141,7 @@ def find_skill(name: str, application: Application) -> Skill:
             kind="skill",
             name=name,
             known=tuple(known),
-            remedy="A path to a skill ends in .toml." if "/" in name else "",
+            remedy="The path of a skill must end in .toml." if "/" in name else "",
         )
     # Read once: what is trusted is what is used, even if the file changes meanwhile.
     raw = read_bytes(found.path)
@@ -163,14 +163,14 @@ def _ensure_trusted(skill: Skill, raw: bytes, path: Path, application: Applicati
         return
     tools = ", ".join((*skill.ensembles, *skill.mcp)) or "no tools"
     question = (
-        f"{path} comes with this folder, instructs the model and chooses {tools}. It says it is:"
-        f" {skill.description} Do you want to use it?"
+        f"{path} comes with this folder, instructs the model and chooses {tools}. Its "
+        f"description: {skill.description} Do you want to use it?"
     )
     if not application.plugins.consent.ask(f"skill:{request.folder}", question):
         raise TrustError(
             subject=f"skill:{request.folder}",
-            detail=f"The skill {skill.name!r} is the project's, and you have not agreed to it.",
-            remedy=f"Look at it; then give it by its path: {path}.",
+            detail=f"You have not agreed to the project's skill {skill.name!r}.",
+            remedy=f"Read it; then pass its path: {path}.",
         )
     grant_trust(request)
 

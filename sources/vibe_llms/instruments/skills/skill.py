@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def _check_model(address: str) -> str:
     if not is_harmless(Setting(("model",), address, Source(Layer.PROJECT)), {}):
-        raise ValueError("A skill may choose a model by its name, not by a file.")
+        raise ValueError("A skill may choose a model by name, but not by file.")
     return address
 
 
@@ -126,7 +126,7 @@ def _find_unknown(
     return [
         Finding(
             place=skill.place or skill.name,
-            message=f"There is no {what} {name!r} in your configuration{suggest(name, known)}",
+            message=f"Unknown {what} {name!r} in your configuration{suggest(name, known)}",
         )
         for name in names
         if name not in known

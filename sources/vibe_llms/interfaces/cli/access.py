@@ -115,8 +115,8 @@ def open_place(place: str, *, is_there: bool = False) -> ConversationStore:
     if mark and not is_postgresql_url(place):  # what stands behind it may be a password
         from vibe_llms.exceptions import ConfigurationError
 
-        rule = "give `directory`, a path, postgresql://… or a store that a plugin has."
-        raise ConfigurationError.at("store", f"{scheme}://… names no store: {rule}")
+        rule = "use `directory`, a path, postgresql://… or a plugin's store."
+        raise ConfigurationError.at("store", f"Unknown store {scheme}://…: {rule}")
     # No name of a store has a separator, so that `./backup` is a path and `backup` is a plugin's.
     if not is_postgresql_url(place) and ("/" in place or os.sep in place or place in (".", "..")):
         from vibe_llms.conversations.stores.directory import DirectoryStore
@@ -125,7 +125,7 @@ def open_place(place: str, *, is_there: bool = False) -> ConversationStore:
         if is_there and not path.exists():
             from vibe_llms.exceptions import StoreError
 
-            remedy = "Name the folder of a store, or `directory` for that of this user."
+            remedy = "Name a store's folder, or `directory` for your own."
             raise StoreError(path=place, detail=f"{place} does not exist.", remedy=remedy)
         return DirectoryStore(path)
     return open_store(place)
@@ -181,14 +181,14 @@ def resolve_first(
     try:
         identity = resolve_identity(store, word)
     except (AmbiguousIdentityError, UnknownConversationError) as error:
-        error.remedy = f"{error.remedy} If it is no id: {otherwise}"
+        error.remedy = f"{error.remedy} If it is not an id: {otherwise}"
         raise
     if len(word.strip()) < _SURE_LETTERS and identity != word.strip().lower():
         raise AmbiguousIdentityError(
             identity=word,
             candidates=(identity,),
-            detail=f"{word!r} begins the id {identity}, and may be no id.",
-            remedy=f"If it is one: {meant(identity)}; if not: {otherwise}",
+            detail=f"{word!r} is the start of the id {identity}, but may also be text.",
+            remedy=f"If you mean the id: {meant(identity)}; if not: {otherwise}",
         )
     return identity
 
@@ -204,7 +204,7 @@ def find_newest_identity(store: ConversationStore) -> str:
         from vibe_llms.exceptions import UnknownConversationError
 
         raise UnknownConversationError(
-            detail="There is no conversation yet.", remedy="`vibe chat` begins one."
+            detail="There are no conversations yet.", remedy="`vibe chat` starts one."
         )
     return rows[0].id
 
@@ -291,4 +291,4 @@ def tell_untrusted(configuration: Configuration) -> None:
         from vibe_llms.interfaces.cli.output import note
 
         names = ", ".join(setting.name for setting in request.settings)
-        note(f"{request.file}: without effect until you `vibe trust` the folder: {names}")
+        note(f"{request.file}: ignored until you run `vibe trust` for the folder: {names}")

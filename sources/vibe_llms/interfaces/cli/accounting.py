@@ -150,16 +150,16 @@ def _survey_remarks(account: Account) -> list[str]:
     remarks = [f"Not in the cost: {reason}" for reason in account.unpriced]
     unreported = sum(model.unreported for model in account.models)
     if unreported:
-        remarks.append(f"Of {count(unreported, 'answer')} it is not known what was used.")
+        remarks.append(f"The usage of {count(unreported, 'answer')} is unknown.")
     untimed = sum(model.untimed for model in account.models)
     if untimed and untimed < account.generations:
-        remarks.append(f"Of {count(untimed, 'answer')} it is not known how long it took.")
+        remarks.append(f"The duration of {count(untimed, 'answer')} is unknown.")
     if account.approvals:
-        remarks.append(f"Somebody was asked for {count(account.approvals, 'approval')}.")
+        remarks.append(f"{count(account.approvals, 'approval')} requested.")
     if account.retries:
-        remarks.append(f"Requests were sent again {count(account.retries, 'time')}.")
+        remarks.append(f"Requests were retried {count(account.retries, 'time')}.")
     if account.doubted:
-        remarks.append(f"{count(account.doubted, 'answer')} broken off may have been billed.")
+        remarks.append(f"{count(account.doubted, 'interrupted answer')} may have been billed.")
     return remarks
 
 

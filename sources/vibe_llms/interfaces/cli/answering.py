@@ -39,15 +39,15 @@ async def _ask(question: Question) -> ElicitationAnswer:
     _write(f"The MCP server {question.server} asks:", "yellow", "bold")
     sys.stderr.write(reveal_lines(question.message, indent="  ") + "\n")
     for fault in question.faults:
-        _write(f"That does not fit: {str(fault).removeprefix('arguments.')}", "red")
+        _write(f"Invalid value: {str(fault).removeprefix('arguments.')}", "red")
     if question.address:
-        _write(f"It wants you to go to {question.address}")
-        went = await ask_text_aside("Will you? Press Enter when you have been there, or type no: ")
+        _write(f"It asks you to open {question.address}")
+        went = await ask_text_aside("Open it? Press Enter when you are done there, or type no: ")
         if went is None:  # the end of the input is no consent
             return ElicitationAnswer(action=Action.CANCEL)
         has_been = went.lower() in ("", "y", "yes")
         return ElicitationAnswer(action=Action.ACCEPT if has_been else Action.DECLINE)
-    _write(f"It gets what you type here; {_REFUSAL} refuses.", "dim")
+    _write(f"The server receives what you type here; {_REFUSAL} declines.", "dim")
     values: dict[str, JsonValue] = {}
     for field in question.fields:
         text = await ask_text_aside(_compose_prompt(field))

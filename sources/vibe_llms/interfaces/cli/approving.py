@@ -25,7 +25,7 @@ from vibe_llms.invocables.approvals import (
     edit,
 )
 
-_CHOICES = "[o]nce, [a]lways this call, [n]ever, [e]dit, or Enter to refuse this time? "
+_CHOICES = "Allow [o]nce, [a]lways (this call), [n]ever, [e]dit, or Enter to deny? "
 _MOST_CHARACTERS = 4_000
 """More of the arguments is not shown at once; nobody would read it."""
 
@@ -70,20 +70,20 @@ class TerminalApprover:
             if not request.in_doubt and request.name not in self._told:
                 self._told.add(request.name)
                 self.tell(f"{request.name} was not executed. {advise_to_allow(request.name)}")
-            return deny(request, "Nobody can be asked for an approval here.")
+            return deny(request, "No terminal to ask for approval.")
         async with take_turn(self.screen):
             return await ask(request, is_cut=_show(request))
 
 
 def advise_to_allow(name: str) -> str:
     """Says how an invocable is allowed where nobody can be asked."""
-    return f"Nobody can be asked here; this allows it: {compose_again('--allow', name)}"
+    return f"No terminal to ask for approval. To allow it: {compose_again('--allow', name)}"
 
 
 def advise_to_answer(identity: str, *then: str) -> str:
     """Say how to answer the calls that wait in a run, and by which command it goes on then."""
     approve = compose_command("runs", "approve", identity)
-    return f"Answer with: {approve}; then go on with: {compose_command(*then)}"
+    return f"Answer with: {approve}; then continue with: {compose_command(*then)}"
 
 
 async def ask(request: ApprovalRequest, *, is_cut: bool = False) -> Approval:
@@ -102,14 +102,14 @@ async def ask(request: ApprovalRequest, *, is_cut: bool = False) -> Approval:
             case "a" | "always":
                 return allow(request, scope=Scope.CALL)
             case "n" | "never" | "no":
-                reason = await ask_line_aside("Why not (for the model; Enter for no reason)? ")
+                reason = await ask_line_aside("Reason for the model (Enter for none)? ")
                 return deny(request, reason, scope=Scope.CALL)
             case "e" | "edit":
                 arguments = await _read_arguments(request)
                 if arguments is not None:
                     return edit(request, arguments)
             case "":
-                return deny(request, "The user does not want this now.")
+                return deny(request, "The user declined this call.")
 
 
 def write_arguments(request: ApprovalRequest) -> str:
@@ -123,7 +123,7 @@ def _show(request: ApprovalRequest) -> bool:
     is_cut = len(arguments) > _MOST_CHARACTERS
     if is_cut:
         left = len(arguments) - _MOST_CHARACTERS
-        arguments = f"{arguments[:_MOST_CHARACTERS]} … and {left} characters more"
+        arguments = f"{arguments[:_MOST_CHARACTERS]} … and {left} more characters"
     sys.stderr.write(style(write_head(request), "yellow", "bold", stream=sys.stderr) + "\n")
     sys.stderr.write(arguments + "\n")
     return is_cut
@@ -133,10 +133,10 @@ def write_head(request: ApprovalRequest) -> str:
     """Writes what is asked, in which nothing is that cannot be seen."""
     if request.in_doubt:
         return reveal(
-            f"{request.name} was begun before, and it is not known whether it took effect."
-            " Shall it be executed, perhaps for the second time?"
+            f"{request.name} was started before, and its effect is unknown. Execute it, "
+            "possibly a second time?"
         )
-    return reveal(f"{request.name} wants to be executed: {shorten(request.description, 100)}")
+    return reveal(f"{request.name} asks to be executed: {shorten(request.description, 100)}")
 
 
 async def _read_arguments(request: ApprovalRequest) -> JsonObject | None:
@@ -154,11 +154,11 @@ def parse_arguments(text: str) -> JsonObject:
     try:
         value = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"That is not JSON: {error}.") from error
+        raise ValueError(f"Invalid JSON: {error}.") from error
     if not isinstance(value, dict):
-        raise ValueError("That is no JSON object.")
+        raise ValueError("Not a JSON object.")
     return value
 
 
 def _refuse_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number of JSON")
+    raise ValueError(f"{word} is not a JSON number")

@@ -57,7 +57,7 @@ def read_attachment(path: str, *, limit_bytes: float, must_be_image: bool = Fals
     if must_be_image and not media_type.startswith("image/"):
         raise RequestError(
             path=path,
-            detail=f"{_describe_place(path)} is no picture but {media_type}.",
+            detail=f"{_describe_place(path)} is not an image ({media_type}).",
             remedy="Attach it as a file.",
         )
     if media_type.startswith("text/"):
@@ -91,15 +91,15 @@ def _read(path: str, limit_bytes: int) -> tuple[str, bytes]:
     except OSError as error:
         raise RequestError(
             path=path,
-            detail=f"{shown} cannot be read: {error.strerror or error}.",
+            detail=f"Cannot read {shown}: {error.strerror or error}.",
             remedy=advise(error, is_named=True),
         ) from error
     if len(data) > limit_bytes:
         raise LimitError(
             limit="attachment_bytes",
             value=limit_bytes,
-            detail=f"{shown} has more than the {limit_bytes} bytes that a file may have.",
-            remedy="Set limits.attachment_bytes in the configuration to allow more.",
+            detail=f"{shown} is larger than the limit of {limit_bytes} bytes.",
+            remedy="Raise limits.attachment_bytes in the configuration.",
         )
     return name, data
 

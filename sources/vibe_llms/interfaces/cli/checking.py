@@ -83,7 +83,7 @@ def _survey_names(application: Application) -> Iterator[Finding]:
     for alias in configuration.aliases:
         provider = configuration.follow_aliases(alias).partition(":")[0]
         if provider not in known:
-            message = f"There is no provider {provider!r}{suggest(provider, named)}"
+            message = f"Unknown provider {provider!r}{suggest(provider, named)}"
             yield Finding(place=f"aliases.{alias}", message=message)
     place = "model"
     try:
@@ -94,12 +94,12 @@ def _survey_names(application: Application) -> Iterator[Finding]:
     except ConfigurationError:
         return  # told with the rest
     if provider not in known:
-        message = f"There is no provider {provider!r}{suggest(provider, named)}"
+        message = f"Unknown provider {provider!r}{suggest(provider, named)}"
         yield Finding(place=place, message=message)
         return
     for need in survey_wants(application.plugins, [provider])[provider].needs:
         if need.kind is NeedKind.PACKAGE:
-            message = f"{configuration.model} cannot be asked without {need}. {need.remedy}"
+            message = f"Cannot use {configuration.model} without {need}. {need.remedy}"
             yield Finding(place=place, message=message)
 
 

@@ -173,7 +173,7 @@ def survey_invocables(incomplete: str) -> Candidates:
 
     context = click.get_current_context(silent=True)
     named = context.params.get("tools") if context is not None else None
-    words = {"all": "every one", **dict.fromkeys(survey_names(named or ()), "")}
+    words = {"all": "all tools", **dict.fromkeys(survey_names(named or ()), "")}
     return _select(words, incomplete, several=True)
 
 
@@ -187,7 +187,7 @@ def survey_approvers(incomplete: str) -> Candidates:
     from vibe_llms.plugins.specification.runs import ApproverSpecification
 
     brought = _survey_pieces(ApproverSpecification)
-    return _select({**brought, "terminal": "the person at the terminal"}, incomplete)
+    return _select({**brought, "terminal": "you, at the terminal"}, incomplete)
 
 
 def survey_given_keys(incomplete: str) -> Candidates:

@@ -52,8 +52,6 @@ def require_consent(question: str, *, remedy: str) -> None:
     from vibe_llms.interfaces.cli.keyboard import can_ask
 
     if not can_ask():
-        raise TrustError(
-            detail="Nobody can be asked for consent here.", remedy=remedy, stage=Stage.STORE
-        )
+        raise TrustError(detail="No terminal to ask for consent.", remedy=remedy, stage=Stage.STORE)
     if not confirm(question):
         raise TrustError(detail="Nothing was changed.", stage=Stage.STORE)

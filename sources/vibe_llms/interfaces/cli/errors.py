@@ -28,21 +28,23 @@ class ExitCode(enum.IntEnum):
 
 
 MEANINGS: dict[ExitCode, str] = {
-    ExitCode.SUCCESS: "All went well.",
-    ExitCode.DEFECT: "A defect of vibe itself; please report it with what --debug shows. Of "
-    "`batch` and `conformance`: they came to their end, and something failed on the way. Of "
-    "`flow`: a tool failed, or it came to its end and has not met its goal.",
-    ExitCode.USAGE: "The command line does not make sense.",
-    ExitCode.CONFIGURATION: "The configuration does not hold, or a plugin or package is missing.",
-    ExitCode.NOT_FOUND: "No conversation, model or other thing has this name, or several have.",
-    ExitCode.REQUEST: "The request makes no sense for the model, or would lose something.",
-    ExitCode.PROVIDER: "The model failed, could not be reached, or its weights could not be had.",
-    ExitCode.STORE: "Conversations, or the output, could not be read or written, or are damaged.",
-    ExitCode.LIMIT: "A named limit was reached.",
-    ExitCode.CONSENT: "A call waits for an approval; or you were asked for consent and said no, "
-    "or nobody could be asked.",
-    ExitCode.INTERRUPTED: "You interrupted it (Ctrl-C).",
-    ExitCode.PIPE_CLOSED: "Whoever read the output stopped reading.",
+    ExitCode.SUCCESS: "Success.",
+    ExitCode.DEFECT: (
+        "A bug in vibe; please report it with the output of --debug. For `batch` and "
+        "`conformance`: some items failed. For `flow`: a tool failed, or the goal was not met."
+    ),
+    ExitCode.USAGE: "Invalid command line.",
+    ExitCode.CONFIGURATION: "Invalid configuration, or a plugin or package is missing.",
+    ExitCode.NOT_FOUND: "Unknown or ambiguous name of a conversation, model or run.",
+    ExitCode.REQUEST: "The request is invalid for the model, or would lose something.",
+    ExitCode.PROVIDER: "The model failed or is unreachable, or its weights are missing.",
+    ExitCode.STORE: "Cannot read or write conversations or output, or they are damaged.",
+    ExitCode.LIMIT: "A limit was reached.",
+    ExitCode.CONSENT: (
+        "A call awaits approval; or you declined, or there was no terminal to ask at."
+    ),
+    ExitCode.INTERRUPTED: "Interrupted (Ctrl-C).",
+    ExitCode.PIPE_CLOSED: "The reader of the output closed it.",
 }
 """The table of exit codes, as the manual has it."""
 
@@ -115,11 +117,13 @@ def compose_lines(error: Exception) -> list[str]:
         from vibe_llms.foundation.files import advise
 
         what = (
-            f"{error.filename} cannot be read or" if error.filename else "Standard output cannot be"
+            (f"Cannot read or write {error.filename}")
+            if error.filename
+            else ("Cannot write standard output")
         )
-        text = f"{what} written: {error.strerror or error}. {advise(error, is_named=True)}"
+        text = f"{what}: {error.strerror or error}. {advise(error, is_named=True)}"
     else:
-        text = f"This is a defect: {type(error).__name__}: {error} (--debug shows where)"
+        text = f"This is a bug: {type(error).__name__}: {error} (add --debug for the traceback)"
     return [sanitize(respell(" ".join(text.split())))]
 
 

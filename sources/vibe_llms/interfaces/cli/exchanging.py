@@ -72,6 +72,6 @@ def save_document(document: str, path: Path) -> None:
     except OSError as error:
         raise StoreError(
             path=str(path),
-            detail=f"{path} cannot be written: {error.strerror or error}.",
+            detail=f"Cannot write {path}: {error.strerror or error}.",
             remedy=advise(error, is_named=True),
         ) from error

@@ -65,84 +65,87 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Converse": {
         "ask": ("ask:ask", "Ask one question and print the answer."),
         "chat": ("chat:chat", "Converse in the terminal."),
-        "batch": ("batch:batch", "Ask a model for each line of a file, many at once."),
-        "batches": ("", "Follow batches that workers perform, and stop them."),
+        "batch": ("batch:batch", "Ask a model about each line of a file, many at once."),
+        "batches": ("", "Watch, stop and resume batches that workers process."),
         "flow": ("", "Run a task whose program is a Mermaid diagram."),
     },
     "Conversations": {
-        "list": ("listing:list_", "List conversations, the latest first."),
-        "show": ("showing:show", "Show what was said in a conversation."),
-        "search": ("searching:search", "Search for words in all conversations."),
+        "list": ("listing:list_", "List conversations, newest first."),
+        "show": ("showing:show", "Show the messages of a conversation."),
+        "search": ("searching:search", "Search all conversations for words."),
         "export": ("exporting:export", "Write a conversation as Markdown, JSON or HTML."),
-        "import": ("importing:import_", "Bring in conversations of ChatGPT, Claude, llm or here."),
-        "fork": ("forking:fork", "Begin a conversation that shares another's history."),
-        "rename": ("renaming:rename", "Give a conversation a name."),
-        "delete": ("deleting:delete", "Delete conversations; their forks keep what they need."),
-        "verify": ("proving:verify", "Prove every line and every content hash."),
-        "gc": ("proving:gc", "Remove content that no conversation needs."),
-        "store": ("", "Copy all that is kept elsewhere, and remove old runs."),
+        "import": ("importing:import_", "Import conversations from ChatGPT, Claude, llm or vibe."),
+        "fork": ("forking:fork", "Start a conversation that shares another's history."),
+        "rename": ("renaming:rename", "Rename a conversation."),
+        "delete": ("deleting:delete", "Delete conversations; their forks keep what they share."),
+        "verify": ("proving:verify", "Verify every stored line and content hash."),
+        "gc": ("proving:gc", "Remove content that no conversation uses."),
+        "store": ("", "Copy a store, compact logs, purge old runs."),
     },
     "Runs": {
-        "runs": ("", "Watch what runs, answer what waits, and stop it."),
-        "top": ("top:top", "Watch runs on a screen."),
-        "view": ("view:view", "Look at runs and conversations with a browser."),
-        "worker": ("worker:worker", "Perform runs that others have asked for."),
+        "runs": ("", "Watch, approve, message and stop runs."),
+        "top": ("top:top", "Watch runs on a full-screen display."),
+        "view": ("view:view", "Open runs and conversations in a browser."),
+        "worker": ("worker:worker", "Process queued runs and batches."),
     },
     "Serve": {
         "serve": ("", "Serve over HTTP: gateway (models), agents (runs), tools (MCP)."),
     },
     "Set-up": {
         "providers": ("providers:providers", "List providers and where they come from."),
-        "models": ("models:models", "List, explain and fetch models."),
-        "tools": ("tools:tools", "List, explain and call what models may invoke."),
-        "config": ("config:config", "Show, check, change and locate the configuration."),
-        "credentials": ("credentials:credentials", "Keep the keys of providers."),
-        "keys": ("keys:keys", "Give out keys of your gateway, and see what they spend."),
-        "plugins": ("plugins:plugins", "List, add, remove and begin plugins."),
-        "trust": ("trust:trust", "Let a project folder's configuration name code."),
-        "conformance": ("conformance:conformance", "Try a plugin's provider against the contract."),
-        "completion": ("completion:completion", "Print the shell's completion script."),
+        "models": ("models:models", "List, explain and download models."),
+        "tools": ("tools:tools", "List, explain and call the tools that models may use."),
+        "config": ("config:config", "Show, check and change the configuration."),
+        "credentials": ("credentials:credentials", "Store the API keys of providers."),
+        "keys": ("keys:keys", "Issue keys for your gateway, and show what they spend."),
+        "plugins": ("plugins:plugins", "List, add, remove and create plugins."),
+        "trust": ("trust:trust", "Trust a project folder (its configuration may load code)."),
+        "conformance": (
+            "conformance:conformance",
+            "Test a plugin's provider against the contract.",
+        ),
+        "completion": ("completion:completion", "Print the shell completion script."),
     },
 }
 """From sections to commands: where each is, nowhere if it has others, and one line about it."""
 
 BELOW: dict[str, dict[str, tuple[str, str]]] = {
     "batches": {
-        "list": ("listing:list_", "List batches, the latest first."),
-        "watch": ("watching:watch", "Follow a batch to its end."),
-        "results": ("watching:results", "Write what there is of a batch."),
-        "stop": ("stopping:stop", "Let nothing more of a batch be asked."),
-        "resume": ("stopping:resume", "Let a batch go on that was stopped, or has ended."),
-        "delete": ("stopping:delete", "Remove a batch with its results."),
-        "convert": ("watching:convert", "Make a table of Parquet of lines."),
+        "list": ("listing:list_", "List batches, newest first."),
+        "watch": ("watching:watch", "Follow a batch until it stops."),
+        "results": ("watching:results", "Write the results that a batch has so far."),
+        "stop": ("stopping:stop", "Stop a batch; requests under way still finish."),
+        "resume": ("stopping:resume", "Resume a stopped or finished batch."),
+        "delete": ("stopping:delete", "Delete a batch with its results."),
+        "convert": ("watching:convert", "Convert a file of lines to a Parquet table."),
     },
     "flow": {
-        "new": ("beginning:new", "Write an example, to begin a task of your own from."),
-        "check": ("checking:check", "Find all that is wrong with tasks, before it costs a cent."),
+        "new": ("beginning:new", "Write an example task to start from."),
+        "check": ("checking:check", "Find mistakes in tasks, without asking a model."),
         "run": ("running:run", "Run a task."),
         "show": (
             "showing:show",
-            "Show where a run went, what it took, and whether it met its goal.",
+            "Show a run's path, its cost, and whether it met its goal.",
         ),
-        "resume": ("resuming:resume", "Go on with a run that came to rest before its end."),
-        "fork": ("forking:fork", "Run anew from a node on, with other variables."),
-        "diff": ("comparing:diff", "Show what distinguishes two versions of a task."),
+        "resume": ("resuming:resume", "Resume a run that stopped before its end."),
+        "fork": ("forking:fork", "Run again from a node on, with other variables."),
+        "diff": ("comparing:diff", "Show how two versions of a task differ."),
     },
     "runs": {
-        "list": ("listing:list_", "List runs, the one in which something happened last first."),
-        "show": ("showing:show", "Show where a run stands, and what waits for an approval."),
-        "watch": ("watching:watch", "Follow what happens in a run, from any event on."),
-        "approve": ("approving:approve", "Allow, refuse or change a call that waits."),
-        "send": ("saying:send", "Say something to a run; the model hears it at its next turn."),
-        "stop": ("saying:stop", "End a run where it is; what has arrived stays."),
-        "detach": ("saying:detach", "Let a run that was begun attached go on without watchers."),
-        "resume": ("resuming:resume", "Go on with a run here."),
-        "fork": ("forking:fork", "Begin a conversation that shares the history of a run."),
-        "replay": ("replaying:replay", "Walk through a run as it was, without a model."),
-        "diff": ("comparing:diff", "Name the first step in which two runs differ."),
-        "bisect": ("comparing:bisect", "Find which of several versions changed a run."),
-        "keep": ("replaying:keep", "Make a test of a run, which replays it."),
-        "delete": ("deleting:delete", "Remove a run, and what was said in it."),
+        "list": ("listing:list_", "List runs, most recently active first."),
+        "show": ("showing:show", "Show a run's state, and the calls that await approval."),
+        "watch": ("watching:watch", "Follow the events of a run."),
+        "approve": ("approving:approve", "Allow, deny or edit a call that awaits approval."),
+        "send": ("saying:send", "Send a message to a run; the model reads it next."),
+        "stop": ("saying:stop", "Stop a run; what it has received stays."),
+        "detach": ("saying:detach", "Let a run continue after its watchers disconnect."),
+        "resume": ("resuming:resume", "Resume a run in this process."),
+        "fork": ("forking:fork", "Start a conversation that shares a run's history."),
+        "replay": ("replaying:replay", "Replay a recorded run, without a model."),
+        "diff": ("comparing:diff", "Find the first step at which two runs differ."),
+        "bisect": ("comparing:bisect", "Find the version that changed a run."),
+        "keep": ("replaying:keep", "Write a test that replays a run."),
+        "delete": ("deleting:delete", "Delete a run with its conversation."),
     },
     "serve": {
         "gateway": ("gateway:gateway", "Serve any model to clients of any protocol."),
@@ -150,37 +153,35 @@ BELOW: dict[str, dict[str, tuple[str, str]]] = {
         "tools": ("tools:tools", "Serve tools to other programs over MCP."),
     },
     "store": {
-        "copy": ("copying:copy", "Copy a store into another, and prove that nothing was lost."),
-        "compact": ("compacting:compact", "Make the logs of runs that ended long ago shorter."),
-        "purge": ("purging:purge", "Remove runs that are over for so many days."),
+        "copy": ("copying:copy", "Copy a store into another, and verify the copy."),
+        "compact": ("compacting:compact", "Shorten the logs of runs that ended long ago."),
+        "purge": ("purging:purge", "Delete finished runs older than a number of days."),
     },
 }
 """From commands that have others to these: each in a module of the folder of that name."""
 
 _HELPS = {
-    "batches": """\
-Batches that `vibe batch --runner URL` has handed over, and that `vibe worker` performs.
-
-A batch is named by its id, of which the first letters are enough.
-""",
-    "flow": """\
-Run tasks: a goal, a model, prompts, and a Mermaid diagram which is the program.
-
-`vibe flow new` lists examples, and writes one to begin from.
-""",
-    "runs": """\
-See what runs on this machine, or with --address at an agents daemon, and speak to it.
-
-A run is a conversation that acts, or a flow. Its id is that of its conversation, and may be
-shortened, as long as only one begins so.
-""",
+    "batches": (
+        "Batches submitted with `vibe batch --runner URL` and processed by `vibe worker`.\n\n"
+        "Name a batch by its id or the first letters of it.\n"
+    ),
+    "flow": (
+        "Run tasks: a goal, a model, prompts, and a Mermaid diagram as the program.\n\n"
+        "`vibe flow new` lists examples and writes one to start from.\n"
+    ),
+    "runs": (
+        "Watch and control runs on this machine, or on an agents daemon with --address.\n\n"
+        "A run is a conversation with tools, or a flow. Its id is that of its conversation; the "
+        "first\n"
+        "letters are enough if no other run's id begins with them.\n"
+    ),
     "serve": "Serve models, runs or tools over HTTP, until Ctrl-C.",
-    "store": """\
-Move the place in which conversations, runs and content are kept.
-
-A store is named as the setting `store` names it: `directory` for the files of this user, the
-URL of a database of PostgreSQL, or what a plugin has. A path is that of another directory.
-""",
+    "store": (
+        "Manage the store of conversations, runs and content.\n\n"
+        "Name a store as in the setting `store`: `directory` for your own files, the URL of a "
+        "PostgreSQL\n"
+        "database, or a plugin's store. A path names another directory.\n"
+    ),
 }
 """What those say of themselves."""
 
@@ -199,7 +200,7 @@ With a vendor's key in the environment, name a model:
 Conversations are kept; see `vibe list`.
 """
 
-_EPILOG = "Each command has its own --help."
+_EPILOG = "Run `vibe COMMAND --help` for the options of a command."
 
 
 class LazyGroup(Group):

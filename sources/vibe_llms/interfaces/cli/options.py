@@ -79,7 +79,7 @@ class _Dollars(click.ParamType["Decimal"]):
         except InvalidOperation:
             amount = Decimal(-1)
         if not amount.is_finite() or amount <= 0:
-            self.fail(f"{value!r} is no amount of dollars, such as 2.50.", param, ctx)
+            self.fail(f"{value!r} is not an amount of dollars, such as 2.50.", param, ctx)
         return amount
 
 
@@ -116,7 +116,7 @@ def refuse_empty(context: click.Context, parameter: click.Parameter, value: Any)
     """
     for text in value if isinstance(value, tuple) else (value,):
         if text is not None and not text.strip():
-            raise click.BadParameter("It is empty.", context, parameter)
+            raise click.BadParameter("The value is empty.", context, parameter)
     return value
 
 
@@ -124,7 +124,7 @@ runner_option = click.option(
     "--runner",
     required=True,
     metavar="URL",
-    help="The database that all share: sqlite:///FILE on this machine, or postgresql://…",
+    help="Shared database: sqlite:///FILE or postgresql://…",
 )
 
 
@@ -184,11 +184,11 @@ class Group(click.Group):
             from vibe_llms.interfaces.cli.synonyms import find_command
 
             if name.startswith("-"):
-                ctx.fail(f"There is no option {name}.")
+                ctx.fail(f"Unknown option {name}.")
             options = [each for param in self.get_params(ctx) for each in param.opts]
             meant = find_command(name, (*self.list_commands(ctx), *options))
             end = f"; did you mean {meant!r}?" if meant else "."
-            ctx.fail(f"There is no command {name!r}{end}")
+            ctx.fail(f"Unknown command {name!r}{end}")
         return name, command, args[1:]
 
 
@@ -212,14 +212,16 @@ def continue_option(function: _Function) -> _Function:
         is_flag=False,
         flag_value="",  # what it has where its value is missing
         metavar="[ID]",
-        help="Go on with a conversation; without ID, with the newest.",
+        help="Continue a conversation; without ID, the newest.",
     )
     return option(function)
 
 
 def json_option(function: _Function) -> _Function:
     """Adds ``--json``."""
-    return click.option("--json", "as_json", is_flag=True, help="Write JSON, errors too.")(function)
+    return click.option("--json", "as_json", is_flag=True, help="Write JSON, including errors.")(
+        function
+    )
 
 
 def yes_option(function: _Function) -> _Function:
@@ -231,7 +233,7 @@ def yes_option(function: _Function) -> _Function:
 
 def consent_option(function: _Function) -> _Function:
     """Adds ``--yes`` beside ``--allow``: that somebody consents to a download approves no call."""
-    help_ = "Consent to downloads and installations; what a model calls is for --allow alone."
+    help_ = "Allow downloads and installs (tool calls: --allow)."
     return click.option("--yes", "-y", is_flag=True, help=help_)(function)
 
 
@@ -239,19 +241,21 @@ lenient_option = click.option(
     "--lenient",
     is_flag=True,
     default=None,
-    help="Leave out controls that the model does not take, and say so.",
+    help="Drop unsupported controls, and say so.",
 )
 
 
 window_option = click.option(
     "--window",
     type=click.Choice(["stop", "drop", "summarize"]),
-    help="What becomes of the oldest turns where the model's window is too small.",
+    help="If the model's window is too small: fail, or shorten.",
 )
 
 
-model_option = click.option("--model", "-m", type=MODEL, help="The model, as provider:model.")
-provider_option = click.option("--provider", type=PROVIDER, help="The provider; its default model.")
+model_option = click.option("--model", "-m", type=MODEL, help="Model, as provider:model.")
+provider_option = click.option(
+    "--provider", type=PROVIDER, help="Provider; uses its default model."
+)
 control_option = click.option(
     "--control",
     "-c",
@@ -259,11 +263,9 @@ control_option = click.option(
     multiple=True,
     type=CONTROL,
     metavar="NAME=VALUE",
-    help="Set a control, such as temperature=0.2. May be repeated.",
+    help="Set a control, such as temperature=0.2. Repeatable.",
 )
-strict_option = click.option(
-    "--strict", is_flag=True, help="Fail if a translation would lose anything."
-)
+strict_option = click.option("--strict", is_flag=True, help="Fail if a translation loses anything.")
 
 
 def model_options(function: _Function) -> _Function:
@@ -300,7 +302,9 @@ def compose_address(model: str | None, provider: str | None) -> str | None:
     if model.startswith(f"{provider}:"):
         return model
     if ":" in model and model.partition(":")[0].isidentifier():
-        raise click.UsageError(f"--provider {provider} and --model {model} name two providers.")
+        raise click.UsageError(
+            f"--provider {provider} and --model {model} name different providers."
+        )
     return f"{provider}:{model}"
 
 
@@ -324,7 +328,7 @@ def parse_controls(
         name = name.strip()
         if not equals or not name:
             raise click.UsageError(
-                f"{assignment!r} is no {kind}; write NAME=VALUE, such as {example}."
+                f"Invalid {kind} {assignment!r}. Write NAME=VALUE, such as {example}."
             )
         if name in controls:
             raise click.UsageError(f"The {kind} {name!r} is given twice.")

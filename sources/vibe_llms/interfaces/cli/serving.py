@@ -32,30 +32,30 @@ def daemon_options(port: int, *, config: str) -> Callable[[Callable[..., Any]], 
             "--authorizer",
             metavar="NAME",
             callback=refuse_empty,
-            help="Who says who may ask: keys (see `vibe keys`), or one that a plugin has.",
+            help="Authentication: keys (`vibe keys`), or a plugin's.",
         ),
+        click.option("--log", is_flag=True, help="Log each request as a line of JSON to stderr."),
+        click.option("--host", help="Host name or address. [default: 127.0.0.1]"),
+        click.option("--port", type=int, help=f"Port; 0 for any free one. [default: {port}]"),
+        click.option("--workers", type=int, help="Number of processes. [default: 1]"),
+        click.option("--certificate", type=_FILE, help="TLS certificate with its chain (PEM)."),
+        click.option("--key", type=_FILE, help="TLS key, if it is in another file."),
         click.option(
-            "--log", is_flag=True, help="Write a line of JSON for each request to stderr."
-        ),
-        click.option("--host", help="A name or an address of this machine. [default: 127.0.0.1]"),
-        click.option("--port", type=int, help=f"0 for any that is free. [default: {port}]"),
-        click.option("--workers", type=int, help="How many processes answer. [default: 1]"),
-        click.option("--certificate", type=_FILE, help="PEM with its chain: speak TLS."),
-        click.option("--key", type=_FILE, help="The certificate's key, if in another file."),
-        click.option(
-            "--client-authorities", type=_FILE, help="PEM: clients need a certificate of these."
+            "--client-authorities",
+            type=_FILE,
+            help="Authorities for required client certificates (PEM).",
         ),
         click.option(
             "--insecure",
             is_flag=True,
             default=None,
-            help="Listen wider than this machine without TLS or without asking who comes.",
+            help="Allow other machines without TLS or authentication.",
         ),
         click.option(
             "--yes",
             "-y",
             is_flag=True,
-            help="Consent to downloads and installations at the start; later there are none.",
+            help="Allow downloads and installs at the start.",
         ),
     )
 

@@ -36,7 +36,7 @@ ensembles_option = click.option(
     multiple=True,
     type=ENSEMBLES,
     metavar="NAME,...",
-    help="Ensembles that the model may use, such as io,shell; see `vibe tools`.",
+    help="Ensembles of tools, such as io,shell (see `vibe tools`).",
 )
 servers_option = click.option(
     "--mcp",
@@ -44,7 +44,7 @@ servers_option = click.option(
     multiple=True,
     type=SERVER,
     metavar="FILE|NAME",
-    help="MCP servers that the model may use: a file that names some, or one configured.",
+    help="MCP servers: a file that lists some, or a configured name.",
 )
 
 
@@ -59,13 +59,13 @@ def tool_options(function: _Function) -> _Function:
             multiple=True,
             type=INVOCABLES,
             metavar="NAME,...",
-            help="Invocables that may be executed without asking; `all` for every one.",
+            help="Tools to run without approval; `all` for every one.",
         ),
         click.option(
             "--approver",
             type=APPROVER,
             metavar="NAME",
-            help="Who is asked about the others: `terminal`, or what a plugin has.",
+            help="Who approves other calls: `terminal`, or a plugin's.",
         ),
         click.option(
             "--explain",
@@ -73,7 +73,7 @@ def tool_options(function: _Function) -> _Function:
             is_eager=True,
             expose_value=False,
             callback=_explain,
-            help="Show the table by which it is decided what comes next, and exit.",
+            help="Show the decision table of the engine, and exit.",
         ),
     ]
     for option in reversed(options):
@@ -85,7 +85,7 @@ skill_option = click.option(
     "--skill",
     type=SKILL,
     metavar="NAME|PATH",
-    help="A skill, which brings instructions, controls and tools of your configuration.",
+    help="Skill: instructions, controls and tools.",
 )
 
 
@@ -180,14 +180,14 @@ def ensure_allowed(allowed: Sequence[str], registry: Registry | None) -> None:
                 kind="invocable",
                 name=name,
                 known=("all", *known) if known else (),
-                remedy="" if known else "Give the tools that have it with --tools or --mcp.",
+                remedy="" if known else "Name an ensemble that has them with --tools or --mcp.",
             )
 
 
 def _tell_of_nothing_yet(name: str, known: Sequence[str]) -> None:
     from vibe_llms.foundation.suggestions import suggest
 
-    note(f"--allow {name}: nothing that is there yet is called so{suggest(name, known)}")
+    note(f"--allow {name}: unknown tool{suggest(name, known)}")
 
 
 async def produce_ensembles(

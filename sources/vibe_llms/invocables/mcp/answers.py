@@ -197,7 +197,7 @@ class _Sampler:
         # They were shown in part, data as digests: what was changed could not be put back.
         unchangeable = {"messages", "tools"}
         if any(allowed.get(key) != said.get(key) for key in unchangeable):
-            raise Declined("What was asked would have been changed.")
+            raise Declined("The request would have been changed.")
         tokens = allowed.get("max_tokens")
         tokens = tokens if isinstance(tokens, int) and 0 < tokens <= max_tokens else max_tokens
         if allowed.get("system") != said.get("system"):
@@ -211,9 +211,9 @@ class _Sampler:
             async with asyncio.timeout(seconds):
                 approval = await self._approver.approve(request)
         except TimeoutError as error:
-            raise Declined("Nobody approved it in time.") from error
+            raise Declined("It was not approved in time.") from error
         if approval is None:
-            raise Declined("Nobody can be asked for an approval here.")
+            raise Declined("No terminal to ask for approval.")
         allowed = settle(request, approval)
         if allowed is None:
             raise Declined("The user declined it.")
@@ -250,7 +250,7 @@ class _Asker:
         except TimeoutError:
             return ElicitResult(action="cancel")
         except (ValueError, ConverseError) as error:
-            raise Declined(f"The question makes no sense: {error}") from error
+            raise Declined(f"Invalid question: {error}") from error
         content: Mapping[str, Any] | None = None
         if answer.action is Action.ACCEPT and parameters.mode != "url":
             content = answer.values

@@ -140,7 +140,7 @@ def _produce_client(
             wiring.notice(message)
 
     async def log(parameters: Any) -> None:
-        _logger.debug("%s says (%s): %s", server.name, parameters.level, parameters.data)
+        _logger.debug("%s logs (%s): %s", server.name, parameters.level, parameters.data)
 
     streams: Any = (
         open_http(server, limits, ending, wiring.produce_auth())
@@ -176,7 +176,7 @@ def _leave_checks_to_us(client: Client) -> None:
 
 def _ensure_protocol(server: McpServer, client: Client) -> None:
     if server.protocol not in ("auto", client.protocol_version):
-        detail = f"it speaks the protocol of {client.protocol_version}, not {server.protocol}"
+        detail = f"it uses protocol {client.protocol_version}, not {server.protocol}"
         raise ConnectionError(detail)
 
 
@@ -213,7 +213,7 @@ async def _listen(client: Client, changed: Callable[[], None]) -> None:
                 async for _ in subscription:
                     pass  # the same is told to the client's handler of messages
         except (SubscriptionLost, MCPError) as error:
-            _logger.debug("The server's announcements broke off: %s", error)
+            _logger.debug("The server's announcements were interrupted: %s", error)
         await asyncio.sleep(_LISTEN_SECONDS[failures])
         failures += 1
 

@@ -166,9 +166,9 @@ def read_fields(schema: Mapping[str, Any]) -> tuple[FormField, ...]:
     """
     properties = schema.get("properties", {})
     if schema.get("type") != "object" or not isinstance(properties, Mapping):
-        raise ValueError("the schema of a form has to be that of an object")
+        raise ValueError("the schema of a form must be an object")
     if len(properties) > FIELDS_LIMIT:
-        raise ValueError(f"a form may have {FIELDS_LIMIT} fields")
+        raise ValueError(f"a form may have at most {FIELDS_LIMIT} fields")
     required = schema.get("required") or ()
     return tuple(_read_field(name, each, name in required) for name, each in properties.items())
 
@@ -200,7 +200,7 @@ def _read_kind(name: str, schema: Mapping[str, Any]) -> tuple[str, tuple[FieldOp
             choices = _read_choices(schema["items"])
             if choices:
                 return "choices", choices
-    raise ValueError(f"the field {name!r} is none that a form could ask for")
+    raise ValueError(f"the field {name!r} has a type that forms do not support")
 
 
 def _read_choices(schema: Mapping[str, Any]) -> tuple[FieldOption, ...]:

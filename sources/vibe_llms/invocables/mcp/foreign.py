@@ -51,9 +51,9 @@ def translate_servers(
     for name, server in reader.survey(path, servers):
         place = (*path, name)
         if not isinstance(server, Mapping):
-            reader.report(place, "It needs an object with a command or a url.")
+            reader.report(place, "Set a command or a url.")
         elif server.get("type", server.get("transport")) not in _TYPES:
-            reader.report(place, "Its transport is not supported. Use stdio or streamable HTTP.")
+            reader.report(place, "Unsupported transport. Use stdio or streamable HTTP.")
         elif not server.get("disabled"):
             translated.append((place, name, _translate(name, server, place, reader)))
     return translated
@@ -64,9 +64,7 @@ def _translate(
 ) -> dict[str, Any]:
     passed_over = server.keys() - _KEYS.keys() - {"type", "transport", "disabled"}
     if passed_over:
-        _logger.warning(
-            "Of the MCP server %s, %s is ignored.", name, ", ".join(sorted(passed_over))
-        )
+        _logger.warning("MCP server %s: %s is ignored.", name, ", ".join(sorted(passed_over)))
     return {
         ours: _expand(server[theirs], (*place, theirs), reader)
         for theirs, ours in _KEYS.items()

@@ -71,7 +71,7 @@ def _produce_client(
             try:
                 response = await super().send(request, **options)
             except ConverseError as error:  # of whoever authenticates
-                return _answer(request, f"lets nobody in: {_tell(error)}", is_begun=False)
+                return _answer(request, f"refused access: {_tell(error)}", is_begun=False)
             except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
                 reason = f"cannot be reached: {_tell(error)}"
                 if error.request.url == request.url:  # and not a server of authorizations
@@ -113,13 +113,13 @@ async def _judge(
     status = response.status_code
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     is_refused = status in (401, 403) or (status >= 400 and kind != "application/json")
-    reason = f"answered with the HTTP status {status}" if is_refused and status != 404 else ""
+    reason = f"answered with HTTP status {status}" if is_refused and status != 404 else ""
     # With this status the protocol says so; the owner then connects anew, with a new session.
     if status == 404 and _SESSION_HEADER in request.headers:
-        reason = "has forgotten the session"
+        reason = "has lost the session"
         ending.report(reason)
     if response.headers.get("content-encoding", "identity").lower() != "identity":
-        reason = "answered in an encoding that was not asked for"
+        reason = "answered in an encoding that was not requested"
     if reason:
         await response.aclose()
         # These are said before a call is looked at; any other may come from the midst of one.
@@ -175,7 +175,7 @@ def bound(stream: Any, limit: int, said: str) -> Any:
                         raise httpx2.StreamError(f"more than {said}")
                     yield part
             except httpx2.TransportError as error:
-                raise httpx2.StreamError(f"it broke off: {_tell(error)}") from error
+                raise httpx2.StreamError(f"the answer was interrupted: {_tell(error)}") from error
 
         async def aclose(self) -> None:
             await stream.aclose()

@@ -33,7 +33,7 @@ def _load() -> None:
     except ImportError as error:
         raise DependencyError(
             package="mcp",
-            detail=f"Speaking to MCP servers needs the package mcp: {error}.",
+            detail=f"MCP servers need the package mcp: {error}.",
             remedy=advise_extra("mcp", "mcp"),
         ) from error
 

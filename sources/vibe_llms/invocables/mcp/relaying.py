@@ -93,7 +93,7 @@ class Relay:
         question: JsonObject = {"method": method, "params": params}
         caller = self._find_caller()
         if caller is None:
-            raise Declined("It cannot be told whose call this is about.")
+            raise Declined("It is unclear which call this is about.")
         try:
             answers = await caller.ask({"question": question})
         except ConverseError as error:
@@ -190,7 +190,7 @@ async def ask_until_complete(
         result = await send(answers, result.request_state)
     if not isinstance(result, InputRequiredResult):
         return result
-    detail = f"The MCP server {server!r} asked more than {ROUNDS_LIMIT} times about one call."
+    detail = f"The MCP server {server!r} asked more than {ROUNDS_LIMIT} times during one call."
     raise EnsembleError(ensemble=server, detail=detail, stage=Stage.EXECUTE)
 
 

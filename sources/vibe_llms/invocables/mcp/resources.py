@@ -180,13 +180,13 @@ class ResourceShelf(Watchers):
     def _produce_lister(self) -> Invoker:
         return Invoker(
             name="list_resources",
-            description=f"Lists what can be read from {self._server.name}: the addresses, and"
-            " what they are. An address with gaps in braces stands for many: fill them in to read"
-            " one.",
+            description=f"Lists what can be read from {self._server.name}: the addresses "
+            "with descriptions. An address with placeholders in braces stands "
+            "for many: fill them in to read one.",
             schema={
                 "type": "object",
                 "properties": {
-                    "search": {"type": "string", "description": "Only what has this in it."}
+                    "search": {"type": "string", "description": "Only entries that contain this."}
                 },
                 "additionalProperties": False,
             },
@@ -199,8 +199,8 @@ class ResourceShelf(Watchers):
         server = self._server
         return Invoker(
             name="read_resource",
-            description=f"Reads something from {server.name}, by an address that list_resources"
-            " told, or one made of a template.",
+            description=f"Reads an entry of {server.name}, by an address from "
+            "list_resources or one made from a template.",
             schema={
                 "type": "object",
                 "properties": {"uri": {"type": "string", "description": "The address."}},

@@ -91,9 +91,9 @@ class LazyList:
     def _produce_search(self) -> Invoker:
         return Invoker(
             name="search_tools",
-            description=f"Finds tools of {self._name!r}, which has {len(self._tools)} of them,"
-            " by words for what they should do. What is found can be called from the next"
-            " answer on.",
+            description=f"Finds tools of {self._name!r}, which has {len(self._tools)} of "
+            "them, by words for what they should do. The tools found can be "
+            "called from the next answer on.",
             schema=_SCHEMA,
             function=self._search,
             effect=Effect.IDEMPOTENT,
@@ -104,7 +104,7 @@ class LazyList:
         if not found:
             names = ", ".join(tool.name for tool in self._tools[:50])
             more = "" if len(self._tools) <= 50 else " …"
-            return Outcome(contents=f"No tool fits these words. There are: {names}{more}")
+            return Outcome(contents=f"No tool matches these words. The tools are: {names}{more}")
         fresh = [tool.name for tool in found if tool.name not in self._found]
         self._found.update(dict.fromkeys(fresh))
         if fresh:

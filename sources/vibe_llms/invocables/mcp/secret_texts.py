@@ -13,8 +13,8 @@ from vibe_llms.tables.kinds import FAULTY, Kind, is_table
 from vibe_llms.tables.reading import KeyPath, TableReader
 
 _WORDS: Final = (
-    'a text, or say where it stands: {variable = "NAME"} or {file = "PATH"}, perhaps with '
-    'prefix = "Bearer "'
+    'a text, or where to find it: {variable = "NAME"} or {file = "PATH"}, optionally '
+    'with prefix = "Bearer "'
 )
 
 

@@ -111,11 +111,11 @@ class McpServer:
     def find_mistakes(self) -> Iterator[tuple[str, str]]:
         """Yields what does not go together: a field or nothing, and a sentence."""
         if bool(self.command) == bool(self.url):
-            yield "", "It needs a command to start it, or the url of a running one; one of both."
+            yield "", "Set either a command to start the server, or the url of a running one."
         way = "command" if self.command else "url"
         for key in _OF_ADDRESSES if self.command else _OF_COMMANDS:
             if getattr(self, key):
-                yield key, f"It is of no use to a server with {way}."
+                yield key, f"It has no effect for a server with {way}."
 
     @property
     def secrets(self) -> tuple[Secret, ...]:
@@ -228,11 +228,11 @@ def _read_foreign(path: Path) -> tuple[McpServer, ...]:
     try:
         tree = json.loads(read_bytes(path))
     except (ValueError, RecursionError) as error:
-        problem = f"It is not JSON: {error}."
+        problem = f"Invalid JSON: {error}."
     name = next((name for name in TABLES if isinstance(tree, dict) and name in tree), "")
     reader = Document(str(path), "", tree).produce_reader(path.absolute().parent)
     if not name:
-        reader.report((), problem or 'It has no "mcpServers", an object of servers by their names.')
+        reader.report((), problem or '"mcpServers" is missing: an object of servers by name.')
         reader.finish()
     return _read_servers(reader, translate_servers(tree[name], (name,), reader))
 

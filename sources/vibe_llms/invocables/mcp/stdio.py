@@ -142,7 +142,7 @@ async def _pass_on(
                 stray += 1
                 child.log.write(frame.data[:CHUNK_BYTES] + b"\n")
                 if stray > STRAY_LINES:
-                    return f"wrote more than {STRAY_LINES} lines that are no messages"
+                    return f"wrote more than {STRAY_LINES} lines that are not messages"
                 continue
             await messages.send(SessionMessage(message))
     return ""
@@ -207,11 +207,11 @@ class ServerProcess:
         if status is None:
             text = "closed its output"
         elif status > SIGNAL_STATUS:
-            text = f"was ended by signal {status - SIGNAL_STATUS}"
+            text = f"was killed by signal {status - SIGNAL_STATUS}"
         else:
-            text = f"ended with status {status}"
+            text = f"exited with status {status}"
         lines = self.log.tail()
-        return f"{text}; it said last: {' / '.join(lines)}" if lines else text
+        return f"{text}; its last output: {' / '.join(lines)}" if lines else text
 
     async def close(self) -> None:
         """Ends the server: its input ends, then it is asked to, then killed; waits for it."""
@@ -242,7 +242,7 @@ async def start_server(server: McpServer) -> ServerProcess:
     if path is None and server.directory is not None:
         path = shutil.which(str(server.directory / server.command))
     if path is None:
-        remedy = f"Install it, or name it in full as command of [mcp.{server.name}]."
+        remedy = f"Install it, or write its full path as command of [mcp.{server.name}]."
         raise _refuse(server, f"the program {server.command!r} is not on the path", remedy)
     try:
         program = Program(
@@ -268,5 +268,5 @@ async def start_server(server: McpServer) -> ServerProcess:
 
 
 def _refuse(server: McpServer, reason: str, remedy: str = "") -> EnsembleError:
-    detail = f"The MCP server {server.name!r} cannot be connected: {reason}."
+    detail = f"Cannot connect the MCP server {server.name!r}: {reason}."
     return EnsembleError(ensemble=server.name, detail=detail, remedy=remedy)

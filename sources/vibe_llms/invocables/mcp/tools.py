@@ -165,7 +165,7 @@ class ToolFunction:
         problem = "" if result.is_error else await self._find_problem(result)
         if not problem:
             return normalize_result(result)
-        text = f"{self.name} of {self.server.name} was called, and {problem}"
+        text = f"{self.name} of {self.server.name} was called, but {problem}"
         return fail(text if self.effect is Effect.PURE else f"{text} It may have taken effect.")
 
     async def _find_problem(self, result: CallToolResult) -> str:
@@ -176,14 +176,14 @@ class ToolFunction:
             result.structured_content is None
             and "structured_content" not in result.model_fields_set
         ):
-            return "brought no structured content, which its own schema demands."
+            return "returned no structured content, which its schema requires."
         try:
             faults = await self.output.examine(result.structured_content)
         except ConverseError as error:
-            return f"what it brought cannot be checked. {error}"
+            return f"its result cannot be checked. {error}"
         if not faults:
             return ""
-        return f"what it brought does not fit its own schema:{list_faults(faults)}\n"
+        return f"its result does not match its schema:{list_faults(faults)}\n"
 
     def _explain(self, error: ConverseError, connection: ServerConnection) -> str:
         text = str(error)
@@ -191,7 +191,7 @@ class ToolFunction:
             again = "connected" if self.server.url else "started"
             text += f" It is being {again} again."
         if _was_not_begun(error):
-            return f"{text} The call was not begun."
+            return f"{text} The call was not started."
         if self.effect is not Effect.PURE:
             text += " The call may have taken effect."
         return text

@@ -52,7 +52,7 @@ async def read_body(pieces: AsyncIterator[bytes], encoding: str, limit: int) -> 
     """
     encoding = encoding.strip().lower() or "identity"
     if encoding != "identity" and encoding not in _WINDOWS:
-        raise Refusal(f"The page is packed as {encoding[:40]!r}, which cannot be unpacked.")
+        raise Refusal(f"The page is compressed as {encoding[:40]!r}, which is not supported.")
     unpacker = zlib.decompressobj(_WINDOWS[encoding]) if encoding in _WINDOWS else None
     data, received = bytearray(), 0
     async for piece in pieces:
@@ -61,7 +61,7 @@ async def read_body(pieces: AsyncIterator[bytes], encoding: str, limit: int) -> 
             # Bounded while unpacking, as a megabyte may unpack to a thousand; one more byte tells.
             data += unpacker.decompress(piece, limit + 1 - len(data)) if unpacker else piece
         except zlib.error as error:
-            raise Refusal("The page is damaged: it cannot be unpacked.") from error
+            raise Refusal("The page is damaged: it cannot be decompressed.") from error
         if received > limit or len(data) > limit:
             return PageBody(bytes(data[:limit]), is_cut=True)
     return PageBody(bytes(data), is_cut=False)

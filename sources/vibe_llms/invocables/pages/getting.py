@@ -82,20 +82,20 @@ def parse_url(text: str, schemes: Collection[str]) -> yarl.URL:
     if len(text) > _URL_CHARACTERS:
         raise Refusal(f"An address has at most {_URL_CHARACTERS} characters.")
     if any(ord(each) <= 32 or 127 <= ord(each) < 160 or each == "\\" for each in text.strip(" ")):
-        raise Refusal(f"{shown} holds a character that no address may hold.")
+        raise Refusal(f"{shown} contains a character that is not allowed in an address.")
     try:
         url = yarl.URL(text.strip(" "))
         # Read here, as some parts of an address are found to be none only when they are asked for.
         url_text, host, _ = str(url), url.host, url.port
         url_text.encode("ascii")
     except (ValueError, UnicodeError) as error:
-        raise Refusal(f"{shown} is no address.") from error
+        raise Refusal(f"{shown} is not an address.") from error
     if url.scheme not in schemes or not host:
         known = " or ".join(f"{scheme}://" for scheme in schemes)
-        raise Refusal(f"{shown} cannot be fetched: give an address of {known}.")
+        raise Refusal(f"Cannot fetch {shown}: use an address of {known}.")
     # https://bank.example@evil.example looks like another page than it is; and no password is sent.
     if url.user is not None or url.password is not None:
-        raise Refusal("An address with a user or a password in it is not fetched.")
+        raise Refusal("Addresses with a user or password are not allowed.")
     return url.with_fragment(None)
 
 
@@ -125,7 +125,9 @@ async def get_page(
             # The same checks again: a public page may redirect into the network around us.
             url = parse_url(str(url.join(answer)), bounds.schemes)
         except Refusal as refusal:
-            raise Refusal(f"The page redirects elsewhere: {refusal}") from refusal
+            raise Refusal(
+                f"The page redirects to an address that is not allowed: {refusal}"
+            ) from refusal
     raise Refusal(f"The page redirects more than {bounds.redirects} times.")
 
 
@@ -241,8 +243,8 @@ class _Guard:
         """Says for a model why a step failed."""
         if self._refused:
             return (
-                f"{self._host} is not fetched: it is not of the public network. Only the user can "
-                "allow it, in private_hosts."
+                f"{self._host} is not on the public network. Only the user can allow it, in "
+                "private_hosts."
             )
         if isinstance(error, TimeoutError):
             return f"{self._host} does not answer."

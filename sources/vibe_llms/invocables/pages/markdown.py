@@ -48,7 +48,7 @@ def _write(source: str, address: str, unseen: frozenset[str]) -> str:
     for number, piece in enumerate(split(source)):
         # Now and then: the clock costs more than most pieces.
         if number % 1_000 == 0 and time.monotonic() > until:
-            return f"{writer.finish()}\n[the page is too involved: the rest was left out]"
+            return f"{writer.finish()}\n[the page is too complex: the rest was left out]"
         if isinstance(piece, str):
             writer.add_text(piece)
         elif piece.is_end:

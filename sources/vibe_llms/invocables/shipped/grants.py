@@ -108,9 +108,9 @@ class Grants:
                     self._close()
                     raise EnsembleError(
                         ensemble=self._name,
-                        detail=f"The directory {grant.path} that [ensembles.{self._name}] grants "
-                        f"cannot be opened: {error.strerror}.",
-                        remedy="Make it, or take it out of the setting.",
+                        detail=f"Cannot open the directory {grant.path} of "
+                        f"[ensembles.{self._name}]: {error.strerror}.",
+                        remedy="Create it, or remove it from the setting.",
                     ) from error
                 self._roots[grant] = descriptor
                 found = os.fstat(descriptor)
@@ -131,7 +131,7 @@ class Grants:
         """Returns a descriptor of a grant's directory that is the caller's to close."""
         with self._lock:
             if grant not in self._roots:
-                raise Refusal("The files are not accessible any more: the ensemble is closed.")
+                raise Refusal("The files are no longer accessible: the ensemble is closed.")
             # One of its own, so that a walk goes on when the ensemble is closed meanwhile.
             return os.dup(self._roots[grant])
 
@@ -229,7 +229,8 @@ class _Walker:
                     best = (length, grant)
         if best is None:
             raise Refusal(
-                f"{show(self._path)} leads out of what is granted: {self._grants.describe()}."
+                f"{show(self._path)} is outside of the granted directories: "
+                f"{self._grants.describe()}."
             )
         length, grant = best
         self.leave()
@@ -241,14 +242,16 @@ class _Walker:
         """Goes down into a directory, or along a link."""
         here = self._trail[-1]
         if len(self._trail) > DEPTH_LIMIT:
-            raise Refusal(f"{show(self._path)} lies deeper than {DEPTH_LIMIT} directories.")
+            raise Refusal(f"{show(self._path)} is deeper than {DEPTH_LIMIT} directories.")
         try:
             descriptor = self._open(name, here)
         except OSError as error:
             # With O_NOFOLLOW and O_DIRECTORY a link is the one error or the other, by system.
             if error.errno in (errno.ENOTDIR, errno.ELOOP) and self._follow(name):
                 return
-            reason = "on the way is no directory" if error.errno == errno.ENOTDIR else _tell(error)
+            reason = (
+                ("is not a directory on the way") if error.errno == errno.ENOTDIR else _tell(error)
+            )
             raise Refusal(f"{self._show(name)}: {reason}.") from error
         step = _Step(descriptor, name, here.grant)
         self._trail.append(step)
@@ -263,7 +266,7 @@ class _Walker:
             if not self._makes:
                 raise
         if not here.grant.is_writable:
-            raise Refusal(f"{self._show(name)} cannot be made: it is granted for reading only.")
+            raise Refusal(f"Cannot create {self._show(name)}: its directory is read-only.")
         with suppress(FileExistsError):  # somebody may be quicker
             os.mkdir(name, dir_fd=here.descriptor)
         return os.open(name, WALKING, dir_fd=here.descriptor)
@@ -318,7 +321,9 @@ def _ensure_path(path: str) -> None:
     try:
         size = len(path.encode("utf-8"))
     except UnicodeEncodeError as error:
-        raise Refusal("The path holds a character that is none: half of a pair.") from error
+        raise Refusal(
+            "The path contains an invalid character: half of a surrogate pair."
+        ) from error
     if size > 4_096:
         raise Refusal("A path has at most 4096 bytes.")
 

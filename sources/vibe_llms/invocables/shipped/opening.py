@@ -45,7 +45,7 @@ def open_file(place: Place) -> Iterator[tuple[int, os.stat_result]]:
     try:
         descriptor = os.open(place.name, _QUIETLY, dir_fd=place.directory)
     except OSError as error:
-        raise Refusal(f"{place.shown} cannot be opened: {error.strerror}.") from error
+        raise Refusal(f"Cannot open {place.shown}: {error.strerror}.") from error
     try:
         found = os.fstat(descriptor)
         _ensure_regular(place, found.st_mode)  # somebody may have been quick
@@ -58,7 +58,7 @@ def _ensure_regular(place: Place, mode: int) -> None:
     if not stat.S_ISREG(mode):
         kind = describe_kind(mode)
         remedy = " List it with list_files." if stat.S_ISDIR(mode) else ""
-        raise Refusal(f"{place.shown} is {kind or 'something special'}, no file.{remedy}")
+        raise Refusal(f"{place.shown} is not a file ({kind or 'something special'}).{remedy}")
 
 
 @contextmanager
@@ -73,9 +73,9 @@ def open_directory(place: Place) -> Iterator[int]:
     except FileNotFoundError as error:
         raise Refusal(f"{place.shown} does not exist.") from error
     except NotADirectoryError as error:
-        raise Refusal(f"{place.shown} is no directory.") from error
+        raise Refusal(f"{place.shown} is not a directory.") from error
     except OSError as error:
-        raise Refusal(f"{place.shown} cannot be opened: {error.strerror}.") from error
+        raise Refusal(f"Cannot open {place.shown}: {error.strerror}.") from error
     try:
         yield descriptor
     finally:
@@ -101,6 +101,6 @@ def read_whole(
     for block in read_blocks(descriptor, context):
         size += len(block)
         if size > limit_bytes:
-            raise Refusal(f"{place.shown} has more than {limit_bytes} bytes, which is the limit.")
+            raise Refusal(f"{place.shown} is larger than the limit of {limit_bytes} bytes.")
         blocks.append(block)
     return b"".join(blocks)

@@ -185,7 +185,7 @@ def _check_expression(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise ValueError(f"It is no regular expression: {error}.") from error
+        raise ValueError(f"Invalid regular expression: {error}.") from error
     return text
 
 

@@ -159,7 +159,7 @@ def _lay_out(names: tuple[str, ...]) -> tuple[frozenset[str], str]:
     """
     lower = frozenset(map(str.lower, names))
     if not (all(map(is_token, names)) and lower.isdisjoint(_FRAMING)):
-        raise ValueError("a name that no header may have")
+        raise ValueError("invalid header name")
     lines = [f"{name.replace('%', '%%')}: %s\r\n" for name in names]
     return lower, "".join([*lines, *(_DEFAULTS[name] for name in _DEFAULTS if name not in lower)])
 

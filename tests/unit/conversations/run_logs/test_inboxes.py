@@ -214,7 +214,7 @@ def test_a_letter_that_does_not_read_is_damage_of_the_store(tmp_path: Path) -> N
     inbox.put(StopRequestedEvent(letter="1"))
     path = Path(store.locate("a"), inboxes.INBOX)
     path.write_bytes(path.read_bytes() + b'{"type":"run.to_come"}\n')
-    with pytest.raises(CorruptionError, match=r"inbox\.jsonl:2: The letter does not read"):
+    with pytest.raises(CorruptionError, match=r"inbox\.jsonl:2: Cannot read a message"):
         inbox.read()
     with pytest.raises(CorruptionError):
         deliver(store, "a")
@@ -229,7 +229,9 @@ def test_an_inbox_has_an_end(store: ConversationStore, monkeypatch: pytest.Monke
     inbox = store.open_inbox("a")
     inbox.put(StopRequestedEvent(letter="1"))
     inbox.put(StopRequestedEvent(letter="2"))
-    with pytest.raises(LimitError, match=r"2 letters wait.*Let it go on") as caught:
+    with pytest.raises(
+        LimitError, match=r"2 unread messages already wait.*Resume or stop"
+    ) as caught:
         inbox.put(StopRequestedEvent(letter="3"))
     assert (caught.value.limit, caught.value.value) == ("letters", 2)
     assert caught.value.stage is Stage.EXECUTE

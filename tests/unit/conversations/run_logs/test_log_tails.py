@@ -204,5 +204,5 @@ def test_a_line_that_does_not_read_is_told(tmp_path: Path, line: str) -> None:
     log = store.open_log("a")
     path = Path(store.locate("a"), "runs.jsonl")
     path.write_text(f"{line}\n")
-    with pytest.raises(CorruptionError, match=r"runs\.jsonl.*A line does not read"):
+    with pytest.raises(CorruptionError, match=r"runs\.jsonl.*Cannot read a line"):
         log.tail().read()

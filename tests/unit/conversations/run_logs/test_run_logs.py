@@ -334,7 +334,7 @@ def test_010d_what_takes_the_place_of_the_first_lines_is_certain_before_it_is_th
         (
             b'{"sequence":7,"timestamp":"2025-01-01T00:00:00Z","run_id":"r",'
             b'"event":{"type":"run.state","state":"generate","turn":0}}\n',
-            "number 7",
+            "number is 7",
         ),
         (b"\xff\xfe\n", "line 2"),
     ],
@@ -432,7 +432,7 @@ async def test_011d_a_last_line_that_does_not_read_is_told(store: DirectoryStore
         with pytest.raises(CorruptionError) as caught:
             log.read_last()
         assert (caught.value.path, caught.value.line) == (str(path), 0)
-        assert re.search(r"The last line does not read: \S", caught.value.detail)
+        assert re.search(r"Cannot read the last line: \S", caught.value.detail)
         assert "None" not in caught.value.detail
         assert "by hand" in caught.value.remedy
 
@@ -453,7 +453,7 @@ async def test_011j_a_log_is_examined_to_its_end(store: DirectoryStore) -> None:
     assert count == 4
     assert [(each.place, each.line) for each in findings] == [(log.path, n) for n in (2, 4, 0)]
     for each in findings[:2]:
-        assert re.match(r"The line does not read: .*malformed", each.message)
+        assert re.match(r"Cannot read the line: .*malformed", each.message)
     assert "is still there" in findings[2].message
     assert path.read_bytes() == damaged
     path.write_bytes(lines[0] + lines[1] + b"x\n")
@@ -781,7 +781,7 @@ def test_014f_a_log_is_not_closed_while_the_disk_is_at_work(tmp_path: Path) -> N
         assert begun.wait(60)
         closing = threads.submit(log.close)
         try:
-            with pytest.raises(StoreError, match="on its way"):
+            with pytest.raises(StoreError, match="already active"):
                 store.open_log("a").claim()
             assert not closing.done()
         finally:
@@ -852,11 +852,11 @@ def test_020_two_runs_of_one_conversation_are_refused(
     first = open_log(store)
     lock = find_path(store).with_name("runs.lock")
 
-    with pytest.raises(StoreError, match=r"on its way.*Wait for its end") as caught:
+    with pytest.raises(StoreError, match=r"already active.*Wait until it ends") as caught:
         open_log(store)
 
     assert caught.value.path == str(lock)
-    assert caught.value.detail.endswith(f" is on its way: it keeps {lock} locked.")
+    assert caught.value.detail.endswith(f" is already active: it keeps {lock} locked.")
     assert lock.stat().st_mode & 0o777 == 0o600
     first.close()
     open_log(store).close()
@@ -893,7 +893,7 @@ def test_020b_what_could_not_be_claimed_is_nobodys(tmp_path: Path) -> None:
 def test_020c_who_has_a_log_does_not_get_it_again(store: DirectoryStore) -> None:
     """And has it still."""
     log = open_log(store)
-    with pytest.raises(StoreError, match=r"on its way.*Wait for its end") as caught:
+    with pytest.raises(StoreError, match=r"already active.*Wait until it ends") as caught:
         log.claim()
     assert caught.value.path == str(find_path(store).with_name("runs.lock"))
     assert log.append("run", EVENTS[0]) == 1
@@ -958,7 +958,7 @@ def test_021_the_lock_of_a_dead_process_is_no_lock(store: DirectoryStore, tmp_pa
     with holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"ready\n"
-        with pytest.raises(StoreError, match="on its way"):
+        with pytest.raises(StoreError, match="already active"):
             open_log(store)
         holder.kill()
 

@@ -106,6 +106,6 @@ def test_the_servers_patience_is_longer_than_that_for_a_request(tmp_path: Path) 
     """Else it would cut what should have been told to be too slow."""
     text = "[server]\ntotal_seconds = 60\n[limits]\ntotal_seconds = {}\n"
     assert read_settings(write(tmp_path, text.format(59))).limits.total_seconds == 59
-    with pytest.raises(ConfigurationError, match="has to be less") as caught:
+    with pytest.raises(ConfigurationError, match="must be less") as caught:
         read_settings(write(tmp_path, text.format(60)))
     assert [(each.line, each.path) for each in caught.value.findings] == [(3, "limits")]

@@ -181,7 +181,7 @@ async def test_what_is_found_is_compared_through_one_seam(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda text: "", "shows no key"),
+        (lambda text: "", "API key is missing"),
         (lambda text: text[:-1], "Incomplete key"),
         (lambda text: text[:-1] + ("0" if text[-1] != "0" else "1"), "Mistyped"),
         (lambda text: "sk-" + text[3:], "begin with vk-"),
@@ -385,7 +385,7 @@ async def test_a_full_disk_refuses_requests_of_keys_with_bounds(tmp_path: Path) 
     outcomes = await asyncio.gather(
         *(grant.reserve(want()) for _ in range(500)), return_exceptions=True
     )
-    assert {str(each)[-24:] for each in outcomes} == {" Make room on that disk."}
+    assert {str(each)[-24:] for each in outcomes} == {"Free space on that disk."}
     assert count_under_way(survey(tmp_path)) == 0
     database.execute("PRAGMA max_page_count = 1000000")
     await grant.reserve(want())
@@ -398,7 +398,7 @@ async def test_a_full_disk_refuses_requests_of_keys_with_bounds(tmp_path: Path) 
     ("name", "content", "said"),
     [
         ("spending.sqlite", b"nonsense " * 500, "not a database"),
-        ("spending.sqlite", None, "no account of what keys spend"),
+        ("spending.sqlite", None, "is not a record of spending"),
         ("journals/a.journal", b"+\t1\tnonsense\n", "at byte 0"),
         ("journals/a.journal", b"=\t1\t-\n=\t1\t2\t3\tx\n", "at byte 6"),
         ("journals/a.journal", b"\xff\n", "at byte 0"),

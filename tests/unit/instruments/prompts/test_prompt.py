@@ -109,15 +109,15 @@ def test_missing_and_unknown_values_are_told_at_once() -> None:
         prompt.render(nmae="Ada", tone="dry", zebra=1)
 
     assert str(caught.value) == (
-        "The prompt 'greet' cannot be rendered: 'name' is missing; 'place' is missing; 'nmae' is"
-        " not known (did you mean 'name'?); 'zebra' is not known."
+        "Cannot render the prompt 'greet': 'name' is missing; 'place' is missing; unknown"
+        " variable 'nmae' (did you mean 'name'?); unknown variable 'zebra'."
         " Its variables: name, place, tone (optional)."
     )
 
 
 def test_a_prompt_without_variables_says_so() -> None:
     """There is nothing to choose from."""
-    with pytest.raises(RequestError, match=r"'x' is not known\. It has no variables\."):
+    with pytest.raises(RequestError, match=r"unknown variable 'x'\. It has no variables\."):
         Prompt("Hello").render(x=1)
 
 
@@ -129,11 +129,11 @@ def test_a_prompt_without_variables_says_so() -> None:
         ("é {{ $ }}", "p:1:6: Unexpected char '$'."),
         ("{% if a %}\n  {% endfor %}", None),
         ("x\n  {% nope %}", "p:2:6: Encountered unknown tag 'nope'."),
-        ("{{ a|uper }}", "p:1:6: There is no filter 'uper'; did you mean 'upper'?"),
-        ("{{ a is definde }}", "p:1:6: There is no test 'definde'; did you mean 'defined'?"),
+        ("{{ a|uper }}", "p:1:6: Unknown filter 'uper'; did you mean 'upper'?"),
+        ("{{ a is definde }}", "p:1:6: Unknown test 'definde'; did you mean 'defined'?"),
         (
             "{% extends 'x' %}",
-            "p:1:4: A prompt extends nothing: include partials, or import macros.",
+            "p:1:4: Prompts do not support 'extends': include partials, or import macros.",
         ),
         ("\n{% block b %}{% endblock %}", None),
         ("{% autoescape true %}{% endautoescape %}", None),
@@ -157,10 +157,10 @@ def test_all_that_is_wrong_with_names_is_told_at_once() -> None:
     """Filters, tests and partials are looked up together."""
     check_refused(
         "{{ a|uper }}\n {{ b is evn }} {% include 'x' %}{% include a %}",
-        "p:1:6: There is no filter 'uper'; did you mean 'upper'?",
+        "p:1:6: Unknown filter 'uper'; did you mean 'upper'?",
         "p:2:7: There is no test 'evn'; did you mean 'even'?",
-        "p:2:20: There is no partial 'x'.",
-        "p:2:37: A partial is named by a text, not by a variable: choose with 'if' instead.",
+        "p:2:20: Unknown partial 'x'.",
+        "p:2:37: The name of a partial must be a text, not a variable: choose with 'if' instead.",
     )
 
 
@@ -231,7 +231,7 @@ def test_contents_do_not_become_text_in_silence() -> None:
     """Neither by asking for a text, nor by a filter, nor among the instructions."""
     with pytest.raises(RequestError, match="Use render_contents for them"):
         Prompt("{{ a }}").render(a=PICTURE)
-    with pytest.raises(RequestError, match="a filter has changed what stands for a content"):
+    with pytest.raises(RequestError, match="a filter changed the placeholder"):
         Prompt("{{ a|truncate(9, true, '') }}").render_contents(a=PICTURE)
     with pytest.raises(RequestError, match="not 'system'"):
         Prompt("Hi", system="{{ a }}").compose(a=PICTURE)
@@ -269,7 +269,7 @@ def test_values_are_held_to_a_schema(schema: object) -> None:
         prompt.render(number="two", itme="x")
 
     assert prompt.render(item="tea") == "1 tea"
-    assert "'item' is missing; 'itme' is not known (did you mean 'item'?)" in str(caught.value)
+    assert "'item' is missing; unknown variable 'itme' (did you mean 'item'?)" in str(caught.value)
     assert "number: " in str(caught.value)
 
 

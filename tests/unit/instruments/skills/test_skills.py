@@ -109,9 +109,9 @@ def test_all_that_is_wrong_with_a_skill_is_told_at_once(tmp_path: Path) -> None:
 
     assert [str(each).removeprefix(f"{path}:") for each in caught.value.findings] == [
         "1: descripton: Unknown setting; did you mean 'description'?",
-        "2: model: A skill may choose a model by its name, not by a file.",
+        "2: model: A skill may choose a model by name, but not by file.",
         "3: ensembles: It must be a list of names, not 'io'.",
-        "6:9: There is no filter 'uper'; did you mean 'upper'?",
+        "6:9: Unknown filter 'uper'; did you mean 'upper'?",
     ]
 
 
@@ -124,8 +124,8 @@ def test_a_skill_is_complete_in_itself(tmp_path: Path) -> None:
         read_skill(path)
 
     assert str(caught.value) == (
-        f"{path}:2: prompt: It needs 'where': give it a value under [values].\n"
-        f"{path}:2: prompt: It needs 'who': give it a value under [values].\n"
+        f"{path}:2: prompt: The variable 'where' is missing: set it under [values].\n"
+        f"{path}:2: prompt: The variable 'who' is missing: set it under [values].\n"
         f"{path}:5: values.were: The prompt does not use this value; did you mean 'where'?"
     )
 
@@ -133,10 +133,10 @@ def test_a_skill_is_complete_in_itself(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("raw", "words"),
     [
-        (b"prompt = [", "This is not TOML"),
-        (b"\xff", "TOML must be written in UTF-8"),
+        (b"prompt = [", "Invalid TOML"),
+        (b"\xff", "TOML files must be UTF-8"),
         (b"#" * 1_000_001, "more than 1000000 bytes"),
-        (None, "This file cannot be read: No such file"),
+        (None, "Cannot read the file: No such file"),
         (b"description = 'a'\nprompt = 'b {{'", "poet.toml:2: Unexpected"),
     ],
 )
@@ -184,7 +184,7 @@ def test_an_unknown_skill_is_answered_with_the_nearest(
     """Or with all there are."""
     with pytest.raises(UnknownNameError, match=r"no skill 'reviwer'; did you mean 'reviewer'\?"):
         find_skill("reviwer", produce())
-    with pytest.raises(UnknownNameError, match=r"ends in \.toml"):
+    with pytest.raises(UnknownNameError, match=r"must end in \.toml"):
         find_skill("./zzz", produce())
 
 
@@ -196,7 +196,7 @@ def test_a_projects_skill_is_used_once_its_user_agrees(
     path = write_skill(folder)
     refusing, agreeing = Answering(False), Answering(True)
 
-    with pytest.raises(TrustError, match=r"give it by its path: .*poet\.toml"):
+    with pytest.raises(TrustError, match=r"pass its path: .*poet\.toml"):
         find_skill("poet", produce(refusing))
     find_skill("poet", produce(agreeing))
     find_skill("poet", produce(refusing))
@@ -239,6 +239,6 @@ async def test_a_skill_brings_no_tools_of_its_own(
         await produce_tools(read_skill(write_skill(tmp_path, text=text)), produce())
 
     messages = [each.message for each in caught.value.findings]
-    assert messages[0] == "There is no ensemble 'ioo' in your configuration; did you mean 'io'?"
+    assert messages[0] == "Unknown ensemble 'ioo' in your configuration; did you mean 'io'?"
     assert messages[1].startswith(f"There is no MCP server '{server}' in your configuration")
     assert not (tmp_path / "ran").exists()

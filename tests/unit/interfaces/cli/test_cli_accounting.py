@@ -74,10 +74,10 @@ tool       calls  failed   time
 read_file      4       1  3.0 s
 
 Not in the cost: The vendor did not say how many tokens were used.
-Of 1 answer it is not known what was used.
-Somebody was asked for 1 approval.
-Requests were sent again 2 times.
-1 answer broken off may have been billed."""
+The usage of 1 answer is unknown.
+1 approval requested.
+Requests were retried 2 times.
+1 interrupted answer may have been billed."""
 
 
 def test_tables_show_what_was_used_where_and_what_is_not_known() -> None:

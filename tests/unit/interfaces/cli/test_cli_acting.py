@@ -57,14 +57,14 @@ def produce_approver(*allowed: str) -> TerminalApprover:
         (["o"], Decision.ALLOW, Scope.ONCE, ""),
         (["a"], Decision.ALLOW, Scope.CALL, ""),
         (["n", "Too dear."], Decision.DENY, Scope.CALL, "Too dear."),
-        ([""], Decision.DENY, Scope.ONCE, "not want"),
+        ([""], Decision.DENY, Scope.ONCE, "declined"),
         (["what?", "o"], Decision.ALLOW, Scope.ONCE, ""),
         (["Once "], Decision.ALLOW, Scope.ONCE, ""),
         (["always"], Decision.ALLOW, Scope.CALL, ""),
-        (["oh, wait", "yesterday", "all of it?", ""], Decision.DENY, Scope.ONCE, "not want"),
+        (["oh, wait", "yesterday", "all of it?", ""], Decision.DENY, Scope.ONCE, "declined"),
         (["e", '{"amount": 1}'], Decision.EDIT, Scope.ONCE, ""),
-        (["e", '{"amount": NaN}', ""], Decision.DENY, Scope.ONCE, "not want"),
-        (["e", "{oops", "e", "[]", ""], Decision.DENY, Scope.ONCE, "not want"),
+        (["e", '{"amount": NaN}', ""], Decision.DENY, Scope.ONCE, "declined"),
+        (["e", "{oops", "e", "[]", ""], Decision.DENY, Scope.ONCE, "declined"),
     ],
 )
 async def test_what_is_typed_is_what_is_answered(
@@ -108,7 +108,7 @@ async def test_what_may_have_happened_is_asked_about_whatever_is_allowed(
     approval = await produce_approver("all").approve(request)
 
     assert approval.decision is Decision.DENY
-    assert "not known whether it took effect" in capsys.readouterr().err
+    assert "effect is unknown" in capsys.readouterr().err
 
 
 async def test_one_question_is_asked_after_the_other(
@@ -123,7 +123,9 @@ async def test_one_question_is_asked_after_the_other(
     )
 
     shown = capsys.readouterr().err
-    assert shown.index("pay wants") < shown.index("Arguments, as JSON") < shown.index("sell wants")
+    assert (
+        shown.index("pay asks to") < shown.index("Arguments, as JSON") < shown.index("sell asks to")
+    )
     assert (first.decision, second.decision) == (Decision.EDIT, Decision.ALLOW)
 
 
@@ -137,7 +139,7 @@ async def test_long_arguments_are_shown_whole_where_that_is_asked_for(
     await produce_approver().approve(request)
 
     shown = capsys.readouterr().err
-    assert shown.index("characters more") < shown.index("and all to me")
+    assert shown.index("more characters") < shown.index("and all to me")
 
 
 async def test_arguments_cannot_command_the_terminal(

@@ -36,8 +36,8 @@ def address(home: Path) -> str:
 
 def find_command(text: str) -> list[str]:
     """Returns the words of the one command that is printed after the name of the program."""
-    (line,) = [line for line in text.splitlines() if "this allows it: " in line]
-    return shlex.split(line.partition("this allows it: ")[2])
+    (line,) = [line for line in text.splitlines() if "To allow it: " in line]
+    return shlex.split(line.partition("To allow it: ")[2])
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_refusal_names_what_would_allow_it(
     assert Path(program).name == "vibe"
     assert not written_before
     assert allowed.code == 0
-    assert "this allows it" not in allowed.err
+    assert "To allow it" not in allowed.err
     assert sorted(path.name for path in folder.glob("?.txt")) == ["a.txt", "b.txt"]
 
 
@@ -108,7 +108,7 @@ def test_help_says_that_yes_allows_no_call(vibe: Vibe, words: list[str]) -> None
     """What is agreed to by a letter is little."""
     text = " ".join(vibe(*words, "--help").out.split())
 
-    assert re.search("--yes Consent to downloads .* what a model calls is for --allow", text)
+    assert re.search("--yes Allow downloads .*--allow", text)
 
 
 def list_examples(command: click.Command, path: str) -> Iterator[tuple[str, str]]:
@@ -150,7 +150,7 @@ def test_a_call_waits_where_nobody_can_be_asked(
     asked = vibe(*words, "--model", address, "--tools", "io", "Write!")
 
     assert asked.code == ExitCode.CONSENT
-    assert "write_file waits for an approval" in asked.err
+    assert "write_file awaits approval" in asked.err
     (row,) = vibe("runs", "list", "--json").read_json()
     assert (row["state"], row["waiting"]) == ("waiting", 2)
     if "--json" in words:

@@ -75,7 +75,7 @@ def test_an_approver_of_a_plugin_answers_where_nobody_can_be_asked(folder: Path,
     outcome = act("--approver", "clerk", paths=paths[:3])
 
     assert waiting.code == ExitCode.CONSENT
-    assert waiting.err.count("this allows it") == 1
+    assert waiting.err.count("To allow it") == 1
     assert (outcome.code, outcome.out) == (0, "Done.\n")
     assert list_files(folder) == ["b.txt", "drafts/a.txt"]
 
@@ -96,7 +96,7 @@ def test_what_an_approver_leaves_open_is_asked_at_the_terminal(
 
     outcome = act("--approver", "clerk", paths=("drafts/a.txt", "d.txt", "../c.txt"))
 
-    assert outcome.err.count("wants to be executed") == 1
+    assert outcome.err.count("asks to be executed") == 1
     assert list_files(folder) == ["d.txt", "drafts/a.txt"]
 
 
@@ -110,13 +110,13 @@ def test_the_configuration_chooses_and_the_command_line_wins(
     terminal = act("--approver", "terminal", paths=("others/b.txt",))
 
     assert list_files(folder) == ["others/a.txt"]
-    assert "this allows it" not in configured.err
-    assert "this allows it" in terminal.err
+    assert "To allow it" not in configured.err
+    assert "To allow it" in terminal.err
 
 
 def test_what_is_allowed_beforehand_is_not_asked_about(folder: Path, act: Act) -> None:
     """``--allow`` comes first, as without an approver."""
-    act("--approver", "clumsy", "--allow", "write_file")
+    act("--approver", "clumsy", "To allow it", "write_file")
 
     assert list_files(folder) == ["drafts/a.txt"]
 
@@ -152,7 +152,7 @@ def test_without_the_approver_that_was_chosen_nothing_is_asked(
     vibe: Vibe, folder: Path, act: Act, name: str, words: str
 ) -> None:
     """A slip, or a plugin that fails, never means that somebody else decides."""
-    outcome = act("--approver", name, "--allow", "all")
+    outcome = act("--approver", name, "To allow it", "all")
     bare = vibe("ask", "--approver", name, "Hi")
 
     assert 0 not in (outcome.code, bare.code)

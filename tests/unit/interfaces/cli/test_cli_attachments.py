@@ -76,7 +76,7 @@ def test_what_is_no_picture_is_refused_as_one(tmp_path: Path) -> None:
     """``/image`` takes pictures only."""
     (tmp_path / "a.png").write_bytes(b"words")
 
-    with pytest.raises(RequestError, match="no picture"):
+    with pytest.raises(RequestError, match="not an image"):
         read_attachment(str(tmp_path / "a.png"), limit_bytes=10, must_be_image=True)
 
 

@@ -110,19 +110,19 @@ def test_standard_input_has_lines_too(vibe: Vibe) -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (b"What?", "is not JSON .*want --text"),
-        (b"{", "is not JSON"),
-        (b"[1]", "It is an array"),
-        (b"12", "It is a number or null"),
-        (b"null", "It is a number or null"),
-        (b'""', "Its prompt is empty"),
-        (b'{"id": "a"}', 'It has no "prompt" that is a text'),
-        (b'{"prompt": 5}', 'It has no "prompt" that is a text'),
-        (b'{"prompt": "a", "promt": "b"}', "It has 'promt' besides"),
-        (b'{"prompt": "a", "id": [1]}', 'Its "id" is neither a text nor a whole number'),
-        (b'{"prompt": "a", "id": "x"}', "It has the id 'x', as line 1 has"),
-        (b"\xff", "It is not UTF-8 at byte 1"),
-        (b"[" * 100_000, "It nests too deeply|is not JSON"),
+        (b"What?", "not valid JSON .*--text"),
+        (b"{", "is not valid JSON"),
+        (b"[1]", "is an array"),
+        (b"12", "is a number or null"),
+        (b"null", "is a number or null"),
+        (b'""', "prompt is empty"),
+        (b'{"id": "a"}', '"prompt" is missing or not a string'),
+        (b'{"prompt": 5}', '"prompt" is missing or not a string'),
+        (b'{"prompt": "a", "promt": "b"}', "Unknown keys: 'promt'"),
+        (b'{"prompt": "a", "id": [1]}', '"id" is neither a string nor a whole number'),
+        (b'{"prompt": "a", "id": "x"}', "id 'x' is already used in line 1"),
+        (b"\xff", r"not UTF-8 \(byte 1\)"),
+        (b"[" * 100_000, "nests too deeply|is not valid JSON"),
     ],
 )
 def test_a_bad_line_is_named_before_anything_is_sent(
@@ -155,7 +155,7 @@ def test_a_bad_line_in_a_pipe_ends_the_taking(vibe: Vibe) -> None:
 
     assert outcome.code == ExitCode.REQUEST
     assert [line["text"] for line in read_lines(outcome.out)] == ["one", "two"]
-    assert "standard input:3: It is not JSON" in outcome.err
+    assert "standard input:3: The line is not valid JSON" in outcome.err
 
 
 def test_a_file_without_inputs_is_a_mistake(vibe: Vibe, home: Path) -> None:
@@ -173,7 +173,7 @@ def test_a_file_that_is_not_there_is_a_mistake(vibe: Vibe) -> None:
     outcome = vibe("batch", "none.jsonl")
 
     assert outcome.code == ExitCode.REQUEST
-    assert "none.jsonl cannot be read: No such file" in outcome.err
+    assert "Cannot read none.jsonl: No such file" in outcome.err
 
 
 def test_the_same_command_goes_on(vibe: Vibe, home: Path) -> None:
@@ -186,7 +186,7 @@ def test_the_same_command_goes_on(vibe: Vibe, home: Path) -> None:
     outcome = vibe("batch", "prompts.jsonl", "-o", "answers.jsonl")
 
     assert outcome.code == 0
-    assert "1 done, 2 from before, 0 failed" in outcome.err
+    assert "1 done, 2 earlier, 0 failed" in outcome.err
     after = (home / "answers.jsonl").read_bytes()
     assert after.startswith(before)
     assert len(after.splitlines()) == 3
@@ -222,11 +222,11 @@ def test_failures_are_listed_kept_and_asked_again(
     assert failed.code == ExitCode.INCOMPLETE
     assert "3 done, 1 failed" in failed.err
     assert "provider (overloaded)" in failed.err
-    assert "--retry-failed asks again" in failed.err
+    assert "--retry-failed" in failed.err
     assert again.code == ExitCode.INCOMPLETE
-    assert "0 done, 3 from before, 1 failed" in again.err
+    assert "0 done, 3 earlier, 1 failed" in again.err
     assert mended.code == 0, mended.err
-    assert "1 done, 2 from before, 0 failed" in mended.err
+    assert "1 done, 2 earlier, 0 failed" in mended.err
     lines = read_lines((home / "answers.jsonl").read_text())
     assert [line["text"] for line in lines] == ["fine", "fine", "fine"]
 

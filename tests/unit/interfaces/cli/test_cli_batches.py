@@ -42,7 +42,7 @@ def test_a_batch_is_left_to_workers_and_followed(vibe: Vibe, home: Path, prompts
     runner = ["--runner", f"sqlite:///{home}/runner.db"]
     left = vibe("batch", prompts, *runner, "--detach", "--priority", "3")
     assert left.code == 0, left.err
-    assert "is handed over" in left.err
+    assert "batches watch" in left.err
     (found,) = json.loads(vibe("batches", "list", *runner, "--json").out)
     assert (found["state"], found["total"], found["done"]) == ("open", 3, 0)
     name = found["batch"][:6]
@@ -50,7 +50,7 @@ def test_a_batch_is_left_to_workers_and_followed(vibe: Vibe, home: Path, prompts
     followed = vibe("batches", "watch", name, *runner)
     assert followed.code != 0
     assert "was stopped: 0 of 3 are done" in followed.err
-    assert "Goes on" in vibe("batches", "resume", name, *runner).err
+    assert "Resumed" in vibe("batches", "resume", name, *runner).err
 
     same = [*runner, "--priority", "3"]
     done = vibe("batch", prompts, *same, "--output", "answers.jsonl", "--json")
@@ -71,7 +71,7 @@ def test_a_batch_is_left_to_workers_and_followed(vibe: Vibe, home: Path, prompts
     assert json.loads(vibe("batches", "list", *runner, "--json").out)[0]["doubted"] == 3
     assert "done" in vibe("batches", "list", *runner).out
     assert vibe("batches", "delete", name, *runner, "--yes").code == 0
-    assert "There is no batch" in vibe("batches", "list", *runner).err
+    assert "no batches" in vibe("batches", "list", *runner).err
     assert vibe("batches", "watch", name, *runner).code == 4
 
 
@@ -108,7 +108,7 @@ def test_what_is_no_line_of_a_batch_becomes_no_table(vibe: Vibe, home: Path, lin
     (home / "answers.jsonl").write_bytes(whole + b"\n" + line + b"\n")
     outcome = vibe("batches", "convert", "answers.jsonl", "answers.parquet")
     assert outcome.code == 7
-    assert "answers.jsonl:2: The line is none of a batch" in outcome.err
+    assert "answers.jsonl:2: the line is not of a batch" in outcome.err
     assert outcome.err.count("\n") == 1
     assert [each.name for each in home.glob("*answers*")] == ["answers.jsonl"]
 
@@ -116,15 +116,15 @@ def test_what_is_no_line_of_a_batch_becomes_no_table(vibe: Vibe, home: Path, lin
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--cap", "2", "--channel", "vendor"], "takes no --cap"),
-        (["--detach", "--runner", "local:"], "--detach is for a --runner"),
-        (["--key", "k"], "--key is for a --runner"),
-        (["--channel", "vendor", "--retries", "2", "-o", "a"], "with --retry-failed"),
-        (["--cap", "much", "--runner", "sqlite:///r.db"], "no amount of dollars"),
-        (["--cap", "NaN", "--runner", "sqlite:///r.db"], "no amount of dollars"),
+        (["--cap", "2", "--channel", "vendor"], "--cap"),
+        (["--detach", "--runner", "local:"], "--detach needs --runner"),
+        (["--key", "k"], "--key needs --runner"),
+        (["--channel", "vendor", "--retries", "2", "-o", "a"], "--retry-failed"),
+        (["--cap", "much", "--runner", "sqlite:///r.db"], "not an amount of dollars"),
+        (["--cap", "NaN", "--runner", "sqlite:///r.db"], "not an amount of dollars"),
         (["--output", "answers.parquet"], "vibe batches convert"),
-        (["--runner", "sqlite:///r.db", "--channel", "vendor", "-o", "a"], "no --runner"),
-        (["--runner", "mysql://x"], "names no database of a runner"),
+        (["--runner", "sqlite:///r.db", "--channel", "vendor", "-o", "a"], "--runner"),
+        (["--runner", "mysql://x"], "is not a database of a runner"),
     ],
 )
 def test_what_does_not_go_together_is_said(
@@ -188,7 +188,7 @@ def test_the_inputs_are_not_replaced_by_the_answers(
     before = (home / prompts).read_bytes()
     outcome = vibe("batch", prompts, *words, "--output", output)
     assert outcome.code == 2
-    assert f"--output {output} has the inputs" in outcome.err
+    assert f"--output {output} is the input file" in outcome.err
     assert (home / prompts).read_bytes() == before
 
 
@@ -198,7 +198,7 @@ def test_to_look_for_batches_makes_no_database(vibe: Vibe, home: Path) -> None:
     for words in (["list"], ["watch", "abc"], ["delete", "abc", "--yes"]):
         outcome = vibe("batches", *words, "--runner", "sqlite:///mistyped.db")
         assert outcome.code == 7
-        assert "sqlite:///mistyped.db: there is no such file." in outcome.err
+        assert "sqlite:///mistyped.db: the file does not exist." in outcome.err
     assert not (home / "mistyped.db").exists()
 
 

@@ -297,7 +297,7 @@ async def test_what_others_wrote_meanwhile_is_kept_and_told(session: ChatSession
 
     texts = [text_of(c) for c in _restore(session).canisters]
     assert texts == ["Hello", "Yes: Hello", "from elsewhere", "Again", "Yes: Again"]
-    assert any("Others" in remark for remark in output.remarks)
+    assert any("Another program" in remark for remark in output.remarks)
 
 
 async def test_a_session_without_a_store_keeps_nothing(session: ChatSession) -> None:

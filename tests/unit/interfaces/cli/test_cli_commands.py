@@ -92,7 +92,7 @@ def test_a_question_of_blanks_is_none(vibe: Vibe, question: str) -> None:
     refused = vibe("ask", question, stdin=b" \n")
 
     assert (refused.code, refused.out) == (ExitCode.USAGE, "")
-    assert "There is no question" in refused.err
+    assert "question is missing" in refused.err
     assert vibe("ask", question, stdin=b"Hello").out == "Hello\n"
 
 
@@ -261,8 +261,8 @@ def test_damage_in_the_log_of_a_run_is_found_and_told(vibe: Vibe, home: Path) ->
     outcome = vibe("verify")
 
     assert outcome.code == ExitCode.STORE
-    assert "runs.jsonl:2: The line does not read" in outcome.out
-    assert "runs.jsonl:3: The line does not read: it says that it is number 4" in outcome.out
+    assert "runs.jsonl:2: Cannot read the line" in outcome.out
+    assert "runs.jsonl:3: Cannot read the line: its own number is 4" in outcome.out
     assert "torn by a crash (4 bytes" in outcome.out
     assert vibe("verify", "--json").read_json()["events"] == 3
     assert log.read_text() == damaged
@@ -594,7 +594,7 @@ def test_a_schema_that_is_none_is_refused_with_its_place(vibe: Vibe, home: Path)
     [
         ('{"age": 7}', 0, ""),
         ('{"age": "seven"}', ExitCode.PROVIDER, "$.age"),
-        ('{"age": 7', ExitCode.PROVIDER, "not JSON"),
+        ('{"age": 7', ExitCode.PROVIDER, "Invalid JSON"),
     ],
 )
 def test_an_answer_that_does_not_conform_is_said(
@@ -706,7 +706,7 @@ def test_a_full_disk_is_told_in_one_line(vibe: Vibe, monkeypatch: pytest.MonkeyP
 
     assert outcome.code == ExitCode.STORE
     assert outcome.err == (
-        f"vibe: error: Standard output cannot be written: {os.strerror(errno.ENOSPC)}. "
+        f"vibe: error: Cannot write standard output: {os.strerror(errno.ENOSPC)}. "
         "Make room on that disk, and do it again.\n"
     )
 
@@ -751,7 +751,7 @@ def test_refreshing_asks_every_provider_and_tells_of_those_that_cannot_be_asked(
     outcome = vibe("models", "list", "--refresh", "--provider", "scripted")
 
     assert outcome.code == 0
-    assert "scripted cannot be asked: " in outcome.err
+    assert "Cannot ask scripted: " in outcome.err
     assert "refresh was True" in outcome.err
     assert "scripted:echo" in outcome.out
 
@@ -776,7 +776,7 @@ def test_latin_1_is_told_wherever_text_is_read(vibe: Vibe, home: Path) -> None:
         vibe("ask", "--skill", "./skill.toml", "What?"),
     ):
         assert outcome.code != 0
-        assert "text in Latin-1, not in UTF-8" in outcome.err
+        assert "in Latin-1, not in UTF-8" in outcome.err
         assert "iconv -f LATIN1 -t UTF-8" in outcome.err
         assert outcome.err.count("\n") == 1
     assert vibe("list").out == ""

@@ -25,7 +25,7 @@ def test_what_both_sides_have_is_a_table_or_a_document(vibe: Vibe, tmp_path: Pat
         ("conversations", "1", "1", "equal"),
         ("canisters", "2", "2", "equal"),
     ]
-    assert "Nothing was lost." in shown.err
+    assert "The copy is complete." in shown.err
     document = json.loads(told.out)
     assert document["whole"]
     assert document["kinds"]["events"]["from"] == document["kinds"]["events"]["to"]
@@ -45,8 +45,8 @@ def test_a_place_that_is_mistyped_is_not_copied_as_an_empty_one(vibe: Vibe, home
     """Nothing is made of it either, not even of a URL, which has separators as a path has."""
     for source, target, told in (
         ("./mistyped", "./other", "./mistyped does not exist."),
-        ("directory", "sqlite:///x.db", "sqlite://… names no store"),
-        ("mysql://me:secret@x/y", "./other", "mysql://… names no store"),
+        ("directory", "sqlite:///x.db", "Unknown store sqlite://…"),
+        ("mysql://me:secret@x/y", "./other", "Unknown store mysql://…"),
     ):
         before = sorted(home.iterdir())
         outcome = vibe("store", "copy", source, target)

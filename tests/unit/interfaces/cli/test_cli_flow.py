@@ -81,7 +81,7 @@ def test_a_check_tells_what_a_model_would_refuse_and_what_it_lacks(
     assert "would refuse this: The model has no control 'temperature'" in refused.err
     lacking = vibe("flow", "check", task, "--model", "openai:gpt-5.4-nano", "--lenient", "--json")
     warnings = [each["message"] for each in lacking.read_json()["warnings"]]
-    assert any("cannot be asked on this machine yet. It lacks OPENAI" in each for each in warnings)
+    assert any("on this machine yet. Missing: OPENAI" in each for each in warnings)
 
 
 def test_a_goal_that_is_not_met_has_an_exit_code_of_its_own(vibe: Vibe, home: Path) -> None:
@@ -92,7 +92,7 @@ def test_a_goal_that_is_not_met_has_an_exit_code_of_its_own(vibe: Vibe, home: Pa
     outcome = vibe("flow", "run", task)
 
     assert (outcome.code, outcome.out) == (ExitCode.INCOMPLETE, "six times nine\n")
-    assert "Not met: 42: The final response does not contain '42'" in outcome.err
+    assert "Goal not met: 42: The final response does not contain '42'" in outcome.err
 
 
 def test_as_json_all_that_came_of_a_run_is_told(vibe: Vibe, home: Path) -> None:
@@ -324,7 +324,7 @@ def test_a_call_of_a_flow_waits_where_nobody_can_be_asked(
 
     for each in (waiting, again):
         assert (each.code, each.out) == (ExitCode.CONSENT, "")
-        assert "run_command waits for an approval" in each.err
+        assert "run_command awaits approval" in each.err
         assert f"vibe runs approve {run_id}" in each.err
     assert vibe("runs", "approve", run_id, "--allow").code == 0
     done = vibe("flow", "resume", run_id)

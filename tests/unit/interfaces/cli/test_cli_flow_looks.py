@@ -100,7 +100,7 @@ def test_a_run_keeps_a_page_where_one_is_wanted(vibe: Vibe, home: Path) -> None:
 
     outcome = vibe("flow", "run", task, "--html", "nowhere/run.html")
     assert (outcome.code, outcome.out) == (0, "Again: Say tides\n")
-    assert outcome.err.count("cannot be written") == 1
+    assert outcome.err.count("Cannot write") == 1
 
 
 def test_two_versions_are_told_apart(vibe: Vibe, home: Path) -> None:
@@ -130,7 +130,7 @@ def test_two_versions_are_told_apart(vibe: Vibe, home: Path) -> None:
     page = (home / "new.html").read_text("utf-8")
     assert "<del>- Say {{topic}}</del>\n<ins>+ Tell {{topic}}</ins>" in page
     same = vibe("flow", "diff", old, old)
-    assert (same.code, same.out, same.err) == (0, "", "They do not differ.\n")
+    assert (same.code, same.out, same.err) == (0, "", "No differences.\n")
 
 
 def test_a_version_is_a_file_or_a_run(vibe: Vibe, home: Path, run_id: str) -> None:

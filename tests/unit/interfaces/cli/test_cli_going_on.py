@@ -42,7 +42,7 @@ contents = [{ text = "once upon a" }]
 stop_reason = "limit"
 
 [[responses]]
-match = "Go on where you stopped"
+match = "Continue where you stopped"
 contents = [{ text = "time" }]
 
 [[responses]]
@@ -144,17 +144,17 @@ async def test_a_cut_answer_says_so_and_goes_on(session: ChatSession) -> None:
 
     assert output.text == "<once upon a><time>"
     assert output.remarks[0] == (
-        "The answer was cut off at the limit of its length. /continue goes on."
+        "The answer was cut off at its length limit. /continue continues it."
     )
     assert text_of(session.conversation.canisters[2]) == GO_ON
-    assert "finished" in output.complaints[0]
+    assert "complete" in output.complaints[0]
 
 
 async def test_an_interrupted_answer_goes_on(session: ChatSession) -> None:
     """What had come stays, and the model sees it."""
     output = await _chat(session, "slow", "/continue", interrupt_after=3)
 
-    assert "/continue goes on" in output.remarks[0]
+    assert "/continue" in output.remarks[0]
     assert output.text.endswith("<time>")
     assert [c.role for c in session.conversation.canisters] == ["user", "assistant"] * 2
 
@@ -288,7 +288,7 @@ async def test_who_meets_the_window_is_told_the_ways_on(
     monkeypatch.setattr(ScriptedModel, "send", refuse)
     output = await _chat(session, "Hello")
 
-    assert output.remarks == ["/compact goes on with a summary, /new without one."]
+    assert output.remarks == ["/compact continues with a summary, /new without one."]
 
 
 def test_a_single_cut_answer_says_so_on_standard_error(vibe: Vibe, script: str) -> None:
@@ -298,7 +298,7 @@ def test_a_single_cut_answer_says_so_on_standard_error(vibe: Vibe, script: str) 
 
     assert outcome.code == 0
     assert outcome.out == "once upon a\n"
-    assert "cut off at the limit of its length" in outcome.err
+    assert "cut off at its length limit" in outcome.err
     assert "ask --continue" in outcome.err
     assert "cut off" in told["cut"]
     assert vibe("ask", "--json", "-m", script, "Hello").read_json()["cut"] is None
@@ -337,7 +337,7 @@ def test_a_model_that_says_nothing_is_told_of(vibe: Vibe, script: str) -> None:
     outcome = vibe("ask", "-m", script, "silent")
 
     assert (outcome.code, outcome.out.strip()) == (0, "")
-    assert outcome.err == "The model said nothing.\n"
+    assert outcome.err == "The model returned no text.\n"
 
 
 def test_a_batch_counts_turns_without_an_answer_as_failed(
@@ -378,7 +378,7 @@ def test_without_a_question_what_is_open_goes_on(vibe: Vibe, script: str) -> Non
 
     outcome = vibe("ask", "--continue")
     assert outcome.code == 2
-    assert "There is no question" in outcome.err
+    assert "question is missing" in outcome.err
 
 
 def test_what_is_no_conversation_is_said(vibe: Vibe, script: str) -> None:

@@ -39,7 +39,7 @@ def test_an_archive_is_imported_and_can_be_shown(vibe: Vibe, home: Path) -> None
 
     assert (outcome.code, outcome.err.splitlines()) == (
         0,
-        ["dropped: a recap of reasoning", "1 imported"],
+        ["dropped: a summary of reasoning", "1 imported"],
     )
     identity, name = outcome.out.rstrip("\n").split("\t")
     assert name == "A walk"
@@ -152,7 +152,7 @@ def test_a_form_can_be_forced_and_a_slip_is_told(vibe: Vibe, home: Path) -> None
     os.mkfifo(home / "pipe.zip")
     endless = vibe("import", "--form", "chatgpt", "pipe.zip")
 
-    assert "is in no form that is known here" in unknown.err
+    assert "is not in a known format" in unknown.err
     assert forced.code == 0
     assert (slip.code, "did you mean 'claude'?" in slip.err) == (ExitCode.NOT_FOUND, True)
     assert "nothing.json cannot be read" in missing.err

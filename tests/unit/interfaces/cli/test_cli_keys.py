@@ -30,7 +30,7 @@ def test_a_key_is_shown_once_and_is_good(vibe: Vibe, directory: Path) -> None:
     listed = vibe("keys"), vibe("keys", "list", "--json"), vibe("keys", "usage")
 
     assert find_slip(text) == ""
-    assert "shown this once" in made.err
+    assert "shown only once" in made.err
     assert text not in made.err + "".join(each.out + each.err for each in listed)
     assert text not in (directory / "keys.toml").read_text()
     (row,) = listed[1].read_json()
@@ -56,11 +56,11 @@ def test_what_a_key_may_do_is_said_and_listed(vibe: Vibe) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("add", "ada", "--expires", "soon"), "takes a date"),
-        (("add", "ada", "--expires", "1999-01-01"), "must lie ahead"),
-        (("add", "ada", "--expires", "999999w"), "takes a date"),
+        (("add", "ada", "--expires", "soon"), "Use a date"),
+        (("add", "ada", "--expires", "1999-01-01"), "in the past"),
+        (("add", "ada", "--expires", "999999w"), "Use a date"),
         (("add", "ada", "--requests-per-minute", "0"), "requests-per-minute"),
-        (("add", "\n"), "something to be read"),
+        (("add", "\n"), "visible text"),
         (("set", "groq"), "vibe credentials set groq"),
         (("remove", "groq"), "vibe credentials remove groq"),
         (("set",), "vibe credentials set"),

@@ -157,7 +157,7 @@ def test_a_chat_without_a_message_says_so(vibe: Vibe, stdin: bytes) -> None:
     outcome = vibe("chat", stdin=stdin)
 
     assert outcome.code == ExitCode.USAGE
-    assert "standard input is empty" in outcome.err
+    assert "Standard input is empty" in outcome.err
     assert vibe("list", "--json").read_json() == []
 
 
@@ -166,7 +166,7 @@ def test_a_question_that_is_nowhere_is_told_with_where_it_may_be(vibe: Vibe) -> 
     outcome = vibe("ask")
 
     assert outcome.code == ExitCode.USAGE
-    assert "no question: standard input is empty" in outcome.err
+    assert "standard input is empty" in outcome.err
 
 
 def test_a_batch_without_a_line_says_so(vibe: Vibe) -> None:
@@ -216,4 +216,4 @@ def test_a_tool_server_that_cannot_be_reached_is_told_once(
     logged = [record.getMessage() for record in caplog.records]
     told = [line for line in (*outcome.err.splitlines(), *logged) if "'far'" in line]
     assert len(told) == 1
-    assert "needs the package mcp" in told[0]
+    assert "need the package mcp" in told[0]

@@ -188,10 +188,10 @@ def test_odd_facts_about_models_are_passed_over(tmp_path: Path, kind: str) -> No
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("/", "vibe: error: / cannot be written: Is a directory. Name a file."),
-        ("pipe", "pipe cannot be written: Nobody reads from this pipe. Start first what"),
-        ("/dev/full", "/dev/full cannot be written: No space left on device. Make room"),
-        ("none/it.md", "none/it.md cannot be written: No such file or directory. Check the path"),
+        ("/", "vibe: error: Cannot write /: Is a directory. Name a file."),
+        ("pipe", "Cannot write pipe: Nobody reads from this pipe. Start first what"),
+        ("/dev/full", "Cannot write /dev/full: No space left on device. Make room"),
+        ("none/it.md", "Cannot write none/it.md: No such file or directory. Check the path"),
     ],
 )
 def test_an_export_that_cannot_be_written_is_told(

@@ -51,7 +51,7 @@ def test_provider_and_model_make_one_address(
 
 def test_two_providers_are_refused() -> None:
     """``--provider`` and ``--model`` may not contradict each other."""
-    with pytest.raises(click.UsageError, match="two providers"):
+    with pytest.raises(click.UsageError, match="different providers"):
         compose_address("local:smollm2", "scripted")
 
 

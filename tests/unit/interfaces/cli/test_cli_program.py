@@ -109,10 +109,10 @@ def test_every_hint_runs_as_it_is_printed(tmp_path: Path) -> None:
         )
 
     program = f"{sys.executable} -m vibe_llms"
-    assert f"`{program} chat` begins one" in call("list").stderr
-    assert f"`{program} chat` begins one" in call("chat", "--continue").stderr
-    assert f"`{program} list` shows" in call("show", "zzz").stderr
+    assert f"`{program} chat` starts one" in call("list").stderr
+    assert f"`{program} chat` starts one" in call("chat", "--continue").stderr
+    assert f"`{program} list` lists" in call("show", "zzz").stderr
     assert f"Try: {program} show --help" in call("show", "--nothing").stderr
-    hint = call("ask", "--save", "Hello").stderr.rpartition("go on with: ")[2]
+    hint = call("ask", "--save", "Hello").stderr.rpartition("continue with: ")[2]
     assert hint.startswith(f"{program} chat --continue ")
     assert call(*hint.split()[3:], "And now?").returncode == 0

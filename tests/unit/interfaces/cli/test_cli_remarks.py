@@ -35,7 +35,7 @@ def test_losses_that_come_together_are_one_line() -> None:
     line = describe_losses([THOUGHT.loss, SIGNATURE.loss, again.loss])
 
     assert line == (
-        "Not carried over as it was: a thought of another model (2 times); "
+        "Changed in translation: a thought of another model (2 times); "
         "signature: known to its vendor alone"
     )
 
@@ -81,7 +81,7 @@ def test_a_retry_is_one_line_with_round_seconds() -> None:
     error = TransportError(detail="It cannot be reached.", remedy="Check the network.")
     event = RetryEvent(attempt=2, after_seconds=0.4444444, error=error)
 
-    assert Remarks().take(event) == ["Trying again in 0.4 s: It cannot be reached."]
+    assert Remarks().take(event) == ["Retrying in 0.4 s: It cannot be reached."]
 
 
 @pytest.mark.parametrize("ends", ["answered", "failed"])

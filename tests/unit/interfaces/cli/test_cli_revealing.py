@@ -149,7 +149,7 @@ async def test_a_server_hides_nothing_in_its_question(
 def test_a_question_stands_in_one_line(keyboard: Keyboard) -> None:
     """What a folder or a plugin says of itself makes no lines of ours."""
     keyboard.plug_in()
-    asked = f"It says it is: nice{EVERY_HIDDEN}.\nDo you trust it?"
+    asked = f"Its description: nice{EVERY_HIDDEN}.\nDo you trust it?"
     shown: list[str] = []
     keyboard.answer("[y/N] ", "n\n", shown.append)
 

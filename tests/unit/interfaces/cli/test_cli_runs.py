@@ -31,7 +31,7 @@ def open_store(home: Path) -> DirectoryStore:
 
 def test_000_runs_are_listed_with_where_they_stand(vibe: Vibe, home: Path) -> None:
     """As rows for programs, or as JSON; and by state."""
-    assert "no run yet" in vibe("runs", "list").err
+    assert "no runs yet" in vibe("runs", "list").err
     identity = begin(home)
 
     outcome = vibe("runs", "list")
@@ -53,7 +53,7 @@ def test_001_what_waits_is_shown_whole(vibe: Vibe, home: Path) -> None:
     outcome = vibe("runs", "show", identity[:8])
 
     assert "a" * 9_000 + r"\u202e" in outcome.out
-    assert "asks to call pay" in outcome.out
+    assert "requests the call pay" in outcome.out
     assert f"runs approve {identity}" in outcome.err
     shown = vibe("runs", "show", identity, "--json").read_json()
     assert json.loads(shown["requests"][0]["arguments"])["cents"] == 100
@@ -80,7 +80,7 @@ def test_002_an_answer_is_what_the_run_goes_on_with(
     assert f"runs resume {identity}" in outcome.err
     late = vibe("runs", "approve", identity, "--allow")
     assert late.code == 1
-    assert "Nothing waits" in late.err
+    assert "No call awaits approval" in late.err
     assert vibe("runs", "list").out.split("\t")[1] == "due"
     assert asyncio.run(go_on_paying(home, identity)).text == "It is paid."
     assert result in vibe("show", identity).out
@@ -136,7 +136,7 @@ def test_005_a_run_is_followed_from_any_event_on(vibe: Vibe, home: Path) -> None
 
     outcome = vibe("runs", "watch", identity)
 
-    assert "waits for 1 approval" in outcome.out
+    assert "awaits 1 approval" in outcome.out
     assert "runs approve" in outcome.err
     assert vibe("runs", "watch", identity, "--json").out == path.read_text()
     tail = vibe("runs", "watch", identity, "--json", "--after", "6").out
@@ -213,5 +213,5 @@ def test_010_flows_are_runs(vibe: Vibe, home: Path) -> None:
     forked = vibe("runs", "fork", identity)
     assert forked.code == ExitCode.USAGE
     assert f"flow fork {identity} NODE" in forked.err
-    assert "No visit of this flow asks a model" in vibe("runs", "send", identity, "Hello").err
+    assert "No visit of this flow is asking a model" in vibe("runs", "send", identity, "Hello").err
     assert vibe("runs", "resume", identity).out == vibe("flow", "resume", identity).out

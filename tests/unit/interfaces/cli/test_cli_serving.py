@@ -27,7 +27,7 @@ def test_a_gateway_that_is_no_address_is_refused(vibe: Vibe, address: str) -> No
     outcome = vibe("serve", "agents", "--gateway", address, "--runner", "none")
     assert outcome.code == 3
     assert "gateway: " in outcome.err
-    assert "is not where a gateway is" in outcome.err
+    assert "gateway address" in outcome.err
     assert "secret" not in outcome.err
 
 
@@ -54,7 +54,7 @@ def test_a_port_stays_its_own_whatever_else_is_said(settings: Any) -> None:
 def test_the_agents_daemon_says_which_gateway_it_asks() -> None:
     """Or that it knows none: runs would fail of it one by one."""
     for settings, told in (
-        ({}, "no gateway is known"),
+        ({}, "no gateway is set"),
         ({"base_url": "https://me:secret@tower:1/x"}, "asked through https://tower:1"),
     ):
         application = Application.load(command_line={"providers": {"remote": settings}})
@@ -79,7 +79,7 @@ def test_pipes_have_no_port(vibe: Vibe, words: tuple[str, ...]) -> None:
     """What would be ignored is refused, in one line."""
     outcome = vibe("serve", "tools", "--stdio", *words)
     assert outcome.code == 2
-    assert f"{words[0]} is for HTTP, and --stdio serves over pipes" in outcome.err
+    assert f"{words[0]} is for HTTP" in outcome.err
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_model_for_whoever_names_none_is_refused_where_everybody_names_one(
     file.write_text('[models.a]\ntargets = ["scripted:echo"]\n')
     outcome = vibe("serve", "gateway", "--config", str(file), "--model", "a", "--workers", "0")
     assert outcome.code == 2
-    assert "leave --model out" in outcome.err
+    assert "Remove --model" in outcome.err
 
 
 def test_no_more_workers_than_any_machine_has(vibe: Vibe) -> None:

@@ -23,13 +23,13 @@ Vibe = Callable[..., Any]
 @pytest.mark.parametrize(
     ("words", "said", "advice"),
     [
-        (("credentials",), "No key is kept", "vibe credentials set"),
-        (("credentials", "list"), "No key is kept", "vibe credentials set"),
-        (("keys",), "No key was given out", "vibe keys add"),
+        (("credentials",), "No keys are stored", "vibe credentials set"),
+        (("credentials", "list"), "No keys are stored", "vibe credentials set"),
+        (("keys",), "There are no keys", "vibe keys add"),
         (("keys", "usage"), "No key has spent anything", "vibe keys list"),
         (("list",), "There is no conversation yet", "vibe chat"),
         (("search", "walnut"), "There is no conversation yet", "vibe chat"),
-        (("plugins",), "No plugin was added", "vibe plugins add"),
+        (("plugins",), "No plugins are added", "vibe plugins add"),
         (("models", "list", "--provider", "lmstudio"), "No model of lmstudio", "--refresh"),
     ],
 )
@@ -54,7 +54,7 @@ def test_what_is_not_found_says_how_else_it_may_be_found(vibe: Vibe) -> None:
 
     outcome = vibe("search", "walnut")
 
-    assert "Nothing was found" in outcome.err
+    assert "No matches" in outcome.err
     assert "fewer words" in outcome.err
 
 

@@ -20,7 +20,7 @@ async def test_an_error_says_that_a_server_wants_a_person_and_nobody_can_be_aske
     """Not only that it answered with some status."""
     async with run_oauth_servers() as servers:
         server = McpServer(name="notes", url=servers.url, oauth=OAuthSettings(), restarts=0)
-        with pytest.raises(EnsembleError, match="wants a person to agree"):
+        with pytest.raises(EnsembleError, match="must agree"):
             async with Registry([produce_mcp_ensemble(server)]):
                 pass
 

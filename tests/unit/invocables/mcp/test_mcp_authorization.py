@@ -183,7 +183,7 @@ async def test_a_server_that_is_never_content_cannot_ask_a_person_without_end(
 
 async def test_where_nobody_can_be_asked_nothing_is_begun(servers: OAuthServers) -> None:
     """No client is registered for an authorization that cannot be."""
-    with pytest.raises(EnsembleError, match="nobody can be asked") as caught:
+    with pytest.raises(EnsembleError, match="no user to ask") as caught:
         await ask(Authorization("notes", servers.url), servers.url)
 
     assert "browser" in caught.value.remedy
@@ -208,7 +208,7 @@ async def test_a_person_has_so_much_time_and_no_more(servers: OAuthServers) -> N
         authorizer=TellingAuthorizer(told.append),
     )
 
-    with pytest.raises(EnsembleError, match=r"nobody agreed within 0\.05 seconds"):
+    with pytest.raises(EnsembleError, match=r"did not agree within 0\.05 seconds"):
         await ask(authorization, servers.url)
 
     [line] = told
@@ -422,7 +422,7 @@ async def test_what_one_server_was_granted_is_not_sent_to_another(
     [
         ({"client_di": "x"}, "did you mean 'client_id'"),
         ({"client_secret": "x"}, "belongs to a client_id"),
-        ({"grant": "client-credentials"}, "lets itself in needs it"),
+        ({"grant": "client-credentials"}, "client_credentials needs it"),
         ({"grant": "password"}, '"browser" or "client-credentials"'),
         ({"client_metadata_url": "http://example.org/me.json"}, "https address with a path"),
         ({"redirect_port": "80"}, "must be a port"),

@@ -78,10 +78,10 @@ def test_secrets_stand_elsewhere_and_do_not_print(
 @pytest.mark.parametrize(
     ("table", "place", "words"),
     [
-        ({}, "mcp.it", "a command to start it, or the url"),
-        ({"command": "a", "url": "http://b"}, "mcp.it", "one of both"),
+        ({}, "mcp.it", "a command to start the server, or the url"),
+        ({"command": "a", "url": "http://b"}, "mcp.it", "either a command"),
         ({"url": "ftp://b"}, "mcp.it.url", "https://example.org"),
-        ({"command": "a", "headers": {"b": "c"}}, "mcp.it.headers", "of no use to a server"),
+        ({"command": "a", "headers": {"b": "c"}}, "mcp.it.headers", "no effect for a server"),
         ({"command": "a", "protocol": "1999"}, "mcp.it.protocol", "2026-07-28"),
         ({"command": "a", "comand": "b"}, "mcp.it.comand", "did you mean 'command'?"),
         ({"command": 3}, "mcp.it.command", "a text"),
@@ -89,7 +89,7 @@ def test_secrets_stand_elsewhere_and_do_not_print(
         ({"command": "a", "lazy": 1}, "mcp.it.lazy", "true or false"),
         ({"command": "a", "call_seconds": 0}, "mcp.it.call_seconds", "above 0"),
         ({"command": "a", "restarts": True}, "mcp.it.restarts", "a whole number"),
-        ({"command": "a", "environment": {"B": 1}}, "mcp.it.environment.B", "or say where"),
+        ({"command": "a", "environment": {"B": 1}}, "mcp.it.environment.B", "or where to find it"),
         ({"command": "a", "environment": {"B": {"variable": "NOT_SET_AT_ALL"}}}, "", "is not set"),
         ({"command": "a", "environment": {"B": {"file": "/no/such"}}}, "", "cannot be read"),
         ("command", "mcp.it", "a table"),
@@ -115,9 +115,9 @@ def test_all_mistakes_of_all_servers_are_told_at_once() -> None:
 
 def test_a_file_that_is_no_toml_is_told(tmp_path: Path) -> None:
     """So is one that is not there."""
-    with pytest.raises(ConfigurationError, match="not TOML"):
+    with pytest.raises(ConfigurationError, match="Invalid TOML"):
         read_servers(write(tmp_path / "a.toml", "command = "))
-    with pytest.raises(ConfigurationError, match="cannot be read"):
+    with pytest.raises(ConfigurationError, match="Cannot read the file"):
         read_servers(tmp_path / "b.toml")
 
 
@@ -193,17 +193,17 @@ def test_a_file_of_other_programs_is_read(
     assert files.allows("read_file")
     assert (remote.name, remote.url) == ("remote", "https://example.org/mcp")
     assert remote.headers["Authorization"].reveal() == "Bearer hush-hush"
-    assert "Of the MCP server files, timeout is ignored." in caplog.text
+    assert "MCP server files: timeout is ignored." in caplog.text
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", "It is not JSON"),
-        ("[]", 'It has no "mcpServers"'),
+        ("{", "Invalid JSON"),
+        ("[]", '"mcpServers" is missing'),
         ('{"mcpServers": []}', "It must be a table"),
-        ('{"mcpServers": {"a": 5}}', "It needs an object with a command or a url"),
-        ('{"mcpServers": {"a": {}}}', "It needs a command to start it"),
+        ('{"mcpServers": {"a": 5}}', "Set a command or a url"),
+        ('{"mcpServers": {"a": {}}}', "Set either a command"),
         ('{"mcpServers": {"a": {"url": "https://a.b", "type": "sse"}}}', "Use stdio or streamable"),
         ('{"mcpServers": {"a": {"command": "x", "args": "${NO_SUCH_OF_TEST}"}}}', "is not set"),
         ('{"mcpServers": {"a": {"command": 5}}}', "mcpServers.a.command"),

@@ -56,7 +56,7 @@ async def test_an_address_is_looked_for_where_it_is_listed_then_where_it_can_be(
     assert both.find_resource("z:z") is None  # one of them would be told of the other's
     assert [each.uri for each in both.lists.resources] == ["a:b"]
     assert [each.uri_template for each in both.lists.templates] == ["a:{name}"]
-    with pytest.raises(MCPError, match="no template"):
+    with pytest.raises(MCPError, match="Unknown template"):
         both.access_template("{+name}")
 
 
@@ -104,7 +104,7 @@ async def test_an_ensemble_that_cannot_be_asked_keeps_what_it_had(
             lists = await catalogue.refresh()
     assert [each.uri for each in lists.resources] == ["a:", "b:"]
     assert [each.name for each in lists.prompts] == ["read"]
-    assert "moody cannot be asked what it has: not now" in caplog.text
+    assert "cannot list what moody has: not now" in caplog.text
 
 
 async def test_what_ensembles_say_of_themselves_is_told_with_whose_it_is() -> None:
@@ -135,7 +135,7 @@ def test_pages_of_a_list_are_all_of_it() -> None:
             if cursor is None:
                 break
         assert found == entries
-    with pytest.raises(MCPError, match="no page"):
+    with pytest.raises(MCPError, match="Unknown cursor"):
         turn_page(["a"], PaginatedRequestParams(cursor="b"), str)
 
 

@@ -111,10 +111,10 @@ async def test_one_client_leaves_something_to_watch_for_the_others() -> None:
     watching.subscribe("spring:a", session, "me")
     async with watching.hold(["spring:b"], "me"):
         for _ in range(2):
-            with pytest.raises(MCPError, match="this client has 2, and what is left is for others"):
+            with pytest.raises(MCPError, match="this client has 2; the rest is reserved"):
                 watching.subscribe("spring:c", session, "me")
         watching.subscribe("spring:a", other, "you")
-        with pytest.raises(MCPError, match="for others"):
+        with pytest.raises(MCPError, match="reserved for other"):
             async with watching.hold(["spring:b", "spring:c", "spring:d"], "you"):
                 raise AssertionError
         watching.subscribe("spring:c", other, "you")
@@ -135,7 +135,7 @@ async def test_what_is_told_no_more_is_watched_anew(
         watching.subscribe("spring:a", session)
         await become(lambda: spring.closed == 6)
     assert (spring.opened, told) == (6, ["spring:a"] * 5)
-    assert "spring:a is not watched any more: dried up" in caplog.text
+    assert "spring:a is no longer watched: dried up" in caplog.text
     given_up = watching._watched["spring:a"].task
     await become(given_up.done)
     later: Any = Session()

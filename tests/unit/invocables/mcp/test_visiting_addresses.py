@@ -96,7 +96,7 @@ async def test_a_call_is_not_begun_where_nobody_goes(traveller: Traveller | None
     outcome = await pay(bank, traveller)
 
     assert outcome.is_error
-    assert "not begun" in outcome.text
+    assert "not started" in outcome.text
     assert bank.calls == 1
 
 

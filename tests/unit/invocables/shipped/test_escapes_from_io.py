@@ -298,7 +298,7 @@ async def test_what_is_granted_for_reading_is_not_written(tmp_path: Path) -> Non
             written = await invoke("write_file", path=path, text="after")
             edited = await invoke("edit_file", path=path, old="before", new="after")
             assert (written.is_error, edited.is_error) == (True, True), path
-            assert "for reading only" in written.text
+            assert "read-only" in written.text
         allowed = await invoke("write_file", path="vendored/../new", text="x")
         read = await invoke("read_file", path=str(tmp_path / "library" / "file"))
 
@@ -328,7 +328,7 @@ async def test_special_files_neither_wait_nor_are_replaced(tmp_path: Path) -> No
                 ):
                     outcome = await invoke(call, path=name, **arguments)
                     assert outcome.is_error
-                    assert "no file" in outcome.text
+                    assert "not a file" in outcome.text
             searched = await invoke("search_files", text="x")
             listed = await invoke("list_files")
 
@@ -338,7 +338,7 @@ async def test_special_files_neither_wait_nor_are_replaced(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("kind", "words"),
-    [("pipe", "a is a pipe, no file."), ("link", "a cannot be opened: Too many levels")],
+    [("pipe", "a is not a file (a pipe)."), ("link", "Cannot open a: Too many levels")],
 )
 async def test_what_takes_the_place_of_a_file_is_neither_waited_for_nor_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, words: str
@@ -379,8 +379,8 @@ async def test_a_tree_without_a_bottom_is_left_in_time(tmp_path: Path) -> None:
         read = await invoke("read_file", path="d/" * 120 + "needle")
         listed = await invoke("list_files", depth=1_000_000)
 
-    assert searched.text == "[nothing found]\n[deeper than 50 directories was not looked]"
-    assert read.text.endswith("lies deeper than 100 directories.")
+    assert searched.text == "[nothing found]\n[levels below 50 directories are not listed]"
+    assert read.text.endswith("is deeper than 100 directories.")
     assert len(listed.text.splitlines()) == 51
 
 
@@ -394,7 +394,5 @@ async def test_after_the_end_of_the_ensemble_nothing_is_accessible(tmp_path: Pat
 
     told = try_everything(ensemble, "a")
 
-    assert set(told.splitlines()) == {
-        "The files are not accessible any more: the ensemble is closed."
-    }
+    assert set(told.splitlines()) == {"The files are no longer accessible: the ensemble is closed."}
     assert len(list(Path("/dev/fd").iterdir())) == descriptors

@@ -53,7 +53,7 @@ async def test_a_file_is_written_read_edited_listed_and_found(tmp_path: Path) ->
         named = await invoke("search_files", name="to*.txt")
 
     assert written.text == "notes/today.txt was made: 10 bytes."
-    assert edited.text == "notes/today.txt was edited at the line 2."
+    assert edited.text == "notes/today.txt was edited at line 2."
     assert read.text == "eins\ndrei\n"
     assert listed.text == "notes/\nnotes/today.txt  10 bytes"
     assert found.text == "notes/today.txt:2: drei"
@@ -80,7 +80,7 @@ async def test_a_part_of_a_file_is_read_by_its_lines(tmp_path: Path) -> None:
 
     assert await invoke_alone(tmp_path, "read_file", path="a", first_line=40_000, lines=2) == (
         True,
-        "40000\n40001\n\n[there are more lines; go on with first_line=40002]",
+        "40000\n40001\n\n[there are more lines; continue with first_line=40002]",
     )
     assert await invoke_alone(tmp_path, "read_file", path="a", first_line=50_001) == (
         False,
@@ -114,7 +114,7 @@ async def test_what_is_no_text_is_told_by_type_and_size(tmp_path: Path) -> None:
     answers = [await invoke_alone(tmp_path, "read_file", path=p) for p in ("a.png", "latin")]
 
     assert answers == [
-        (False, "a.png is no text: 6 bytes, image/png."),
+        (False, "a.png is not text: 6 bytes, image/png."),
         (True, "caf\ufffd\n\n[bytes that are not UTF-8 are shown as \ufffd]"),
     ]
     assert await invoke_alone(tmp_path, "read_file", path="empty") == (
@@ -126,13 +126,13 @@ async def test_what_is_no_text_is_told_by_type_and_size(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "words"),
     [
-        ("x = 1", "2 times in a.py, at the lines 1, 3. Give more"),
-        ("x = 2", "Most like it is the line 1: 'x = 1'."),
-        ("y  = 5", "At the line 2 it differs in its spaces: 'y = 5'."),
-        ("y = 5\nz", "Its first line is there at the line 2, and what follows differs."),
+        ("x = 1", "2 times in a.py, at the lines 1, 3. Include more"),
+        ("x = 2", "The most similar line is 1: 'x = 1'."),
+        ("y  = 5", "Line 2 differs in its spaces: 'y = 5'."),
+        ("y = 5\nz", "Its first line is at line 2, but the next lines differ."),
         ("never mind what", "'old' is not in a.py. Read the file again."),
         ("", "'old' is empty"),
-        ("new", "the same"),
+        ("new", "are equal"),
         ("aa", "2 times"),
     ],
 )
@@ -287,7 +287,7 @@ async def test_a_write_that_fails_leaves_the_file_whole(
     monkeypatch.setattr(os, "fsync", fail)
     is_done, text = await invoke_alone(tmp_path, "write_file", path="a", text="after")
 
-    assert (is_done, text) == (False, "a cannot be written: No space left on device.")
+    assert (is_done, text) == (False, "Cannot write a: No space left on device.")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a", "before")]
 
 
@@ -324,7 +324,7 @@ async def test_no_more_entries_are_read_than_the_limit(
     is_done, text = await invoke_alone(tmp_path, "search_files", name="x")
 
     assert is_done
-    assert text == "[nothing found]\n[more than 100 entries: the rest was not looked at]"
+    assert text == "[nothing found]\n[more than 100 entries: the rest is not listed]"
     assert given == 101
 
 
@@ -336,7 +336,7 @@ async def test_a_search_is_bounded_in_what_it_shows(tmp_path: Path) -> None:
     _, text = await invoke_alone(tmp_path, "search_files", text="needle")
 
     lines = text.splitlines()
-    assert lines[-1] == "[only the first 200 are shown; search for something narrower]"
+    assert lines[-1] == "[only the first 200 are shown; search for something more specific]"
     assert len(lines) == 201
     assert all("needle" in line and len(line) < 400 for line in lines[:-1])
 
@@ -353,8 +353,8 @@ async def test_a_file_that_is_too_large_is_not_held(tmp_path: Path) -> None:
         edited = await invoke("edit_file", path="large", old="first", new="last")
         written = await invoke("write_file", path="new", text="x" * 1_001)
 
-    assert searched.text == "[nothing found]\n[files of more than 1000 bytes were passed over]"
-    assert edited.text == "large has more than 1000 bytes, which is the limit."
+    assert searched.text == "[nothing found]\n[files larger than 1000 bytes were skipped]"
+    assert edited.text == "large is larger than the limit of 1000 bytes."
     assert written.text == "The text has 1001 bytes; the limit is 1000."
 
 
@@ -411,10 +411,10 @@ def test_a_newer_read_makes_older_ones_of_the_file_stale() -> None:
         ({"file_bytes": 0}, "file_bytes", "It must be a whole number of at least 1, not 0."),
         ({"file_bytes": True}, "file_bytes", "It must be a whole number"),
         ({"directorys": []}, "directorys", "Unknown setting; did you mean 'directories'?"),
-        ({"directories": []}, "", "Nothing is granted"),
+        ({"directories": []}, "", "No directory is granted"),
         ({"directories": ["/"]}, "directories", "'/' is the whole machine"),
-        ({"read_only": ["/proc/self"]}, "read_only", "is never granted"),
-        ({"directories": ["~"], "read_only": ["/dev"]}, "read_only", "is never granted"),
+        ({"read_only": ["/proc/self"]}, "read_only", "cannot be granted"),
+        ({"directories": ["~"], "read_only": ["/dev"]}, "read_only", "cannot be granted"),
     ],
 )
 def test_a_wrong_setting_is_named_with_its_place(
@@ -434,7 +434,7 @@ def test_the_home_directory_is_granted_to_those_alone_who_say_so(
     """Its keys are not to be read because a chat was begun there."""
     monkeypatch.setenv("HOME", str(tmp_path))
 
-    with pytest.raises(ConfigurationError, match="is your home directory, with its keys"):
+    with pytest.raises(ConfigurationError, match="is your home directory"):
         survey_ensembles()[0].factory(produce_ensemble_context("io", tmp_path))
     said = survey_ensembles()[0].factory(
         produce_ensemble_context("io", tmp_path, directories=["~"])
@@ -447,7 +447,7 @@ async def test_a_directory_that_is_not_there_is_an_error_of_connecting(tmp_path:
     before = len(list(Path("/dev/fd").iterdir()))
     ensemble = produce_io(tmp_path, directories=(".", "absent"))
 
-    with pytest.raises(EnsembleError, match=r"absent.* cannot be opened: No such file"):
+    with pytest.raises(EnsembleError, match=r"Cannot open .*absent.*: No such file"):
         await ensemble.connect()
 
     assert len(list(Path("/dev/fd").iterdir())) == before

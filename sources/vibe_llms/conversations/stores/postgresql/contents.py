@@ -184,7 +184,7 @@ class PostgresqlContents:
         try:
             known = msgspec.json.decode(about, type=_About)
         except msgspec.MsgspecError as error:
-            detail = f"The metadata of the content do not read: {error}."
+            detail = f"Cannot read the metadata of the content: {error}."
             raise CorruptionError(path=self._name(content_id), detail=detail) from error
         return ContentMetadata(
             id=content_id,
@@ -252,8 +252,9 @@ class PostgresqlContents:
                 if time.monotonic() > deadline:
                     raise StoreError(
                         path=self._database.place,
-                        detail=f"Others have added content for {self._wait_seconds:g} seconds.",
-                        remedy="Try again when they have ended.",
+                        detail=f"Other processes kept adding content for {self._wait_seconds:g} "
+                        "seconds.",
+                        remedy="Try again when they are done.",
                     ) from error
                 time.sleep(_PAUSE_SECONDS)
 
@@ -283,9 +284,10 @@ class PostgresqlContents:
         if not self._owns(address):
             raise StoreError(
                 path=address,
-                detail=f"{address} has the content of another database, as {MARKER} there says.",
-                remedy="Give each database a folder or prefix of its own; if the other one is no "
-                f"more, or this one stands for it, remove {MARKER}.",
+                detail=f"{address} holds the content of another database, according to {MARKER} in "
+                "it.",
+                remedy="Give each database its own folder or prefix. If the other database is "
+                f"gone, or this one replaces it, remove {MARKER}.",
             )
 
     def _owns(self, address: str) -> bool:
@@ -352,7 +354,7 @@ class PostgresqlContents:
         if row is None:
             raise StoreError(
                 path=self._name(content_id),
-                detail=f"There is no content {content_id} in the store.",
+                detail=f"Content {content_id} is not in the store.",
             )
         return row
 

@@ -277,15 +277,19 @@ def describe(error: psycopg.Error, place: str) -> StoreError:
 
     said = str(error).strip().partition("\n")[0] or type(error).__name__
     if isinstance(error, psycopg.errors.LockNotAvailable):
-        detail = f"{place}: others keep it locked for longer than {LOCK_SECONDS:g} seconds."
+        detail = f"{place}: locked by other processes for more than {LOCK_SECONDS:g} seconds."
         return StoreUnavailableError(path=place, detail=detail, remedy="Try again later.")
     detail = f"{place}: {said.rstrip('.')}."
     if is_outage(error):
-        remedy = "See that the server runs and lets you in: `psql` takes the same URL."
+        remedy = (
+            "Check that the server is running and accepts your login: `psql` takes the same URL."
+        )
         return StoreUnavailableError(path=place, detail=detail, remedy=remedy)
     remedy = ""
     if _is_refused(error):
-        remedy = "Give the right user, password and database: `psql` takes the same URL."
+        remedy = "Correct the user, password and database: `psql` takes the same URL."
     if error.sqlstate in _UNALLOWED:
-        remedy = "Let this role make and use tables: GRANT USAGE, CREATE ON SCHEMA public TO it."
+        remedy = (
+            "Allow this role to create and use tables: GRANT USAGE, CREATE ON SCHEMA public TO it."
+        )
     return StoreError(path=place, detail=detail, remedy=remedy)

@@ -95,7 +95,7 @@ class StoredConversation(NamedTuple):
         row = connection.execute(question, (ensure_identity(identity),)).fetchone()
         if row is None:
             raise UnknownConversationError(
-                identity=identity, path=place, remedy="`vibe list` shows all that there are."
+                identity=identity, path=place, remedy="`vibe list` lists the conversations."
             )
         return cls(place, identity, *row)
 
@@ -109,7 +109,7 @@ class StoredConversation(NamedTuple):
         try:
             about = msgspec.json.decode(self.about, type=_About)
         except msgspec.MsgspecError as error:
-            detail = f"The metadata do not read: {error}."
+            detail = f"Cannot read the metadata: {error}."
             raise CorruptionError(path=self.place, detail=detail) from error
         return ConversationMetadata(
             name=about.name,
@@ -146,5 +146,5 @@ class StoredConversation(NamedTuple):
             detail = f"Its parents have fewer than the {self.start} canisters at the fork point."
         else:
             lost = self.next - len(lines)
-            detail = f"{lost} of the {self.next} canisters that were acknowledged are missing."
+            detail = f"{lost} of the {self.next} acknowledged canisters are missing."
         return CorruptionError(path=self.place, detail=detail, remedy="Restore it from a backup.")

@@ -133,7 +133,7 @@ class PostgresqlStore(StoreDefaults):
             if not made.rowcount:
                 raise StoreError(
                     path=self._place(identity),
-                    detail=f"There is a conversation {identity} already.",
+                    detail=f"The conversation {identity} already exists.",
                 )
         return Position()
 
@@ -189,7 +189,7 @@ class PostgresqlStore(StoreDefaults):
                 raise StaleConversationError(
                     identity=identity,
                     path=self._place(identity),
-                    remedy="Read it again, or fork it, or append whatever the others have said.",
+                    remedy="Read it again, fork it, or append the other messages, too.",
                 )
             if lines:
                 added = self._add(identity, canisters, lines, after)

@@ -86,7 +86,7 @@ class NoTables:
 
     def execute(self, statement: str, *_: object, **__: object) -> NoTables:
         """Finds nothing."""
-        assert statement.lstrip().startswith("SELECT"), "This is a transaction that reads."
+        assert statement.lstrip().startswith("SELECT"), "This transaction is read-only."
         return self
 
     def fetchone(self) -> None:
@@ -114,9 +114,9 @@ def prepare(connection: psycopg.Connection[Any], place: str) -> None:
     if found != FORMAT:
         raise StoreError(
             path=place,
-            detail=f"The tables in {place} have the format {found}; this version of "
-            f"vibe-llms reads {FORMAT}.",
-            remedy="Use the version that has made them.",
+            detail=f"The tables in {place} have format {found}; this version of vibe-llms reads "
+            f"format {FORMAT}.",
+            remedy="Use the version that created them.",
         )
 
 

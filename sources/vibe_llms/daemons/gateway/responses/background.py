@@ -89,7 +89,7 @@ class BackgroundRun:
             told = msgspec.json.decode(b"".join(self._whole))
             message = told["error"]["message"]
         except (*UNREADABLE, KeyError, TypeError):
-            message = "The answer broke off."
+            message = "The answer was interrupted."
         return {"code": "server_error", "message": message}
 
     async def follow(self, after: int) -> AsyncIterator[bytes]:

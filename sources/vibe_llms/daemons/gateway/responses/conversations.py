@@ -170,8 +170,8 @@ def _read_metadata(given: object) -> dict[str, Any]:
     )
     if not is_right or not isinstance(given, dict):
         raise refuse_body(
-            f"metadata are at most {_MOST_METADATA} texts of {_VALUE_CHARACTERS} characters, with "
-            f"names of {_KEY_CHARACTERS}.",
+            f"metadata takes at most {_MOST_METADATA} strings of {_VALUE_CHARACTERS} "
+            f"characters, with names of {_KEY_CHARACTERS}.",
             "metadata",
         )
     return given

@@ -129,9 +129,7 @@ class ResponseEndpoints:
         upstream = await self._gateway.upstreams.reach(found.address)
         record.address = upstream.address
         if not can_pass_through(upstream.model, PROTOCOL):
-            raise refuse_body(
-                f"{found.address}, which keeps this response, cannot be asked for it."
-            )
+            raise refuse_body(f"Cannot read the response from {found.address}, which stores it.")
         query = call.scope["query_string"].decode("latin-1")
         path = f"/responses/{quote(found.id, safe='')}{below}" + (f"?{query}" if query else "")
         asked = ClientRequest(

@@ -109,11 +109,11 @@ def compose_page(items: Sequence[Fields], query: Mapping[str, str]) -> Fields:
     """
     order = query.get("order", "desc")
     if order not in ("asc", "desc"):
-        raise refuse_body("order is asc or desc.", "order")
+        raise refuse_body("order must be asc or desc.", "order")
     limit = query.get("limit", "20")
     is_number = limit.isascii() and limit.isdigit() and len(limit) < 9
     if not is_number or not 1 <= int(limit) <= _MOST_LISTED:
-        raise refuse_body(f"limit is a number from 1 to {_MOST_LISTED}.", "limit")
+        raise refuse_body(f"limit must be between 1 and {_MOST_LISTED}.", "limit")
     listed = list(items) if order == "asc" else list(reversed(items))
     if after := query.get("after", ""):
         listed = listed[_locate(listed, after) + 1 :]

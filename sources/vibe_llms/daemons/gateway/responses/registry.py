@@ -87,8 +87,8 @@ class ResponseDatabase:
         except (sqlite3.Error, OSError) as error:
             raise StoreError(
                 path=str(self._folder),
-                detail=f"Responses cannot be kept: {error}.",
-                remedy="See whether the disk is full, and whether the folder may be written to.",
+                detail=f"Cannot store responses: {error}.",
+                remedy="Check that the disk has space and that the folder is writable.",
             ) from error
 
     def _open(self) -> sqlite3.Connection:

@@ -115,14 +115,14 @@ class _Socket:
         queue = self._lanes.get(lane)
         if queue is None:
             if len(self._lanes) >= _LANES:
-                await self._refuse(lane, f"A socket has at most {_LANES} lanes.", "stream_id")
+                await self._refuse(lane, f"A WebSocket has at most {_LANES} lanes.", "stream_id")
                 return
             queue = self._lanes[lane] = asyncio.Queue(_WAITING)
             self.tasks.create_task(self._answer_all(lane, queue))
         try:
             queue.put_nowait(event)
         except asyncio.QueueFull:
-            await self._refuse(lane, f"At most {_WAITING} requests wait in a lane.")
+            await self._refuse(lane, f"At most {_WAITING} requests can wait in a lane.")
 
     async def _answer_all(self, lane: str, queue: asyncio.Queue[Fields | None]) -> None:
         memory: dict[str, Any] = {}
@@ -140,7 +140,7 @@ class _Socket:
                 if not self._running:
                     return
                 with suppress(ClientGone):
-                    await self._refuse(lane, "The answer broke off.", status=502)
+                    await self._refuse(lane, "The answer was interrupted.", status=502)
             finally:
                 self._running.discard(inner)
 
@@ -166,7 +166,7 @@ class _Socket:
             "error": {
                 "type": "invalid_request_error",
                 "code": "steering_not_supported",
-                "message": "A response cannot be steered here.",
+                "message": "Steering a response is not supported.",
             },
             "steer": {
                 "input": event.get("input"),

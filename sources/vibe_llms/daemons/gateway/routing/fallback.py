@@ -332,7 +332,7 @@ def _describe(error: ConverseError) -> str:
 
 def _produce_timeout(upstream: Upstream, seconds: float) -> TransportTimeoutError:
     return TransportTimeoutError(
-        detail=f"{upstream.address} did not begin to answer within {seconds:g} seconds.",
+        detail=f"{upstream.address} did not start to answer within {seconds:g} seconds.",
         remedy="If it needs longer, raise seconds in its table.",
         address=upstream.address,
         phase="first-byte",

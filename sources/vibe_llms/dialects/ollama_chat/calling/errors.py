@@ -128,7 +128,7 @@ def _find_message(body: object) -> tuple[str, Any]:
     while isinstance(inner, Mapping):
         code = inner.get("code") or code
         inner = inner.get("error") or inner.get("message") or inner.get("detail") or ""
-    message = str(inner or "").strip() or "it gave no reason"
+    message = str(inner or "").strip() or "no reason given"
     return message, code
 
 

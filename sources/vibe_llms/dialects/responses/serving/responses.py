@@ -156,7 +156,7 @@ def _tell_failure(status: str, origin: Origin) -> dict[str, Any]:
     """Returns the error of an answer that has failed: of it the vendor's word alone is known."""
     if status != "failed":
         return {}
-    word = origin.native_stop_reason or "it gave no reason"
+    word = origin.native_stop_reason or "no reason given"
     message = f"The model of {origin.provider} failed to end its answer: {word}."
     return {"error": {"code": "server_error", "message": message}}
 

@@ -187,7 +187,7 @@ def _rate(tally: BatchTally) -> float:
 
 def tell_summary(tally: BatchTally, account: BatchNotes) -> None:
     """Says at the end what was done, and lists the failures by their kinds."""
-    earlier = f", {tally.stored:,} from before" if tally.stored else ""
+    earlier = f", {tally.stored:,} earlier" if tally.stored else ""
     failed = tally.failed + tally.stored_failed
     if not tally.done + tally.stored + failed:
         note("Nothing was asked: the input is empty.")
@@ -268,5 +268,5 @@ def tell_end(channel: Channel, account: BatchNotes, output: str | None, *, as_js
         tell_summary(tally, account)
     failed = tally.failed + tally.stored_failed
     if failed and output is not None and not as_json:
-        note("The same command with --retry-failed asks again what failed.")
+        note("Run the same command with --retry-failed to ask the failed ones again.")
     return ExitCode.INCOMPLETE if failed else ExitCode.SUCCESS

@@ -24,7 +24,7 @@ _KEYS = ("prompt", "id")
 _FINDINGS_LIMIT = 3
 """How many bad lines are told of; how many more there are is said."""
 
-_FORMS = 'Each line is a JSON string or an object such as {"prompt": "…", "id": "…"}.'
+_FORMS = 'Each line must be a JSON string or an object such as {"prompt": "…", "id": "…"}.'
 
 
 class InputForm(NamedTuple):
@@ -58,16 +58,16 @@ class InputForm(NamedTuple):
         try:
             value = json.loads(text)
         except RecursionError as error:
-            raise ValueError("It nests too deeply.") from error
+            raise ValueError("The line nests too deeply.") from error
         except ValueError as error:
-            raise ValueError(f"It is not JSON ({error}). {self._rule}") from error
+            raise ValueError(f"The line is not valid JSON ({error}). {self._rule}") from error
         return self._take(value)
 
     @property
     def _rule(self) -> str:
         if self.fill is not None:
-            return "Each line is an object with the variables of the prompt."
-        return f"{_FORMS} Lines that are prompts as they stand want --text."
+            return "Each line must be an object with the variables of the prompt."
+        return f"{_FORMS} For lines of plain text, add --text."
 
     def _take(self, value: Any) -> BatchInput:
         if isinstance(value, dict):
@@ -77,10 +77,10 @@ class InputForm(NamedTuple):
             return BatchInput(self._read_prompt(value), name)
         if isinstance(value, str) and self.fill is None:
             if not value.strip():
-                raise ValueError(f"Its prompt is empty. {self._rule}")
+                raise ValueError(f"The prompt is empty. {self._rule}")
             return BatchInput(value)
         kind = {"list": "an array", "str": "a string"}.get(type(value).__name__, "a number or null")
-        raise ValueError(f"It is {kind}. {self._rule}")
+        raise ValueError(f"The line is {kind}. {self._rule}")
 
     def _check_variables(self, value: dict[str, Any]) -> dict[str, Any]:
         if not self.takes_id:
@@ -95,18 +95,18 @@ class InputForm(NamedTuple):
     def _read_prompt(self, value: dict[str, Any]) -> str:
         prompt = value.get("prompt")
         if not isinstance(prompt, str) or not prompt.strip():
-            raise ValueError(f'It has no "prompt" that is a text. {self._rule}')
+            raise ValueError(f'"prompt" is missing or not a string. {self._rule}')
         unknown = [name for name in value if name not in _KEYS]
         if unknown:
-            raise ValueError(f"It has {', '.join(map(repr, unknown))} besides. {self._rule}")
+            raise ValueError(f"Unknown keys: {', '.join(map(repr, unknown))}. {self._rule}")
         return prompt
 
 
 def _explain(line: bytes, place: int) -> str:
     found = find_misencoding(line)
     if found is None or not found.name:
-        return f"It is not UTF-8 at byte {place}."
-    sentence = f"It is text in {found.name}, not in UTF-8 (byte {place} is 0x{found.byte:02X})."
+        return f"The file is not UTF-8 (byte {place})."
+    sentence = f"The file is in {found.name}, not in UTF-8 (byte {place} is 0x{found.byte:02X})."
     return f"{sentence} {found.compose_remedy('FILE')}"
 
 
@@ -116,7 +116,7 @@ def _read_name(value: dict[str, Any]) -> str | None:
         return str(name)
     if name is None or (isinstance(name, str) and name):
         return name
-    raise ValueError('Its "id" is neither a text nor a whole number.')
+    raise ValueError('"id" is neither a string nor a whole number.')
 
 
 def check_file(path: Path, form: InputForm) -> int:
@@ -135,7 +135,7 @@ def check_file(path: Path, form: InputForm) -> int:
             if given is not None and given.id is not None:
                 first = names.setdefault(given.id, number)
                 if first != number:
-                    raise ValueError(f"It has the id {given.id!r}, as line {first} has.")
+                    raise ValueError(f"The id {given.id!r} is already used in line {first}.")
         except ValueError as error:
             if len(findings) < _FINDINGS_LIMIT:
                 findings.append(f"{path}:{number}: {error}")
@@ -180,7 +180,7 @@ def _read(form: InputForm, line: bytes, place: str) -> BatchInput | None:
         raise RequestError(
             path=place,
             detail=f"{place}: {error}",
-            remedy="What came before it is done.",
+            remedy="The lines before it are done.",
         ) from error
 
 
@@ -191,7 +191,7 @@ def _walk(path: Path) -> Iterator[tuple[int, bytes]]:
     except OSError as error:
         raise RequestError(
             path=str(path),
-            detail=f"{path} cannot be read: {error.strerror or error}.",
+            detail=f"Cannot read {path}: {error.strerror or error}.",
             remedy="Name a file of lines, or - for standard input.",
         ) from error
 

@@ -106,7 +106,7 @@ async def perform(
         told = describe_runner(url)
         if is_left:
             note(
-                f"Batch {batch} is handed over; `vibe batches watch {batch[:8]} {told}` follows it."
+                f"Submitted batch {batch}. Follow it with `vibe batches watch {batch[:8]} {told}`."
             )
             return ExitCode.SUCCESS
         return await follow_to_end(runner, batch, output, told, as_json=as_json)
@@ -123,8 +123,8 @@ async def follow_to_end(
     try:
         await watch(runner, batch)
     except BaseException:  # Ctrl-C as well
-        note(f"Batch {batch} stays, and whoever works at it goes on with it.")
-        note(f"The same command goes on, or `vibe batches watch {batch[:8]} {told}`.")
+        note(f"Batch {batch} continues while a worker is running.")
+        note(f"Follow it with the same command, or with `vibe batches watch {batch[:8]} {told}`.")
         raise
     await write_output(runner, batch, output)
     return await tell_end(runner, batch, None if output == STANDARD else output, as_json=as_json)
@@ -181,12 +181,12 @@ async def tell_end(runner: Batches, batch: str, output: str | None, *, as_json: 
         note(describe(found))
         if found.doubted:
             note(
-                f"Up to {found.doubted:,} inputs were asked again, as a worker had died or left "
-                "meanwhile: what it had asked may be billed, too."
+                f"Up to {found.doubted:,} inputs were asked again after a worker died or "
+                "left; the first requests may be billed, too."
             )
         list_failures(account)
         if found.failed:
-            note("The same command with --retry-failed asks again what failed.")
+            note("Run the same command with --retry-failed to ask the failed ones again.")
     if found.state != "done":
         raise explain_end(found)
     return ExitCode.INCOMPLETE if found.failed else ExitCode.SUCCESS

@@ -41,16 +41,16 @@ class Bulletin:
             case ChunkCourse.SUBMITTED:
                 note(f"Submitted {count} as {news.vendor}.")
             case ChunkCourse.FOUND:
-                note(f"Found {count} at the vendor, as {news.vendor}; they were submitted before.")
+                note(f"Found {count} at the vendor, as {news.vendor} (submitted earlier).")
             case ChunkCourse.ABSENT:
-                note(f"The vendor has not got the {count} of before; nothing was billed.")
+                note(f"The vendor did not receive the earlier {count}; nothing was billed.")
             case ChunkCourse.WAITING if not news.vendor and not self._is_looking:
                 self._is_looking = True
-                note(f"Looking whether the vendor has {count} that were submitted, perhaps…")
+                note(f"Checking whether the vendor received {count} that may have been submitted …")
             case ChunkCourse.ENDED:
                 note(f"{news.vendor} has ended.")
             case ChunkCourse.LOST:
-                note(f"The vendor has no {news.vendor} any more.")
+                note(f"The vendor no longer has {news.vendor}.")
         if news.course in (ChunkCourse.ENDED, ChunkCourse.LOST):
             self.states.pop(news.vendor, None)
         elif news.vendor:
@@ -62,7 +62,7 @@ class Bulletin:
             return ""
         done, requests = map(sum, zip(*self.states.values(), strict=True))
         batches = "a batch" if len(self.states) == 1 else f"{len(self.states)} batches"
-        return f"{requests:,} in {batches} of the vendor's, {done:,} of them answered"
+        return f"{requests:,} in {batches} at the vendor, {done:,} of them answered"
 
 
 async def perform(
@@ -105,10 +105,12 @@ async def _cancel(channel: VendorBatchChannel[Any], output: str) -> int:
     count = await channel.cancel()
     batches = "1 batch" if count == 1 else f"{count} batches"
     if count:
-        note(f"Asked the vendor to stop {batches}. Without --cancel, the same command reads what")
-        note("was answered before; the rest fails, and is not billed.")
+        note(
+            f"Asked the vendor to stop {batches}. To read the answers so far, run the same command"
+        )
+        note("without --cancel; the other requests fail and are not billed.")
     else:
-        note(f"No batch of {output} is at the vendor.")
+        note(f"The vendor has no batch for {output}.")
     return ExitCode.SUCCESS
 
 
@@ -120,8 +122,8 @@ def _confirm(forecast: Forecast, *, is_agreed: bool) -> None:
         note(line)
     if not is_agreed:
         require_consent(
-            f"Submit {forecast.requests:,} requests to the batches of {forecast.provider}?",
-            remedy="Give --yes to agree beforehand.",
+            f"Submit {forecast.requests:,} requests as a batch to {forecast.provider}?",
+            remedy="Add --yes to confirm in advance.",
         )
 
 
@@ -135,11 +137,11 @@ def describe_prices(forecast: Forecast) -> list[str]:
     usual, reason = _price(forecast, "")
     batch, _ = _price(forecast, "batch")
     if usual is None or batch is None:
-        return [*lines, f"What they cost is not known: {reason}"]
+        return [*lines, f"Their cost is unknown: {reason}"]
     for words, (asked, answered) in (("One by one:", usual), ("As a batch:", batch)):
         lines.append(
-            f"{words:<12} about {_show(asked)}, and {_show(answered)} for each million tokens of "
-            "the answers."
+            f"{words:<12} about {_show(asked)}, plus {_show(answered)} for each million "
+            "tokens of answers."
         )
     return lines
 
@@ -164,7 +166,7 @@ def _price(forecast: Forecast, tier: str) -> tuple[tuple[Decimal, Decimal] | Non
         tier=tier,
     )
     if not isinstance(price, Price) or not price.is_complete:
-        return None, str(getattr(price, "reason", "its prices are known in part."))
+        return None, str(getattr(price, "reason", "some of its prices are unknown."))
     amounts = {bucket.bucket: bucket.amount for bucket in price.buckets}
     asked = amounts["input_tokens"] * forecast.input_tokens / each
     return (asked, amounts["output_tokens"]), ""
@@ -179,5 +181,5 @@ def _tell_how_to_go_on(channel: VendorBatchChannel[Any], output: str) -> None:
         of = "" if tally.total is None else f" of {tally.total:,}"
         note(f"{tally.done + tally.stored:,}{of} are in {output}.")
     if find_path(channel.journal).exists():
-        note("What was submitted goes on at the vendor: the same command reads it when it is done,")
-        note("and with --cancel has it stopped.")
+        note("Submitted requests continue at the vendor. Run the same command to read the answers,")
+        note("or with --cancel to stop them.")

@@ -46,7 +46,9 @@ async def show_help(loop: ChatLoop, argument: str) -> None:
 async def retry(loop: ChatLoop, argument: str) -> None:
     """Lets the model answer again what was said last."""
     if not loop.session.conversation.canisters:
-        raise RequestError(detail="Nothing has been said yet.", remedy="Say something first.")
+        raise RequestError(
+            detail="There is nothing to answer again.", remedy="Send a message first."
+        )
     if loop.session.retreat():
         loop.output.say(f"Answering again in the fork {loop.session.conversation.id}.")
     await loop.answer()
@@ -56,7 +58,7 @@ async def go_on(loop: ChatLoop, argument: str) -> None:
     """Goes on with what is not finished: cut off, interrupted, unanswered, or left by a crash."""
     said = await loop.session.prepare_continuation()
     if said:
-        loop.output.say(f"Said in your name: {said}")
+        loop.output.say(f"Sent as your message: {said}")
     await loop.answer()
 
 
@@ -64,8 +66,8 @@ async def new(loop: ChatLoop, argument: str) -> None:
     """Begins a new conversation."""
     former = loop.session.conversation
     loop.session.renew()
-    kept = f"; the former one is {former.id}" if len(former) and loop.session.store else ""
-    loop.output.say(f"This is now a new conversation{kept}.")
+    kept = f"; the previous one is {former.id}" if len(former) and loop.session.store else ""
+    loop.output.say(f"Started a new conversation{kept}.")
 
 
 async def compact(loop: ChatLoop, argument: str) -> None:
@@ -76,12 +78,12 @@ async def compact(loop: ChatLoop, argument: str) -> None:
     except KeyboardInterrupt:
         if not loop.input.is_interactive:
             raise
-        loop.output.say("Stopped; the conversation goes on as it was.")
+        loop.output.say("Stopped; the conversation is unchanged.")
         return
     loop.output.replay(loop.session.conversation.canisters)
     loop.output.say(
-        f"This is now the conversation {loop.session.conversation.id}, which begins with the "
-        f"model's summary{summary.describe_usage()}; {former} stays as it was."
+        f"Started the conversation {loop.session.conversation.id}, which begins with the "
+        f"model's summary{summary.describe_usage()}; {former} is unchanged."
     )
     if loop.session.status is ChatStatus.UNANSWERED and len(loop.session.conversation) > 1:
         loop.output.say(ChatStatus.UNANSWERED.value)
@@ -91,7 +93,9 @@ async def tools(loop: ChatLoop, argument: str) -> None:
     """Lists what the model may invoke."""
     registry = loop.session.registry
     if registry is None:
-        loop.output.say("The model may invoke nothing; `vibe chat --tools io` lets it.")
+        loop.output.say(
+            "The model has no tools. Start with `vibe chat --tools io` to give it some."
+        )
         return
     lines = []
     for each in registry.survey():
@@ -101,7 +105,7 @@ async def tools(loop: ChatLoop, argument: str) -> None:
         lines.append(
             f"{reveal(invoker.name)}  ({each.ensemble}, {invoker.effect}{asks})  {purpose}"
         )
-    loop.output.say("\n".join(lines) or "The tools have nothing to invoke.")
+    loop.output.say("\n".join(lines) or "The ensembles have no tools.")
 
 
 async def fork(loop: ChatLoop, argument: str) -> None:
@@ -112,12 +116,13 @@ async def fork(loop: ChatLoop, argument: str) -> None:
         if not argument.isdigit() or int(argument) > count:
             raise RequestError(
                 path="/fork",
-                detail=f"{argument!r} is not a number of canisters from 0 to {count}.",
-                remedy="Say how many canisters the fork shall share.",
+                detail=f"{argument!r} is not a number of canisters. The fork point must be between "
+                f"0 and {count}.",
+                remedy="Write how many canisters the fork shares.",
             )
         index = int(argument)
     loop.session.fork(index)
-    loop.output.say(f"This is now the fork {loop.session.conversation.id}.")
+    loop.output.say(f"Continuing in the fork {loop.session.conversation.id}.")
 
 
 async def model(loop: ChatLoop, argument: str) -> None:
@@ -138,7 +143,7 @@ async def system(loop: ChatLoop, argument: str) -> None:
     """Shows the instructions, or adds others."""
     if argument:
         loop.session.instruct(argument)
-        loop.output.say("The instructions hold from here on.")
+        loop.output.say("The instructions apply from now on.")
     else:
         loop.output.say(loop.session.system or "There are no instructions.")
 
@@ -148,7 +153,9 @@ async def name(loop: ChatLoop, argument: str) -> None:
     if argument:
         loop.session.name(argument)
     called = loop.session.conversation.metadata.name
-    loop.output.say(f"This conversation is called {called!r}." if called else "It has no name.")
+    loop.output.say(
+        f"The conversation is called {called!r}." if called else ("The conversation has no name.")
+    )
 
 
 async def file(loop: ChatLoop, argument: str) -> None:
@@ -165,7 +172,7 @@ def _attach(loop: ChatLoop, command: str, argument: str) -> None:
     if not argument:
         raise RequestError(path=command, detail=f"{command} needs a path.", remedy="Name a file.")
     loop.session.attach(_unquote(argument), must_be_image=command == "/image")
-    loop.output.say(f"{argument} goes with your next message.")
+    loop.output.say(f"{argument} is attached to your next message.")
 
 
 def _unquote(argument: str) -> str:
@@ -188,7 +195,7 @@ async def export(loop: ChatLoop, argument: str) -> None:
 
     conversation, store = loop.session.conversation, loop.session.store
     if not conversation.canisters or store is None:
-        raise RequestError(detail="Nothing has been said yet.", remedy="Say something first.")
+        raise RequestError(detail="There is nothing to write yet.", remedy="Send a message first.")
     path = Path(_unquote(argument) or f"{conversation.id}.md").expanduser()
     form = choose_form(loop.session.application.plugins, path=path)
     save_document(compose_document(store, conversation.id, form), path)
@@ -198,7 +205,7 @@ async def export(loop: ChatLoop, argument: str) -> None:
 async def tokens(loop: ChatLoop, argument: str) -> None:
     """Counts the tokens of the conversation."""
     if not loop.session.conversation.canisters:
-        loop.output.say("Nothing has been said yet.")
+        loop.output.say("The conversation is empty.")
         return
     count = await run_interruptibly(loop.session.count_tokens())
     about = f", give or take {count.error_tokens}" if count.error_tokens else ""
@@ -211,31 +218,35 @@ async def leave(loop: ChatLoop, argument: str) -> None:
 
 
 _ALL = (
-    SlashCommand("/help", "", "Show this.", show_help),
-    SlashCommand("/retry", "", "Answer again, in a fork; the former answer stays.", retry),
-    SlashCommand("/continue", "", "Go on: cut off, interrupted, or not answered yet.", go_on),
-    SlashCommand("/new", "", "Begin a new conversation; the instructions stay.", new),
-    SlashCommand("/compact", "", "Go on in a new one, with a summary of this one.", compact),
-    SlashCommand("/tools", "", "List what the model may invoke.", tools),
-    SlashCommand("/fork", "[N]", "Go on in a fork of all, or of the first N canisters.", fork),
-    SlashCommand("/model", "[ADDRESS]", "Show the model, or go on with another.", model),
-    SlashCommand("/system", "[TEXT]", "Show the instructions, or add others.", system),
+    SlashCommand("/help", "", "Show this help.", show_help),
+    SlashCommand("/retry", "", "Answer again in a fork; the previous answer stays.", retry),
+    SlashCommand("/continue", "", "Continue an answer that was cut off or is missing.", go_on),
+    SlashCommand("/new", "", "Start a new conversation with the same instructions.", new),
+    SlashCommand(
+        "/compact", "", "Continue in a new conversation with a summary of this one.", compact
+    ),
+    SlashCommand("/tools", "", "List the model's tools.", tools),
+    SlashCommand("/fork", "[N]", "Fork the conversation, or its first N canisters.", fork),
+    SlashCommand("/model", "[ADDRESS]", "Show or change the model.", model),
+    SlashCommand("/system", "[TEXT]", "Show the instructions, or add to them.", system),
     SlashCommand("/name", "[TEXT]", "Show or set the conversation's name.", name),
     SlashCommand("/file", "PATH", "Attach a file to your next message.", file),
     SlashCommand("/image", "PATH", "Attach a picture to your next message.", image),
-    SlashCommand("/usage", "", "Tell what was used: tokens, money, time.", usage),
-    SlashCommand("/tokens", "", "Count the tokens of the conversation so far.", tokens),
-    SlashCommand("/export", "[PATH]", "Write it to a file: .md, .json or .html.", export),
-    SlashCommand("/quit", "", "Leave; so do /exit and Ctrl-D.", leave),
+    SlashCommand("/usage", "", "Show usage: tokens, cost, time.", usage),
+    SlashCommand("/tokens", "", "Count the tokens of the conversation.", tokens),
+    SlashCommand("/export", "[PATH]", "Export to a file: .md, .json or .html.", export),
+    SlashCommand("/quit", "", "Leave; also /exit and Ctrl-D.", leave),
 )
 COMMANDS: dict[str, SlashCommand] = {command.name: command for command in _ALL}
 _ALSO = {"/exit": "/quit"}
 """What other programs have taught everybody's fingers."""
 
 KEYS = (
-    "Enter sends. Alt-Enter (or Esc, Enter), or a backslash before Enter, begins a new line;\n"
-    "pasted lines stay together. Ctrl-C stops an answer and keeps what came. Ctrl-D leaves.\n"
-    "A message that shall begin with a slash is written with two: //like this."
+    "Enter sends. Alt-Enter (or Esc, Enter), or a backslash before Enter, starts a new "
+    "line;\n"
+    "pasted lines stay together. Ctrl-C stops an answer and keeps its beginning. Ctrl-D "
+    "leaves.\n"
+    "To send a message that starts with a slash, type two: //like this."
 )
 
 
@@ -255,7 +266,7 @@ async def perform(loop: ChatLoop, line: str) -> None:
         raise UnknownNameError(
             kind="command",
             name=word,
-            detail=f"There is no command {word!r}.",
+            detail=f"Unknown command {word!r}.",
             remedy=f"Did you mean {nearest}?" if nearest else "See /help.",
         )
     await command.action(loop, argument.strip())

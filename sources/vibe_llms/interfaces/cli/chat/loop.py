@@ -98,13 +98,13 @@ class ChatLoop:
                 except KeyboardInterrupt:
                     if not self.input.is_interactive:
                         raise
-                    self.output.say("Ctrl-D leaves; /help shows what else there is.")
+                    self.output.say("Ctrl-D leaves; /help lists the commands.")
                     continue
                 await self.handle(text)
         except EOFError:
             if is_silent and not self.input.is_interactive:
                 raise click.UsageError(
-                    "Nothing was said: standard input is empty. Each of its lines is a message."
+                    "Standard input is empty. Write one message per line."
                 ) from None
 
     async def handle(self, text: str) -> None:
@@ -130,7 +130,7 @@ class ChatLoop:
                 raise
             self.complain(error)
             if isinstance(error, ContextOverflowError):
-                self.output.say("/compact goes on with a summary, /new without one.")
+                self.output.say("/compact continues with a summary, /new without one.")
         self.tell_notices()
 
     async def answer(self) -> None:
@@ -142,16 +142,18 @@ class ChatLoop:
                 raise
             last = self.session.conversation.last_message
             if last is None or last.role in INPUT_ROLES:
-                self.output.say("Stopped before anything came; /continue asks again.")
+                self.output.say("Stopped before an answer arrived; /continue asks again.")
             else:
                 self.output.say(
-                    "Stopped. What came is kept; /continue goes on, /retry answers again."
+                    "Stopped. The beginning is kept; /continue continues it, /retry answers again."
                 )
             return
         if answer.waiting:
             raise describe_waiting(self.session, answer.waiting)
         if answer.cut:
-            goes_on = "" if self.session.status is ChatStatus.FINISHED else " /continue goes on."
+            goes_on = (
+                "" if self.session.status is ChatStatus.FINISHED else (" /continue continues it.")
+            )
             self.output.say(f"{answer.cut}{goes_on}")
         if any(isinstance(canister, InvocationCanister) for canister in answer.canisters):
             self.output.say(summarize(measure_canisters(answer.canisters)))

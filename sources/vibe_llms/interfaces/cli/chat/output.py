@@ -83,9 +83,9 @@ def describe_event(event: StreamEvent | LogEvent) -> str:
     if event.type == "invocation.progress":
         return f"  {event.name}: {shorten(event.text, _FOLDED)}"
     if event.type == "generation.doubted":
-        return "An earlier answer was lost in a crash; it may have been billed all the same."
+        return "An earlier answer was lost in a crash; it may have been billed."
     if isinstance(event, RetryEvent):
-        return f"Trying again in {round(event.after_seconds, 1):g} s: {event.error.describe()}"
+        return f"Retrying in {round(event.after_seconds, 1):g} s: {event.error.describe()}"
     return ""
 
 
@@ -146,7 +146,7 @@ def describe_losses(losses: Iterable[Loss]) -> str:
         parts.append(f"{name}: {reason}{times}" if name else f"{reason}{times}")
     if len(counts) > _MOST_LOSSES:
         parts.append(f"and {len(counts) - _MOST_LOSSES} more")
-    return f"Not carried over as it was: {'; '.join(parts)}"
+    return f"Changed in translation: {'; '.join(parts)}"
 
 
 def _name_part(path: str) -> str:

@@ -243,7 +243,7 @@ class ChatSession(Closing):
         match self.status:
             case ChatStatus.FINISHED:
                 raise RequestError(
-                    detail=ChatStatus.FINISHED.value, remedy="Say something, or /retry it."
+                    detail=ChatStatus.FINISHED.value, remedy="Send a message, or /retry."
                 )
             case ChatStatus.CUT | ChatStatus.INTERRUPTED:
                 await self.say(GO_ON)
@@ -273,7 +273,8 @@ class ChatSession(Closing):
             count -= 1
         if not count:
             raise RequestError(
-                detail="There is nothing to summarize yet.", remedy="/new begins anew."
+                detail="There is nothing to summarize yet.",
+                remedy="/new starts a new conversation.",
             )
         instrument = self.produce_model()
         model = await instrument.access()
@@ -348,7 +349,9 @@ class ChatSession(Closing):
             self.conversation.save(self.store)
         except StaleConversationError:
             self.conversation.save(self.store, merge=True)
-            notice = Finding(place=self.conversation.id, message="Others have written to it, too.")
+            notice = Finding(
+                place=self.conversation.id, message="Another program has written to it, too."
+            )
             self.conversation.notices += (notice,)
 
     async def switch_model(self, address: str) -> None:

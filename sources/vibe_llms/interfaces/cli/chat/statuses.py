@@ -8,25 +8,25 @@ from collections.abc import Sequence
 from vibe_llms.messages.canisters import AnyCanister, Origin, StopReason
 from vibe_llms.messages.views import text_of
 
-GO_ON = "Go on where you stopped."
+GO_ON = "Continue where you stopped."
 """What is said to a model in the user's name, so that it goes on with an answer."""
 
 _CUTS = {
-    StopReason.LIMIT: "The answer was cut off at the limit of its length.",
+    StopReason.LIMIT: "The answer was cut off at its length limit.",
     StopReason.OVERFLOW: "The answer was cut off: the conversation fills the model's window.",
-    StopReason.FILTERED: "The answer was stopped by a filter of the vendor's.",
+    StopReason.FILTERED: "The answer was stopped by the vendor's content filter.",
 }
 
 
 class ChatStatus(enum.Enum):
     """What is open; the value says it to the user, and what /continue does about it."""
 
-    FINISHED = "The last answer is finished."
-    UNANSWERED = "The last message is not answered; /continue asks for an answer."
-    UNFINISHED = "The last answer is not finished; /continue goes on with it."
-    CUT = "The last answer was cut off; /continue goes on with it."
-    INTERRUPTED = "The last answer was interrupted; /continue goes on with it."
-    BROKEN = "The last answer broke off before there were words; /continue asks again."
+    FINISHED = "The last answer is complete."
+    UNANSWERED = "The last message has no answer; /continue asks for one."
+    UNFINISHED = "The last answer is incomplete; /continue continues it."
+    CUT = "The last answer was cut off; /continue continues it."
+    INTERRUPTED = "The last answer was interrupted; /continue continues it."
+    BROKEN = "The last answer broke off before any text arrived; /continue asks again."
 
 
 def read_status(canisters: Sequence[AnyCanister]) -> ChatStatus:

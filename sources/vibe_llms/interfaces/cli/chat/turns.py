@@ -45,7 +45,7 @@ class TurnResult:
     def cut(self) -> str:
         """Why it is not whole, for the user; empty where it is."""
         if self.shortfall is None:
-            return "" if self.canisters or self.waiting else "The model said nothing."
+            return "" if self.canisters or self.waiting else "The model returned no text."
         return self.shortfall.detail if not self.shortfall.limit else describe_cut(self.origin)
 
 
@@ -59,10 +59,10 @@ def describe_waiting(session: ChatSession, waiting: Sequence[ApprovalRequest]) -
     identity = session.conversation.id
     note(advise_to_answer(identity, "runs", "resume", identity, *session.tool_options))
     if not any(each.in_doubt for each in waiting):
-        note(f"Beforehand, this allows it: {compose_again('--allow', ','.join(names))}")
+        note(f"To allow it: {compose_again('--allow', ','.join(names))}")
     return TrustError(
-        detail=f"{', '.join(names)} waits for an approval, and there is no terminal to ask at.",
-        remedy="Answer it from anywhere, then resume the run.",
+        detail=f"{', '.join(names)} awaits approval, and there is no terminal to ask at.",
+        remedy="Answer it from another terminal, then resume the run.",
         stage=Stage.EXECUTE,
     )
 

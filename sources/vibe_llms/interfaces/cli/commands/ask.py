@@ -42,9 +42,9 @@ _IDENTITY_LETTERS = 16
     "files",
     multiple=True,
     type=click.Path(allow_dash=True),
-    help="A file to go with it: text, picture, PDF, sound. May be repeated.",
+    help="Attach a file: text, image, PDF, audio. Repeatable.",
 )
-@click.option("--schema", type=click.Path(), help="A JSON Schema; the answer conforms to it.")
+@click.option("--schema", type=click.Path(), help="JSON Schema for the answer.")
 @click.option("--save/--no-save", default=None, help="Keep it as a conversation (the default).")
 @continue_option
 @json_option
@@ -54,8 +54,8 @@ _IDENTITY_LETTERS = 16
 def ask(prompt: tuple[str, ...], save: bool | None, as_json: bool, **options: Any) -> None:
     """Ask one question and print the answer.
 
-    The question is PROMPT, or what comes from standard input. With both, the input is a
-    document that the question is about:
+    PROMPT is the question; without it, standard input is. With both, standard input is a document
+    that the question is about:
 
     \b
         vibe ask "What is the capital of Peru?"
@@ -63,7 +63,8 @@ def ask(prompt: tuple[str, ...], save: bool | None, as_json: bool, **options: An
         vibe ask -f photo.jpg "Who is in the picture?"
         vibe ask "And its largest port?" --continue
 
-    With --continue and without a question, an answer that was cut off or interrupted goes on.
+    With --continue and without a question, the model continues an answer that was cut off or
+    interrupted.
     """
     words = list(prompt)
     if options["continued"] and not _may_be_identity(options["continued"]):
@@ -144,7 +145,7 @@ def read_schema(path: str | None) -> dict[str, Any] | None:
         raise click.UsageError(explain_misencoding(raw, path)) from error
     except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise click.UsageError(f"The schema {path} cannot be read: {reason}.") from error
+        raise click.UsageError(f"Cannot read the schema {path}: {reason}.") from error
     if not isinstance(schema, dict):
         raise click.UsageError(f"The schema {path} is not an object.")
     _check_schema(schema, path)
@@ -159,7 +160,7 @@ def _check_schema(schema: dict[str, Any], path: str) -> None:
         validator_for(schema).check_schema(schema)
     except SchemaError as error:
         raise click.UsageError(
-            f"The schema {path} is no JSON Schema at {error.json_path}: {error.message}."
+            f"Invalid JSON Schema {path} at {error.json_path}: {error.message}."
         ) from error
     except RecursionError as error:
         raise click.UsageError(f"The schema {path} nests too deeply.") from error
@@ -181,8 +182,8 @@ def _check_conformity(text: str, schema: JsonObject) -> None:
         reason = "; ".join(str(fault).replace("arguments", "$", 1) for fault in faults)
     if reason:
         raise ConverseError(
-            detail=f"The answer does not conform to the schema: {reason}.",
-            remedy="Ask again; where it was cut off, allow more with -c max_tokens=N.",
+            detail=f"The answer does not match the schema: {reason}.",
+            remedy="Ask again; if it was cut off, raise -c max_tokens=N.",
             stage=Stage.DECODE,
         )
 
@@ -195,7 +196,7 @@ def _gather(session: ChatSession, text: str, options: dict[str, Any]) -> str:
         text = _read_stdin(session, text)
     if not text.strip() and not session.attachments and not _has_open_end(session):
         empty = "" if sys.stdin.isatty() else ": standard input is empty"
-        raise click.UsageError(f"There is no question{empty}.")
+        raise click.UsageError(f"The question is missing{empty}.")
     return text
 
 
@@ -253,7 +254,7 @@ def _tell_cut(session: ChatSession, answer: TurnResult) -> None:
         return
     if session.store is not None and session.status is ChatStatus.CUT:
         command = compose_command("ask", "--continue", session.conversation.id)
-        note(f"{answer.cut} Go on with: {command}")
+        note(f"{answer.cut} Continue with: {command}")
     else:
         note(answer.cut)
 
@@ -261,7 +262,9 @@ def _tell_cut(session: ChatSession, answer: TurnResult) -> None:
 def _tell_identity(session: ChatSession, *, is_asked_for: bool) -> None:
     if session.store is not None and (is_asked_for or sys.stderr.isatty()):
         identity = session.conversation.id
-        note(f"Kept as {identity}; go on with: {compose_command('chat', '--continue', identity)}")
+        note(
+            f"Kept as {identity}; continue with: {compose_command('chat', '--continue', identity)}"
+        )
 
 
 def _write_answer(session: ChatSession, answer: TurnResult) -> None:

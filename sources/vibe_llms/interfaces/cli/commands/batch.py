@@ -49,29 +49,29 @@ _STANDARD = "-"
     "-o",
     default=_STANDARD,
     type=click.Path(allow_dash=True),
-    help="Where the answers go, a line each.",
+    help="Write answers to this file, one per line.",
 )
 @model_option
 @provider_option
-@click.option("--system", "-s", help="Instructions, before each prompt.")
+@click.option("--system", "-s", help="Instructions for each prompt.")
 @click.option(
     "--prompt",
     "template",
     type=click.Path(),
-    help="A template (Jinja); each line is an object with its variables.",
+    help="Jinja template; each line is an object of variables.",
 )
-@click.option("--schema", type=click.Path(), help="A JSON Schema; each answer becomes a value.")
+@click.option("--schema", type=click.Path(), help="JSON Schema for each answer.")
 @control_option
-@click.option("--text", is_flag=True, help="Each line is a prompt as it stands; so are .txt files.")
+@click.option("--text", is_flag=True, help="Lines are plain prompts (implied by .txt).")
 @click.option(
     "--concurrency",
     default=64,
     show_default=True,
     type=click.IntRange(min=1),
-    help="How many are asked at once.",
+    help="Number of requests at the same time.",
 )
 @click.option(
-    "--ordered/--unordered", default=True, help="Write to standard output in order (the default)."
+    "--ordered/--unordered", default=True, help="Keep the order on standard output (the default)."
 )
 @click.option("--retry-failed", is_flag=True, help="Ask again what failed before.")
 @click.option(
@@ -79,62 +79,58 @@ _STANDARD = "-"
     type=click.Choice(["direct", "vendor"]),
     default="direct",
     show_default=True,
-    help="Ask one by one, or by the vendor's own batches: within a day, for less money.",
+    help="Ask one by one, or as a vendor's batch (cheaper, slower).",
 )
-@click.option("--cancel", is_flag=True, help="Have the vendor stop its batches of this output.")
+@click.option("--cancel", is_flag=True, help="Ask the vendor to stop the batches of this output.")
 @click.option(
     "--resubmit",
     is_flag=True,
-    help="Submit again what the vendor may have already, and may bill twice.",
+    help="Submit again, though the vendor may bill it twice.",
 )
 @click.option(
     "--runner",
     metavar="URL",
-    help="Have workers perform it: sqlite:///FILE on this machine, or postgresql://…",
+    help="Let workers process it: sqlite:///FILE or postgresql://…",
 )
-@click.option(
-    "--key", default="", help="With --runner: its name; by default what FILE and settings say."
-)
+@click.option("--key", default="", help="Batch name with --runner; default: derived from FILE.")
 @click.option(
     "--retries",
     default=0,
     type=click.IntRange(0, 10),
-    help="How often an input is asked again that failed of what may pass.",
+    help="Retries of each input for temporary failures.",
 )
-@click.option(
-    "--cap", type=DOLLARS, metavar="DOLLARS", help="What it may cost at most; then it stops."
-)
+@click.option("--cap", type=DOLLARS, metavar="DOLLARS", help="Stop before the cost exceeds this.")
 @click.option(
     "--priority",
     default=0,
     type=click.IntRange(-1000, 1000),
-    help="With --runner: the higher goes first.",
+    help="With --runner: higher goes first.",
 )
-@click.option(
-    "--detach", is_flag=True, help="With --runner: hand it over, and leave it to workers."
-)
+@click.option("--detach", is_flag=True, help="With --runner: submit and return at once.")
 @strict_option
 @window_option
 @lenient_option
 @json_option
 @yes_option
 def batch(prompts: str, output: str, as_json: bool, **options: Any) -> int:
-    """Ask a model for each line of FILE, many at once, and write a line for each answer.
+    """Ask a model about each line of FILE, many at once; write one line per answer.
 
-    Lines are JSON: a string, or an object such as {"prompt": "…", "id": "…"}. With --output the
-    answers are kept as they come, and the same command goes on where it was stopped:
+    Each line is JSON: a string, or an object such as {"prompt": "…", "id": "…"}. With --output,
+    answers are saved as they arrive, and running the same command again continues where it stopped:
 
     \b
         vibe batch prompts.jsonl --model openai:gpt-6 --output answers.jsonl
         cat questions.txt | vibe batch - --text --system "Answer in one word."
 
-    With --channel vendor they are submitted as a batch of the vendor's, once its price is agreed
-    to: answered within a day, and for less. Whatever ends the command, the same one goes on.
+    With --channel vendor, the requests are submitted as a batch of the vendor, which is cheaper and
+    answers within a day. You see the price and confirm it first. If the command ends early, run it
+    again to continue.
 
-    With --runner any number of `vibe worker` share it with this command, which may be ended: the
-    batch goes on, and the same command, or `vibe batches`, follows it.
+    With --runner, any number of `vibe worker` processes share the work with this command. If you
+    end the command, the batch continues; follow it with the same command or with `vibe batches
+    watch`.
 
-    Ends with 1 where any failed; what failed is in the output, too.
+    The exit code is 1 if any request failed. The output also lists the failures.
     """
     from vibe_llms.interfaces.cli.interrupts import run
 
@@ -176,38 +172,41 @@ def _check_channel(prompts: str, output: str, options: dict[str, Any]) -> None:
 
     is_shared = options["runner"] not in (None, LOCAL)
     if os.path.realpath(output) == os.path.realpath(prompts) and output != _STANDARD:
-        raise click.UsageError(f"--output {output} has the inputs: name another file.")
+        raise click.UsageError(f"--output {output} is the input file: name another file.")
     if is_shared and options["channel"] == "vendor":
-        raise click.UsageError("--channel vendor has its batches at the vendor, and no --runner.")
+        raise click.UsageError("--channel vendor cannot be combined with --runner.")
     if options["cap"] is not None and options["channel"] == "vendor":
-        raise click.UsageError("--channel vendor tells its price beforehand, and takes no --cap.")
+        raise click.UsageError(
+            "--channel vendor shows its price first and cannot be combined with --cap."
+        )
     if options["retries"] and options["channel"] == "vendor":
-        raise click.UsageError("--channel vendor asks again with --retry-failed, not --retries.")
+        raise click.UsageError("--channel vendor does not take --retries; use --retry-failed.")
     if not is_shared:
         # What means nothing with local: stays, as one URL is to change nothing else.
         shared = ("detach",) if options["runner"] else ("key", "priority", "detach")
         for name in shared:
             if options[name]:
-                raise click.UsageError(f"--{name} is for a --runner with workers.")
+                raise click.UsageError(f"--{name} needs --runner.")
         if output.lower().endswith(".parquet"):
             raise click.UsageError(
-                "Lines are written as they come: name a .jsonl, and `vibe batches convert` it."
+                "Answers are written as lines: name a .jsonl file and convert it with `vibe "
+                "batches convert`."
             )
     if options["channel"] != "vendor":
         for name in ("cancel", "resubmit"):
             if options[name]:
-                raise click.UsageError(f"--{name} is for --channel vendor.")
+                raise click.UsageError(f"--{name} needs --channel vendor.")
         return
     if output == _STANDARD:
         raise click.UsageError(
-            "--channel vendor needs an --output: answers that come in hours are kept in a file."
+            "--channel vendor needs --output: answers arrive over hours and are kept in a file."
         )
     if prompts == _STANDARD:
         raise click.UsageError(
-            "--channel vendor needs a FILE: its price is told before anything is submitted."
+            "--channel vendor needs a FILE, to show its price before it submits anything."
         )
     if options["window"] not in (None, "stop"):
-        raise click.UsageError("--window is for requests that are sent one by one.")
+        raise click.UsageError("--window cannot be combined with --channel vendor.")
 
 
 def _choose_form(prompts: str, options: dict[str, Any]) -> InputForm:
@@ -217,7 +216,7 @@ def _choose_form(prompts: str, options: dict[str, Any]) -> InputForm:
     if prompt is None:
         return InputForm(is_text=options["text"] or prompts.lower().endswith(".txt"))
     if options["text"]:
-        raise click.UsageError("Lines of --text have no variables for a --prompt.")
+        raise click.UsageError("Lines of --text have no variables for --prompt.")
     return InputForm(fill=prompt.compose, takes_id="id" in prompt.variables)
 
 

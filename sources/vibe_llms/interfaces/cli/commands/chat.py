@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 async def chat(first: tuple[str, ...], continued: str | None, **options: Any) -> None:
     """Converse in the terminal.
 
-    Enter sends; Alt-Enter begins a new line. Ctrl-C stops an answer and keeps what came,
-    Ctrl-D leaves. /help shows what else there is.
+    Enter sends; Alt-Enter starts a new line. Ctrl-C stops an answer and keeps its beginning; Ctrl-D
+    leaves. /help lists the commands.
 
-    Where standard input is not a terminal, each of its lines is a message and the answers are
-    written as they are.
+    If standard input is not a terminal, each of its lines is one message, and the answers are
+    written as plain text.
     """
     import sys
 
@@ -53,7 +53,9 @@ async def chat(first: tuple[str, ...], continued: str | None, **options: Any) ->
         await loop.run(" ".join(first))
     if loop.input.is_interactive and len(loop.session.conversation):
         identity = loop.session.conversation.id
-        note(f"Kept as {identity}; go on with: {compose_command('chat', '--continue', identity)}")
+        note(
+            f"Kept as {identity}; continue with: {compose_command('chat', '--continue', identity)}"
+        )
     sys.stdout.flush()
 
 
@@ -113,7 +115,9 @@ def _greet(loop: ChatLoop) -> None:
     loop.output.say(f"{loop.session.model_name} · /help for commands, Ctrl-D to leave")
     if notice := _find_notice(loop.session):
         loop.output.say(notice)
-        loop.output.say("For another: vibe chat --model PROVIDER:NAME (vibe providers lists them)")
+        loop.output.say(
+            "To use another: vibe chat --model PROVIDER:NAME (vibe providers lists them)"
+        )
 
 
 def _find_notice(session: ChatSession) -> str:

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @click.group("config", cls=Group, default="show")
 def config() -> None:
-    """Show, check, change and locate the configuration. By itself: show."""
+    """Show, check and change the configuration. Without a command: show."""
 
 
 @config.command("show", cls=Command)
 @json_option
 def show(as_json: bool) -> None:
-    """Show every value and where it was written. Secrets are not shown."""
+    """Show every value and where it is set. Secrets are hidden."""
     from vibe_llms.configuration.explanations import explain_configuration
 
     explanations = explain_configuration(load_configuration())
@@ -41,10 +41,10 @@ def show(as_json: bool) -> None:
 @config.command("check", cls=Command)
 @json_option
 def check(as_json: bool) -> int:
-    """Check the configuration, and every provider, ensemble, server and plugin that it names.
+    """Check the configuration and every provider, ensemble, server and plugin that it names.
 
-    Mistakes are listed with file and line, all at once; the exit code is 3 then. So it is where the
-    package is missing without which the configured model cannot be asked.
+    All mistakes are listed at once, with file and line. The exit code is 3 if there are any, or if
+    the configured model needs a package that is missing.
     """
     import attrs
 
@@ -62,7 +62,7 @@ def check(as_json: bool) -> int:
     elif findings:
         raise ConfigurationError(findings=findings)
     else:
-        note("The configuration holds.")
+        note("The configuration is valid.")
     return ExitCode.CONFIGURATION if findings else ExitCode.SUCCESS
 
 
@@ -80,14 +80,14 @@ def _find_mistakes() -> tuple[Finding, ...]:
 @click.argument("name", type=SETTING)
 @click.argument("value")
 def set_(name: str, value: str) -> None:
-    """Set one value in your configuration file: NAME as in `show`, VALUE as TOML or a text.
+    """Set a value in your configuration file: NAME as in `show`, VALUE as TOML or text.
 
     \b
         vibe config set model anthropic
         vibe config set aliases.fast groq:openai/gpt-oss-120b
         vibe config set limits.attempts 5
 
-    Comments and order stay. What would not hold is refused, and nothing is written then.
+    Comments and order are preserved. An invalid value is refused, and the file stays unchanged.
     """
     from vibe_llms.configuration.editing import FileDraft, read_name
 
@@ -97,7 +97,7 @@ def set_(name: str, value: str) -> None:
             f"vibe credentials set {path[1]}" if path[-1] == "api_key" else "write it into the file"
         )
         raise click.UsageError(
-            f"Others can read a command line, so no secret belongs there: {advice}"
+            f"Other users can read command lines, so do not pass secrets: {advice}"
         )
     draft = FileDraft()
     draft.set(name, value)
@@ -107,7 +107,7 @@ def set_(name: str, value: str) -> None:
 @config.command("unset", cls=Command)
 @click.argument("name", type=SETTING)
 def unset(name: str) -> None:
-    """Take one value out of your configuration file."""
+    """Remove a value from your configuration file."""
     from vibe_llms.configuration.editing import FileDraft
 
     draft = FileDraft()
@@ -130,21 +130,21 @@ def _keep(draft: FileDraft, name: str) -> None:
     draft.save()
     note(f"Written: {draft.file}")
     if winner := find_winner(configuration, name):
-        note(f"Here it has no effect: {winner} comes first.")
+        note(f"It has no effect here: {winner} takes precedence.")
 
 
 @config.command("path", cls=Command)
 @json_option
 def path(as_json: bool) -> None:
-    """Print where the configuration is read from, and where data are kept.
+    """Print the paths of the configuration files and of stored data.
 
-    Also where a file of it does not hold, which is then said on standard error.
+    Invalid files are listed, too, with an error on standard error.
     """
     from vibe_llms.configuration.sources import load_what_holds
 
     configuration, findings = load_what_holds()
     rows = [
-        (str(file.layer), str(file.path), "" if file.exists else "not there")
+        (str(file.layer), str(file.path), "" if file.exists else "missing")
         for file in configuration.files
     ]
     rows.append(("data", str(configuration.data_directory), ""))

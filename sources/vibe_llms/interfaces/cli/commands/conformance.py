@@ -21,16 +21,22 @@ class ToldPromise(Protocol):
 
 @command("conformance")
 @click.argument("module")
-@click.option("--provider", default="", help="Which provider, where the plugin has several.")
-@click.option("--model", default="", help="A model of it; by default the provider's default.")
-@click.option("--setting", "settings", multiple=True, metavar="KEY=VALUE", help="One, in TOML.")
+@click.option("--provider", default="", help="Provider to test, if the plugin has several.")
+@click.option("--model", default="", help="Model to test; default: the provider's default.")
+@click.option(
+    "--setting",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Setting of the provider, in TOML.",
+)
 @json_option
 def conformance(
     module: str, provider: str, model: str, settings: tuple[str, ...], as_json: bool
 ) -> int | None:
-    """Try whether the provider of the plugin MODULE keeps what every provider must keep.
+    """Test the provider of the plugin MODULE against the contract of all providers.
 
-    The module is found on the path or in the current folder, and its code is run.
+    The module is imported from the Python path or the current folder, and its code runs.
     """
     import importlib
 
@@ -47,13 +53,13 @@ def conformance(
     if as_json:
         write_json([_encode(promise) for promise in promises])
     else:
-        note(f"{len(promises) - len(broken)} of {len(promises)} promises are kept.")
+        note(f"{len(promises) - len(broken)} of {len(promises)} promises hold.")
     return 1 if broken else None
 
 
 def _tell(promise: ToldPromise) -> None:
     if promise.is_kept:
-        write_styled(f"kept    {promise.name}", "green")
+        write_styled(f"holds   {promise.name}", "green")
         return
     write_styled(f"BROKEN  {promise.name}", "red", "bold")
     write_styled(f"        {promise.meaning}")

@@ -18,19 +18,20 @@ if TYPE_CHECKING:
 
 @click.group("credentials", cls=Group, default="list")
 def credentials() -> None:
-    """Keep the keys of providers. By itself: list.
+    """Store the API keys of providers. Without a command: list.
 
-    A key is kept in the system's keyring, where there is one and the package keyring is installed,
-    else in a file that only you can read. A variable, or api_key_file, comes before it.
+    Keys are stored in the system's keyring if the package keyring is installed and a keyring
+    exists, otherwise in a file that only you can read. Environment variables and api_key_file take
+    precedence.
     """
 
 
 @credentials.command("set", cls=Command)
 @click.argument("provider", type=PROVIDER)
 def set_(provider: str) -> None:
-    """Keep the key of PROVIDER. It is asked for and not shown, or read from standard input.
+    """Store the key of PROVIDER, typed at a hidden prompt or read from standard input.
 
-    It is no argument: others can read a command line.
+    The key is not an argument, because other users can read command lines.
     """
     from vibe_llms.providers.credentials import ensure_key
     from vibe_llms.providers.key_storage import store_key
@@ -55,23 +56,23 @@ def list_(as_json: bool) -> None:
     if as_json:
         write_json([{"provider": name, "place": place} for name, place in rows])
     elif not rows:
-        advice = "`vibe credentials set PROVIDER` keeps one. `vibe providers` lists them."
-        note(f"No key is kept; {advice}")
+        advice = "`vibe credentials set PROVIDER` stores one. `vibe providers` lists providers."
+        note(f"No keys are stored; {advice}")
     else:
-        write_table(rows, headers=("provider", "kept in"), styles=("cyan", ""))
+        write_table(rows, headers=("provider", "stored in"), styles=("cyan", ""))
 
 
 @credentials.command("remove", cls=Command)
 @click.argument("provider", type=PROVIDER)
 def remove(provider: str) -> None:
-    """Forget the key of PROVIDER."""
+    """Remove the key of PROVIDER."""
     from vibe_llms.exceptions import UnknownNameError
     from vibe_llms.providers.key_storage import delete_key
 
     name, directory = _find_directory(provider)
     if not delete_key(name, directory):
-        raise UnknownNameError(kind="kept key", name=name, detail=f"No key of {name} is kept.")
-    note(f"The key of {name} is forgotten.")
+        raise UnknownNameError(kind="stored key", name=name, detail=f"No key of {name} is stored.")
+    note(f"Removed the key of {name}.")
 
 
 def _find_directory(provider: str) -> tuple[str, Path]:
@@ -89,6 +90,6 @@ def _read_key(provider: str) -> Secret:
 
     if not sys.stdin.isatty():
         return Secret(sys.stdin.readline())
-    question = f"The key of {provider}, which is not shown"
+    question = f"Key of {provider} (hidden)"
     text: str = click.prompt(question, hide_input=True, err=True)
     return Secret(text)

@@ -17,9 +17,9 @@ from vibe_llms.interfaces.cli.options import CONVERSATION, command, yes_option
 @click.argument("identities", metavar="ID...", nargs=-1, required=True, type=CONVERSATION)
 @yes_option
 def delete(identities: tuple[str, ...], yes: bool) -> None:
-    """Delete conversations. Forks of them first receive what they need.
+    """Delete conversations. Forks first receive what they share.
 
-    With the run of a flow go the conversations of its visits, which no list shows without it.
+    Deleting the run of a flow also deletes the conversations of its visits.
     """
     from vibe_llms.interfaces.cli.consent import require_consent
 
@@ -31,6 +31,6 @@ def delete(identities: tuple[str, ...], yes: bool) -> None:
             f"{identity} ({name})" if name else identity
             for identity, name in zip(found, names, strict=True)
         )
-        require_consent(f"Delete {described}?", remedy="Say --yes to delete without being asked.")
+        require_consent(f"Delete {described}?", remedy="Add --yes to delete without being asked.")
     for identity in (*find_parts(store, found), *found):  # in this order it can be repeated
         store.delete(identity)

@@ -14,7 +14,7 @@ from vibe_llms.interfaces.cli.output import sanitize
 @command("export")
 @optional_conversation_argument
 @click.option(
-    "--output", "-o", type=click.Path(path_type=Path), help="The file; standard output by default."
+    "--output", "-o", type=click.Path(path_type=Path), help="Output file; default: standard output."
 )
 @click.option(
     "--format",
@@ -22,13 +22,12 @@ from vibe_llms.interfaces.cli.output import sanitize
     "form",
     default="",
     type=EXPORTER,
-    help="markdown, json, html, or what a plugin has; by default what the name of the file asks "
-    "for, else markdown.",
+    help="markdown, json, html or a plugin's; default: from the file name.",
 )
 def export(identity: str | None, output: Path | None, form: str) -> None:
     """Write a conversation as Markdown, as JSON, or as one HTML file with its pictures.
 
-    Without ID, the newest is meant.
+    Without ID, write the newest.
     """
     import sys
 

@@ -15,13 +15,13 @@ from vibe_llms.interfaces.cli.output import write, write_json
     "--from",
     "from_index",
     type=click.IntRange(min=0),
-    help="How many canisters are shared; all by default. `vibe show` numbers them.",
+    help="Number of canisters to share (default: all).",
 )
 @json_option
 def fork(identity: str | None, from_index: int | None, as_json: bool) -> None:
-    """Begin a conversation that shares another's history, and print its id.
+    """Start a conversation that shares another's history, and print its id.
 
-    Without ID, the newest is meant.
+    Without ID, fork the newest. `vibe show` numbers the canisters.
     """
     store = open_store()
     parent = find_identity(store, identity)

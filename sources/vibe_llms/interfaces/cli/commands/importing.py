@@ -95,7 +95,7 @@ def examine(form: ImporterSpecification, path: Path) -> int:
             count += 1
             show(f"{count:,} conversations read")
     if not count:
-        raise RequestError(path=str(path), detail=f"There is no conversation in {path}.")
+        raise RequestError(path=str(path), detail=f"No conversations in {path}.")
     return count
 
 
@@ -179,15 +179,15 @@ def _store_anew(store: ConversationStore, conversation: Conversation) -> None:
     "--form",
     default="",
     type=IMPORTER,
-    help="json, chatgpt, claude, llm, or what a plugin has; by default what the file looks like.",
+    help="json, chatgpt, claude, llm or a plugin's (default: detected).",
 )
 @json_option
 def import_(files: tuple[Path, ...], form: str, as_json: bool) -> None:
-    """Bring in conversations: those of `vibe export`, of ChatGPT, of claude.ai or of llm.
+    """Import conversations from `vibe export`, ChatGPT, claude.ai or llm.
 
-    FILE is a JSON document, the ZIP archive that a service has sent, or llm's logs.db. Nothing is
-    stored before all of it has been read. What is there already is not stored twice; where it
-    has grown since, what is new is added. What cannot be carried over is told.
+    FILE is a JSON document, the ZIP archive of a service, or llm's logs.db. Nothing is stored until
+    all of it has been read. Known conversations are not stored twice; new messages in them are
+    added. Losses are reported.
     """
     from vibe_llms.interfaces.cli.commands.importing import ImportReport, examine, store_all
     from vibe_llms.interfaces.cli.exchanging import choose_reader

@@ -29,38 +29,54 @@ class _Keys(Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] in ("set", "remove"):
             line = " ".join(("vibe credentials", *args[:2]))
-            ctx.fail(f"What a provider gave you is a credential; run: {line}")
+            ctx.fail(f"Keys that a provider gave you are credentials; run: {line}")
         return super().resolve_command(ctx, args)
 
 
 @click.group("keys", cls=_Keys, default="list")
 def keys() -> None:
-    """Give out keys of your gateway, and see what they spend. By itself: list.
+    """Issue keys for your gateway, and show what they spend. Without a command: list.
 
-    The gateway asks for them where its settings say: authorizer = "keys". Of a key nothing is kept
-    but a digest. What a provider gave you is for `vibe credentials`.
+    The gateway requires keys if its settings say authorizer = "keys". Only a digest of each key is
+    stored. For keys that a provider gave you, use `vibe credentials`.
     """
 
 
 @keys.command("add", cls=Command)
 @click.argument("name")
-@click.option("--expires", metavar="WHEN", help="A date such as 2026-12-31 (UTC), or 12h, 30d, 8w.")
 @click.option(
-    "--model", "models", multiple=True, metavar="PATTERN", help="As gpt-*. May be repeated."
+    "--expires", metavar="WHEN", help="Expiry: a UTC date such as 2026-12-31, or 12h, 30d, 8w."
 )
-@click.option("--requests-per-minute", type=click.IntRange(1), metavar="N", help="At most so many.")
 @click.option(
-    "--tokens-per-minute", type=click.IntRange(1), metavar="N", help="Input and output together."
+    "--model",
+    "models",
+    multiple=True,
+    metavar="PATTERN",
+    help="Allowed models, such as gpt-*. Repeatable.",
 )
-@click.option("--cents-per-day", type=click.IntRange(0), metavar="N", help="US cents, days in UTC.")
+@click.option(
+    "--requests-per-minute",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Limit of requests per minute.",
+)
+@click.option(
+    "--tokens-per-minute",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Limit of tokens per minute, input plus output.",
+)
+@click.option(
+    "--cents-per-day", type=click.IntRange(0), metavar="N", help="Limit of US cents per day (UTC)."
+)
 @json_option
 def add(
     name: str, expires: str | None, models: tuple[str, ...], as_json: bool, **bounds: Any
 ) -> None:
-    """Make a key for NAME, and show it this once.
+    """Create a key for NAME and show it once.
 
-    Without more it may ask every model, as often as it likes. What it may do can be changed later
-    in the file of keys, which `vibe keys list` names.
+    By default the key may use every model without limits. To change its limits later, edit the file
+    of keys, which `vibe keys list` names.
     """
     from datetime import UTC, datetime
 
@@ -68,7 +84,7 @@ def add(
     from vibe_llms.daemons.keys.texts import access_identity, compute_digest, make_text
 
     if not name.strip() or not name.isprintable():
-        raise click.UsageError("NAME must have something to be read, in one line.")
+        raise click.UsageError("NAME must be one line of visible text.")
     now = datetime.now(UTC).replace(microsecond=0)
     text = make_text()
     key = Key(
@@ -84,19 +100,19 @@ def add(
         write_json({"key": text, **_describe(access_identity(text), key)})
         return
     click.echo(text)  # at once, before what is remarked on it
-    note(f"The key of {name} is shown this once. Whoever has it can ask in that name.")
+    note(f"The key of {name} is shown only once. Anyone with this key can make requests as {name}.")
 
 
 @keys.command("list", cls=Command)
 @json_option
 def list_(as_json: bool) -> None:
-    """List the keys that were given out, and what each may do."""
+    """List the keys and their limits."""
     register = _open_register()
     given = [_describe(identity, key) for identity, key in register.load().items()]
     if as_json:
         write_json(given)
     elif not given:
-        note("No key was given out; `vibe keys add NAME` makes one.")
+        note("There are no keys; `vibe keys add NAME` creates one.")
     else:
         rows = [
             (each["name"], each["id"], each["state"], _write_moment(each["expires"]), _sum_up(each))
@@ -104,23 +120,23 @@ def list_(as_json: bool) -> None:
         ]
         headers = ("name", "id", "state", "expires", "may")
         write_table(rows, headers=headers, styles=("cyan", "dim", "", "", ""))
-        note(f"They are in {register.path}, where you may change them.")
+        note(f"The keys are in {register.path}; you can edit their limits there.")
 
 
 @keys.command("revoke", cls=Command)
 @click.argument("key", type=GIVEN_KEY)
 def revoke(key: str) -> None:
-    """Take a key back, by its name or id. The next request with it is refused."""
+    """Revoke a key, by its name or id. The next request with it is refused."""
     identity, taken = _open_register().revoke(key)
-    note(f"The key of {taken.name} ({identity}) is good for nothing any more.")
+    note(f"The key of {taken.name} ({identity}) is revoked.")
 
 
 @keys.command("usage", cls=Command)
-@click.option("--key", "word", type=GIVEN_KEY, metavar="KEY", help="Of one key, by name or id.")
-@click.option("--day", metavar="DATE", help="Of one day, as 2026-11-23 (UTC).")
+@click.option("--key", "word", type=GIVEN_KEY, metavar="KEY", help="Only this key, by name or id.")
+@click.option("--day", metavar="DATE", help="Only this day (UTC), such as 2026-11-23.")
 @json_option
 def usage(word: str | None, day: str | None, as_json: bool) -> None:
-    """Show what keys have spent, by key, model and day."""
+    """Show the spending of keys, by key, model and day."""
     from vibe_llms.daemons.keys.register import find_key
 
     names = _open_register().load()
@@ -134,7 +150,7 @@ def usage(word: str | None, day: str | None, as_json: bool) -> None:
     if as_json:
         write_json(rows)
     elif not rows:
-        note("No key has spent anything; `vibe keys list` shows which there are.")
+        note("No key has spent anything; `vibe keys list` lists the keys.")
     else:
         _write_usage(rows)
 
@@ -177,11 +193,11 @@ def _read_moment(text: str, now: datetime) -> datetime:
             moment = datetime.fromisoformat(text.strip())
     except (ValueError, OverflowError):
         raise click.UsageError(
-            f"--expires takes a date such as 2026-12-31, or 12h, 30d, 8w; not {text!r}."
+            f"Invalid --expires {text!r}. Use a date such as 2026-12-31, or 12h, 30d, 8w."
         ) from None
     moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     if moment <= now:
-        raise click.UsageError(f"--expires must lie ahead, and {text} does not.")
+        raise click.UsageError(f"--expires {text} is in the past.")
     return moment
 
 
@@ -251,10 +267,10 @@ def _write_usage(rows: list[dict[str, Any]]) -> None:
         headers=("day", "key", "model", "requests", "input", "output", "cents", "perhaps"),
         styles=("", "cyan", "", "", "", "", "", "yellow"),
     )
-    _note_doubts(over, "perhaps billed, and nobody knows what they used")
+    _note_doubts(over, "perhaps billed, with unknown usage")
     _note_doubts([each for each in rows if each["is_under_way"]], "under way")
     if unpriced := sum(each["unpriced"] for each in over):
-        note(f"{unpriced} of the requests have no known price, and are in no sum.")
+        note(f"{unpriced} of the requests have no known price and are not counted.")
 
 
 def _write_perhaps(row: dict[str, Any]) -> str:

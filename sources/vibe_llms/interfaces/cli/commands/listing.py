@@ -12,17 +12,17 @@ from vibe_llms.interfaces.cli.output import note, write_json, write_moment, writ
 @command("list")
 @click.option("--limit", "-n", default=20, show_default=True, type=click.IntRange(min=1))
 @click.option(
-    "--all", "-a", "everything", is_flag=True, help="List all of them, the visits of flows too."
+    "--all", "-a", "everything", is_flag=True, help="List all, including the visits of flows."
 )
 @json_option
 def list_(limit: int, everything: bool, as_json: bool) -> None:
-    """List conversations, the one in which something was last said first."""
+    """List conversations, newest first."""
     rows = open_index().survey(limit=None if everything else limit, parts=everything)
     if as_json:
         write_json([row._asdict() for row in rows])
         return
     if not rows:
-        note("There is no conversation yet; `vibe chat` begins one.")
+        note("There are no conversations yet; `vibe chat` starts one.")
     write_table(
         (
             (
@@ -34,6 +34,6 @@ def list_(limit: int, everything: bool, as_json: bool) -> None:
             )
             for row in rows
         ),
-        headers=("id", "last said", "size", "model", "name or first words"),
+        headers=("id", "last message", "size", "model", "name or first words"),
         styles=("cyan", "dim", "", "dim"),
     )

@@ -36,18 +36,20 @@ _PLUGIN_KEYS = ("module", "package", "enabled", "kind")
 
 @click.group("models", cls=Group, default="list")
 def models() -> None:
-    """List, explain and fetch models. By itself: list."""
+    """List, explain and download models. Without a command: list."""
 
 
 @models.command("list", cls=Command)
-@click.option("--provider", type=PROVIDER, help="Only the models of this provider.")
-@click.option("--refresh", is_flag=True, help="Ask the vendors again, however young their lists.")
+@click.option("--provider", type=PROVIDER, help="Only models of this provider.")
+@click.option(
+    "--refresh", is_flag=True, help="Ask the vendors again, even if their lists are recent."
+)
 @json_option
 def list_(provider: str | None, refresh: bool, as_json: bool) -> None:
-    """List the models that are known by name; a star marks the configured one.
+    """List the known models; a star marks the configured one.
 
-    What a vendor lists is kept for a day, and its age is shown. A provider may have more: any name
-    that it knows can be used.
+    Vendors' lists are cached for a day, and their age is shown. A provider may have more models:
+    you can use any name that it accepts.
     """
     from vibe_llms.providers.surveys import describe_age
 
@@ -74,8 +76,8 @@ def list_(provider: str | None, refresh: bool, as_json: bool) -> None:
     if not rows:
         named = provider or "any provider"
         note(
-            f"No model of {named} is known by name, and any that it has can be used. Its list: "
-            f"`vibe models list --provider {provider or 'NAME'} --refresh`."
+            f"No models of {named} are listed, but you can use any model that it has. To "
+            f"fetch its list: `vibe models list --provider {provider or 'NAME'} --refresh`."
         )
     write_table(
         (
@@ -97,7 +99,7 @@ def _select_ready(application: Application, providers: Sequence[str]) -> list[st
     wants = survey_wants(application.plugins, providers)
     lacking = [name for name in providers if any(need.prevents for need in wants[name].needs)]
     if lacking:
-        note(f"Not asked, for want of a key, a package or a server: {', '.join(sorted(lacking))}")
+        note(f"Not listed (key, package or server is missing): {', '.join(sorted(lacking))}")
     return [name for name in providers if name not in lacking]
 
 
@@ -112,9 +114,9 @@ def _refresh(application: Application, providers: Sequence[str]) -> None:
                 try:
                     models = await application.survey_models(name, refresh=True)
                     if not models and len(providers) == 1:  # whoever has named it shall know
-                        note(f"{name} tells no list; any model that it has can be used by name.")
+                        note(f"{name} publishes no list; use any of its models by name.")
                 except ConverseError as error:
-                    note(f"{name} cannot be asked: {error}")
+                    note(f"Cannot ask {name}: {error}")
 
     run(perform())
 
@@ -137,12 +139,12 @@ def _survey(application: Application, provider: str) -> list[tuple[str, Survey |
 
 @models.command("show", cls=Command)
 @click.argument("address", type=MODEL, required=False)
-@click.option("--refresh", is_flag=True, help="Ask the provider what it says of the model, too.")
+@click.option("--refresh", is_flag=True, help="Also ask the provider about the model.")
 @json_option
 def show(address: str | None, refresh: bool, as_json: bool) -> None:
     """Explain what is known about a model, each value with its source.
 
-    Without ADDRESS, about the configured model.
+    Without ADDRESS, explain the configured model.
     """
     application = load_application()
     resolved = application.resolve_address(address or "")
@@ -203,9 +205,9 @@ def _survey_settings(configuration: Configuration, provider: str) -> list[Settin
 @click.argument("address", type=MODEL, required=False)
 @yes_option
 async def pull(address: str | None, yes: bool) -> None:
-    """Fetch what a model needs to run on this machine, such as its weights.
+    """Download what a model needs to run on this machine, such as its weights.
 
-    Asks first, and shows how far it has come. Without ADDRESS, for the configured model.
+    Asks first, and shows the progress. Without ADDRESS, download for the configured model.
     """
     from vibe_llms.plugins.wants import refuse_wants
 

@@ -13,14 +13,14 @@ from vibe_llms.interfaces.cli.output import note, write_json, write_table
 
 @click.group("plugins", cls=Group, default="list")
 def plugins() -> None:
-    """List, add, remove and begin plugins. By itself: list those that were added."""
+    """List, add, remove and create plugins. Without a command: list the added ones."""
 
 
 @plugins.command("list", cls=Command)
-@click.option("--all", "every", is_flag=True, help="Those that ship, too.")
+@click.option("--all", "every", is_flag=True, help="Include the plugins that ship with vibe.")
 @json_option
 def list_(every: bool, as_json: bool) -> None:
-    """List plugins, how far each is from being used, and where it is named. Imports none."""
+    """List plugins, their state, and where they are configured. Imports none of them."""
     from vibe_llms.configuration.classes import Layer
 
     listings = [
@@ -58,17 +58,20 @@ def list_(every: bool, as_json: bool) -> None:
         styles=("cyan", "", "", "", "dim"),
     )
     if not listings:
-        note("No plugin was added. See `vibe plugins add --help`; --all lists those that ship.")
+        note(
+            "No plugins are added. See `vibe plugins add --help`; --all lists those that ship "
+            "with vibe."
+        )
 
 
 @plugins.command("add", cls=Command)
 @click.argument("package", type=click.Path())
-@click.option("--yes", "-y", is_flag=True, help="Agree to installing it and running its code.")
+@click.option("--yes", "-y", is_flag=True, help="Agree to install the package and run its code.")
 def add(package: str, yes: bool) -> None:
     """Install the plugin PACKAGE and write its tables into your configuration.
 
-    PACKAGE is a name on the package index, with a version if you like, or the path of a folder or
-    a wheel. pip installs it into a folder of its own, after you have agreed.
+    PACKAGE is a name on the package index, optionally with a version, or the path of a folder or
+    wheel. After you agree, pip installs it into a folder of its own.
     """
     from vibe_llms.plugins.adding import add_plugin
 
@@ -92,7 +95,7 @@ def remove(name: str, yes: bool) -> None:
     if not (yes or configuration.yes):
         require_consent(
             f"Remove the plugin {name} and its package?",
-            remedy="Add --yes to remove it without a question.",
+            remedy="Add --yes to remove it without being asked.",
         )
     for entry in remove_plugin(name, configuration):
         click.echo(f"Removed the {entry.table.removesuffix('s')} {entry.name}.")
@@ -105,10 +108,10 @@ def remove(name: str, yes: bool) -> None:
     type=click.Choice(["provider", "ensemble"]),
     default="provider",
     show_default=True,
-    help="What it brings: models, or what a model may invoke.",
+    help="Kind of plugin: models, or tools for models.",
 )
 def new(name: str, kind: str) -> None:
-    """Begin a plugin in the new folder NAME: a module, its tests, and what pip wants to know."""
+    """Create a plugin in the new folder NAME: a module, its tests, and metadata for pip."""
     from vibe_llms.plugins.making import make_plugin
 
     for file in make_plugin(name, kind, Path()):

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 @command("providers")
 @json_option
 def providers(as_json: bool) -> None:
-    """List the configured providers, what each lacks before it can be asked, and how that is had.
+    """List the configured providers, what each one is missing, and how to get it.
 
-    Asks no vendor; a server of yours is looked for on this machine alone.
+    Contacts no vendor; checks for servers on this machine only.
     """
     from vibe_llms.plugins.manager import PluginManager
     from vibe_llms.plugins.wants import survey_wants
@@ -44,7 +44,7 @@ def providers(as_json: bool) -> None:
             )
             for each in listings
         ),
-        headers=("provider", "also called", "state", "what to do"),
+        headers=("provider", "aliases", "state", "what to do"),
         styles=("cyan", "cyan", "", "dim"),
         whole=True,
     )

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 @click.argument("identities", metavar="[ID]...", nargs=-1, type=CONVERSATION)
 @json_option
 def verify(identities: tuple[str, ...], as_json: bool) -> int:
-    """Prove every line and every content hash, of all conversations or of those named.
+    """Verify every line and content hash of all conversations, or of those named.
 
-    The events of their runs are proven, too, and that no end of a file is lost.
+    Also verifies the events of their runs, and that no file is truncated.
 
-    Changes nothing. Ends with exit code 7 where something is damaged.
+    Changes nothing. The exit code is 7 if anything is damaged.
     """
     from vibe_llms.conversations.proof import verify as prove
 
@@ -52,7 +52,7 @@ def verify(identities: tuple[str, ...], as_json: bool) -> int:
         for remark in proof.remarks:
             note(str(remark))
         note(
-            f"Proven: {proof.conversations} conversations, {proof.canisters} canisters, "
+            f"Verified: {proof.conversations} conversations, {proof.canisters} canisters, "
             f"{proof.contents} contents, {events} events. Findings: {len(findings)}."
         )
     return ExitCode.STORE if findings else ExitCode.SUCCESS
@@ -84,19 +84,19 @@ def _prove_logs(
 @click.option(
     "--strays",
     is_flag=True,
-    help="Look through the places of a database's content, too, for bytes that it does not know.",
+    help="Also find bytes that the database does not know.",
 )
 @json_option
 @yes_option
 def gc(dry_run: bool, strays: bool, as_json: bool, yes: bool) -> None:
-    """Remove content that no conversation needs.
+    """Remove content that no conversation uses.
 
-    Shows first what it would remove, and asks. What was added within the last hour is left
-    alone, because a program may be about to speak of it.
+    Shows what it would remove, and asks first. Content added within the last hour is kept, because
+    a program may be about to use it.
 
-    Where content lies elsewhere than the database (`content=`), a move that was broken off may
-    leave bytes there. `--strays` finds them. Do not use it with a copy of a database that is in
-    use: it would take for strays what only the other one knows.
+    If content is stored outside the database (`content=`), an interrupted move can leave bytes
+    there. `--strays` finds them. Do not use it on a copy of a database that is in use: content that
+    only the original knows would look unused.
     """
     from vibe_llms.conversations.proof import collect_content, plan_collection
     from vibe_llms.interfaces.cli.consent import require_consent
@@ -112,7 +112,7 @@ def gc(dry_run: bool, strays: bool, as_json: bool, yes: bool) -> None:
     amount = _describe(plan)
     if (plan.content_ids or plan.strays) and not dry_run:
         if not (yes or load_configuration().yes):
-            require_consent(f"Remove {amount}?", remedy="Say --yes to remove it, or --dry-run.")
+            require_consent(f"Remove {amount}?", remedy="Add --yes to remove it, or --dry-run.")
         plan = collect_content(store, plan)
         amount = _describe(plan)
     if as_json:

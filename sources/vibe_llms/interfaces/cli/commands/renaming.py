@@ -14,9 +14,9 @@ from vibe_llms.interfaces.cli.program import compose_command
 @command("rename")
 @click.argument("words", metavar="[ID] NAME...", nargs=-1, required=True, type=CONVERSATION)
 def rename(words: tuple[str, ...]) -> None:
-    """Give a conversation a name. An empty NAME takes it away.
+    """Rename a conversation. An empty NAME removes its name.
 
-    Without ID, the newest is meant, and a NAME of several words stands in quotes:
+    Without ID, rename the newest; then put a NAME of several words in quotes:
 
     \b
         vibe rename "A nice walk"

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 @command("search")
 @click.argument("words", nargs=-1, required=True)
 @click.option("--limit", "-n", default=20, show_default=True, type=click.IntRange(min=1))
-@click.option("--role", type=ROLE, help="Only what this role said, such as user or assistant.")
-@click.option("--all", "-a", "everything", is_flag=True, help="In the visits of flows, too.")
+@click.option("--role", type=ROLE, help="Only messages of this role, such as user.")
+@click.option("--all", "-a", "everything", is_flag=True, help="Also search the visits of flows.")
 @json_option
 def search(
     words: tuple[str, ...], limit: int, role: str | None, everything: bool, as_json: bool
 ) -> None:
-    """Search for words in all conversations, the best match first.
+    """Search all conversations for words, best match first.
 
-    All words must be in one message. Words in double quotes are a phrase; a star at the end of
-    a word stands for any ending.
+    All words must be in one message. Put a phrase in double quotes; a star at the end of a word
+    matches any ending.
     """
     index = open_index()
     hits = index.search(repair(" ".join(words)), limit=limit, role=role, parts=everything)
@@ -34,11 +34,9 @@ def search(
         write_json([hit._asdict() for hit in hits])
         return
     if not hits and not index.survey(limit=1):
-        note("There is no conversation yet; `vibe chat` begins one.")
+        note("There are no conversations yet; `vibe chat` starts one.")
     elif not hits:
-        note(
-            "Nothing was found. All words must be in one message; fewer words, or word*, find more."
-        )
+        note("No matches. All words must be in one message; try fewer words, or word*.")
     for hit in hits:
         _write_hit(hit)
 

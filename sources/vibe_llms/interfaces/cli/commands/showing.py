@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @command("show")
 @optional_conversation_argument
-@click.option("--usage", is_flag=True, help="Show what it used: tokens, money, calls.")
+@click.option("--usage", is_flag=True, help="Show usage: tokens, cost, calls.")
 @json_option
 def show(identity: str | None, usage: bool, as_json: bool) -> None:
-    """Show what was said in a conversation, or what that used.
+    """Show the messages of a conversation, or its usage.
 
-    Without ID, the newest is meant. ID may be shortened, as long as only one conversation begins
-    so. What is damaged is left out and reported.
+    Without ID, show the newest. The first letters of an id are enough if no other id begins with
+    them. Damaged parts are left out and reported.
     """
     store = open_store()
     history = store.read(find_identity(store, identity), tolerant=True)

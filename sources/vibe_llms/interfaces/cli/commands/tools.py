@@ -43,17 +43,17 @@ if TYPE_CHECKING:
 
 @click.group("tools", cls=Group, default="list")
 def tools() -> None:
-    """List, explain and call what models may invoke. By itself: list."""
+    """List, explain and call tools. Without a command: list."""
 
 
 @tools.command("list", cls=Command)
 @tool_options
 @json_option
 def list_(as_json: bool, **options: Any) -> None:
-    """List the invocables of all configured ensembles, or of those that are named.
+    """List the tools of all configured ensembles, or of those named.
 
-    Connects them. Each row ends in what the invocable's schema costs in tokens, about, with every
-    request; an ensemble that cannot be connected is told of.
+    Connects to them. The last column estimates the tokens that the tool's schema adds to every
+    request. Ensembles that cannot be connected are reported.
     """
     application = load_application()
     tell_untrusted(application.configuration)
@@ -64,9 +64,7 @@ def list_(as_json: bool, **options: Any) -> None:
         write_json([{**_encode(each), "tokens": tokens} for each, tokens in rows])
         return
     if not rows and not failures:
-        note(
-            "There is no tool in it; `vibe tools` lists those of all ensembles that are configured."
-        )
+        note("No tools found; `vibe tools` lists those of all configured ensembles.")
     write_table(
         [
             *(
@@ -94,7 +92,7 @@ def list_(as_json: bool, **options: Any) -> None:
 @tool_options
 @json_option
 def show(name: str, as_json: bool, **options: Any) -> None:
-    """Explain one invocable: what it is for, what it takes, and its limits."""
+    """Explain one tool: purpose, parameters and limits."""
     import json
 
     rows, _ = _survey(load_application(), options)
@@ -109,7 +107,7 @@ def show(name: str, as_json: bool, **options: Any) -> None:
     limit = invoker.time_limit_seconds
     write_explanations(
         [
-            ("effect", str(invoker.effect), "what executing it does to the world"),
+            ("effect", str(invoker.effect), "effect on the world"),
             ("needs approval", "yes" if invoker.needs_approval else "no", "before each call"),
             ("time limit", "none" if limit is None else f"{limit:g} s", "for one call"),
             ("output limit", f"{invoker.output_limit_characters} characters", "of one result"),
@@ -128,9 +126,9 @@ def show(name: str, as_json: bool, **options: Any) -> None:
 async def call(
     name: str, arguments: tuple[str, ...], yes: bool, as_json: bool, **options: Any
 ) -> None:
-    """Call one invocable, as a model would.
+    """Call a tool as a model would.
 
-    ARGUMENTS are one JSON object, or NAME=VALUE pairs, whose values are JSON where they read so:
+    ARGUMENTS are one JSON object, or NAME=VALUE pairs with values as JSON or text:
 
     \b
         vibe tools call read_file path=notes.txt
@@ -183,7 +181,7 @@ async def _approve(
         reason = f" {approval.reason}" if policy is not None and approval.reason else ""
         raise TrustError(
             detail=f"{invoker.name} was not executed: it was not approved.{reason}",
-            remedy=("Say yes when asked." if policy is None else "Ask its approver for less.")
+            remedy=("Answer yes when asked." if policy is None else "Its approver refused it.")
             if can_ask()
             else advise_to_allow(invoker.name),
             stage=Stage.EXECUTE,
@@ -200,7 +198,7 @@ def _read_arguments(given: Sequence[str]) -> JsonObject:
         try:
             value = json.loads(given[0])
         except ValueError as error:
-            raise click.UsageError(f"The arguments are not JSON: {error}.") from error
+            raise click.UsageError(f"The arguments are not valid JSON: {error}.") from error
         if isinstance(value, dict):
             return value
     return parse_controls(tuple(given), kind="argument", example="path=notes.txt")

@@ -14,17 +14,17 @@ from vibe_llms.interfaces.cli.runs.naming import address_option, open_runs
 @command("top")
 @address_option
 async def top(address: str) -> None:
-    """Watch runs on a screen: how they stand, and what happens in the one that is chosen.
+    """Watch runs on a full-screen display: their states, and the events of one run.
 
-    What waits for an approval is shown whole and answered there; a run is told something, or
-    stopped. It needs Textual, which the extra `top` brings. `vibe runs` does the same in words.
+    Answer approvals, send messages and stop runs from there. Requires Textual: install the extra
+    `top`. `vibe runs` does the same with plain commands.
     """
     from vibe_llms.foundation.optional_packages import needing
 
-    with needing("top", "textual", "The screen of runs"):
+    with needing("top", "textual", "`vibe top`"):
         import textual  # noqa: F401
     if not can_ask():  # it draws on standard error
-        raise click.UsageError("It draws on a terminal, and there is none: use `vibe runs list`.")
+        raise click.UsageError("`vibe top` needs a terminal. Use `vibe runs list`.")
     from vibe_llms.interfaces.cli.runs.titles import Titles
     from vibe_llms.interfaces.cli.top.screen import TopApp
 

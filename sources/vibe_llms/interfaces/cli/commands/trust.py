@@ -10,12 +10,12 @@ from vibe_llms.interfaces.cli.output import note
 
 @command("trust")
 @click.argument("folder", default=".", type=click.Path(exists=True, file_okay=False))
-@click.option("--revoke", is_flag=True, help="Trust the folder no longer.")
+@click.option("--revoke", is_flag=True, help="Stop trusting the folder.")
 @yes_option
 def trust(folder: str, revoke: bool, yes: bool) -> None:
-    """Let the configuration in a project FOLDER name code, packages and directories.
+    """Trust the configuration in a project FOLDER to load code, packages and directories.
 
-    What its file asks for is shown first. A change of the file asks anew.
+    You see first what its file asks for. If the file changes, you are asked again.
     """
     from pathlib import Path
 
@@ -32,12 +32,12 @@ def trust(folder: str, revoke: bool, yes: bool) -> None:
         return
     request = configuration.trust_request
     if request is None:
-        note(f"Nothing in {place} asks for trust.")
+        note(f"Nothing in {place} needs trust.")
         return
     if not ask_for_trust(request, TerminalConsent(yes or configuration.yes)):
         raise TrustError(
             subject=str(request.folder),
             detail=f"{request.folder} is not trusted.",
-            remedy="Answer yes, or say --yes, if its code may run here.",
+            remedy="Answer yes, or add --yes, to let its code run.",
         )
-    note(f"{request.folder} is trusted, with its file as it is now.")
+    note(f"Trusted {request.folder}, with its current configuration file.")

@@ -15,13 +15,15 @@ _HOST = "127.0.0.1"
 
 
 @command("view")
-@click.option("--port", default=0, type=click.IntRange(0, 65535), help="By default any free one.")
+@click.option(
+    "--port", default=0, type=click.IntRange(0, 65535), help="Port (default: any free one)."
+)
 def view(port: int) -> None:
-    """Look at what runs on this machine, and was said, with a browser, until Ctrl-C.
+    """Open runs and conversations of this machine in a browser, until Ctrl-C.
 
-    Only programs of this machine reach the page, and only with the key in the address that is
-    told; the next time it is another. It runs nothing itself: what is approved, said or stopped
-    there reaches runs in other processes, as with vibe runs.
+    The page is available to this machine only, and only with the key in the printed address, which
+    is new each time. The page starts no runs itself: approvals, messages and stops reach runs in
+    other processes, as with vibe runs.
     """
     from vibe_llms.daemons.agents.viewing import produce_view
     from vibe_llms.daemons.arrivals import find_hosts
@@ -39,6 +41,6 @@ def view(port: int) -> None:
 
     def tell(urls: Sequence[str]) -> None:
         for url in urls:
-            note(f"Open {url}/page/#key={key}. Ctrl-C ends it.")
+            note(f"Open {url}/page/#key={key}. Press Ctrl-C to stop.")
 
     run(produce, ServerSettings(host=_HOST, port=port), is_guarded=True, on_ready=tell)

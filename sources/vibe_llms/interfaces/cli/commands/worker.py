@@ -27,14 +27,13 @@ if TYPE_CHECKING:
     default="runs",
     show_default=True,
     metavar="NAME[=EACH[/TOTAL]],...",
-    help="Queues to take runs from; of each, how many this and any other worker performs at once, "
-    "and how many all of them together.",
+    help="Queues, with concurrency of each worker and in total.",
 )
 @click.option(
     "--functions",
     default="",
     metavar="MODULE:NAME,...",
-    help="Functions that batches may ask for by their names, imported from modules.",
+    help="Functions that batches may call by name.",
 )
 @click.option(
     "--grace",
@@ -42,24 +41,24 @@ if TYPE_CHECKING:
     show_default=True,
     type=GRACE,
     metavar="SECONDS",
-    help="How long runs may work on when it is told to leave.",
+    help="Grace period for runs when stopping.",
 )
 @yes_option
 def worker(runner: str, queues: str, functions: str, grace: float, yes: bool) -> None:
-    """Perform runs and batches that wait in the queues of a runner, until Ctrl-C.
+    """Process queued runs and batches, until Ctrl-C.
 
-    Any number of workers share them, on any machine with PostgreSQL. What a worker had begun that
-    is killed, or cannot be reached, the others go on with after 15 seconds. One that is told to
-    leave, by Ctrl-C or SIGTERM, takes no more and hands back what it has not ended.
+    Start any number of workers; with PostgreSQL, on any machine. If a worker dies, other workers
+    take over its runs after 15 seconds. On Ctrl-C or SIGTERM, a worker takes no new work and
+    releases what it has not finished.
 
-    
+    \b
         vibe worker --runner postgresql://… --queues runs=16,batches=2
 
-    The queue `batches` has the chunks of batches, of which each worker performs two at once. Where
-    their work is a function, it is one of those that this worker was started with.
+    The queue `batches` holds chunks of batches; each worker processes two at once. If a batch calls
+    a function, start the worker with --functions.
 
-    Runs and conversations are in the configured store; with PostgreSQL, unless another is
-    configured, in the same database.
+    Runs and conversations are in the configured store; by default with PostgreSQL, in the same
+    database.
     """
     from vibe_llms.agents.queues import read_queues
     from vibe_llms.batches.functions import load_functions
@@ -90,8 +89,8 @@ async def _work(
     async with open_runner(
         url, application=application, queues=queues, functions=functions, hosting=hosting
     ):
-        note(f"Performs what waits in {', '.join(each.name for each in queues)}. Ctrl-C ends it.")
+        note(f"Worker for {', '.join(each.name for each in queues)}. Press Ctrl-C to stop.")
         await told.wait()
-        note("Leaves; others go on with what it has not ended.")
+        note("Stopped; other workers take over unfinished work.")
         for number in (signal.SIGINT, signal.SIGTERM):  # a second one does not wait
             loop.remove_signal_handler(number)

@@ -16,11 +16,11 @@ _COUNT = click.IntRange(min=1)
 _MONEY = click.FloatRange(min=0, min_open=True)
 
 BOUNDS = {
-    "max_iterations": (_COUNT, "How many nodes it may visit; 1000 by default."),
-    "timeout_ms": (_COUNT, "How long it may take, in milliseconds; 300000 by default."),
-    "max_requests": (_COUNT, "How many answers of models it may take."),
-    "max_tokens": (_COUNT, "How many tokens it may use, in and out."),
-    "max_cost_cents": (_MONEY, "What it may cost, in US cents."),
+    "max_iterations": (_COUNT, "Limit of nodes visited (default: 1000)."),
+    "timeout_ms": (_COUNT, "Time limit in milliseconds (default: 300000)."),
+    "max_requests": (_COUNT, "Limit of model answers."),
+    "max_tokens": (_COUNT, "Limit of tokens, input plus output."),
+    "max_cost_cents": (_MONEY, "Limit of the cost in US cents."),
 }
 """The bounds of a run that its config has, by their names there."""
 
@@ -31,30 +31,28 @@ variables_argument = click.argument("variables", nargs=-1, metavar="[NAME=VALUE]
 strict_option = click.option(
     "--strict/--lenient",
     default=True,
-    help="Whether what is odd but harmless is an error, as it is by default, or a warning.",
+    help="Treat harmless oddities as errors (default) or warnings.",
 )
 
-mermaid_option = click.option("--mermaid", is_flag=True, help="Write it as a diagram of Mermaid.")
+mermaid_option = click.option("--mermaid", is_flag=True, help="Write a Mermaid diagram.")
 html_option = click.option(
     "--html",
     metavar="FILE",
     type=click.Path(),
-    help="Write it as one HTML page, which draws it and needs nothing else.",
+    help="Write a self-contained HTML page.",
 )
 follow_option = click.option(
     "--html",
     metavar="FILE",
     type=click.Path(),
-    help="Keep a page there that draws the run, and follows it while it goes on.",
+    help="Write an HTML page that follows the run.",
 )
 
 
 def run_options(function: _Function) -> _Function:
     """Adds the options of a run: its model, its bounds, its tools, and JSON."""
     options = [
-        click.option(
-            "--model", "-m", type=MODEL, help="Asked in place of the task's model, everywhere."
-        ),
+        click.option("--model", "-m", type=MODEL, help="Model to use instead of the task's."),
         *(
             click.option(f"--{name.replace('_', '-')}", name, type=kind, help=text)
             for name, (kind, text) in BOUNDS.items()

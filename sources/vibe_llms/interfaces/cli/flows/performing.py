@@ -136,7 +136,7 @@ async def _follow(
                 complaints.append(str(error))
                 note(complaints[0])
 
-    note(f"The run can be followed in a browser: {path.absolute().as_uri()}")
+    note(f"Follow the run in a browser: {path.absolute().as_uri()}")
     async with LivePage(application.store, save) as page:
         yield page.feed
 
@@ -169,8 +169,8 @@ def _tell_end(result: AdapterResult, *, as_json: bool) -> int:
 def _tell_goal(result: AdapterResult) -> None:
     for verdict in result.verification:
         if not verdict.is_met:
-            note(f"Not met: {verdict.description}: {verdict.evidence}")
-    kept = f"Kept as {result.run_id}; look at it with: "
+            note(f"Goal not met: {verdict.description}: {verdict.evidence}")
+    kept = f"Kept as {result.run_id}; show it with: "
     note(kept + compose_command("flow", "show", result.run_id))
 
 
@@ -195,7 +195,7 @@ def _complain(text: str) -> None:
 
 
 def _advise(run_id: str) -> str:
-    return f"Go on with: {compose_command('flow', 'resume', run_id)}"
+    return f"Resume with: {compose_command('flow', 'resume', run_id)}"
 
 
 def export_result(result: AdapterResult) -> dict[str, Any]:

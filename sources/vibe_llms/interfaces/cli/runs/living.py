@@ -56,13 +56,15 @@ def _confirm(foresight: Foresight, options: Mapping[str, Any], *, is_agreed: boo
     for remark in foresight.remarks:
         note(remark)
     models, times = ", ".join(foresight.models), _count(foresight.steps, "time")
-    note(f"Asks {models} up to {times}, for ${foresight.cost:,.4f} at most; the cap is ")
-    note(f"${options['cap']:,.4f}. It ends with the first step that differs.")
+    note(
+        f"Asks {models} up to {times}, for at most ${foresight.cost:,.4f}; the cap is "
+        f"${options['cap']:,.4f}. Stops at the first step that differs."
+    )
     if foresight.executed:
         names = ", ".join(foresight.executed)
-        note(f"The vendor executes its own tools again, where the model calls them: {names}.")
+        note(f"The vendor runs its own tools again if the model calls them: {names}.")
     if (foresight.cost or foresight.executed) and not is_agreed:
-        require_consent(f"Ask {models}?", remedy="Give --yes to agree beforehand.")
+        require_consent(f"Ask {models}?", remedy="Add --yes to confirm in advance.")
 
 
 async def _perform(
@@ -73,7 +75,7 @@ async def _perform(
         async for step in found:
             steps.append(step)
             if not as_json:
-                write(f"event {step.sequence}: {step.difference or 'as it was'}")
+                write(f"event {step.sequence}: {step.difference or 'unchanged'}")
     return steps
 
 
@@ -84,12 +86,12 @@ def _tell(foresight: Foresight, steps: list[LiveStep], *, as_json: bool) -> int:
         told = [{**attrs.asdict(each), "cost": float(each.cost)} for each in steps]
         write_json({"steps": told, "of": foresight.steps, "cost": cost})
     elif different is None:
-        note(f"All {_count(foresight.steps, 'step')} are as they were; ${cost:,.4f}.")
+        note(f"All {_count(foresight.steps, 'step')} are unchanged; ${cost:,.4f}.")
     else:
         for sign, deed in (("-", different.then), ("+", different.now)):
             write(f"{sign} {_describe(deed)}")
         of = f"step {len(steps)} of {foresight.steps}"
-        note(f"Event {different.sequence} ({of}) is the first that differs; ${cost:,.4f}.")
+        note(f"First difference: event {different.sequence} ({of}); ${cost:,.4f}.")
     return ExitCode.SUCCESS if different is None else ExitCode.INCOMPLETE
 
 

@@ -31,8 +31,7 @@ def address_option(function: _Function) -> _Function:
         default="",
         metavar="URL",
         callback=_refuse_nothing,
-        help="Speak to the agents daemon there, with the key in VIBE_AGENTS_KEY if it wants one; "
-        "by default of what runs on this machine.",
+        help="Agents daemon to use (key: VIBE_AGENTS_KEY).",
     )
     return option(function)
 
@@ -41,7 +40,7 @@ def _refuse_nothing(context: click.Context, option: click.Parameter, value: str)
     """Refuses an address that is empty: of a variable that is not set, mostly."""
     source = context.get_parameter_source(option.name or "")
     if not value.strip() and source is not ParameterSource.DEFAULT:
-        raise click.BadParameter("it is empty. For this machine's own runs, leave it away.")
+        raise click.BadParameter("it is empty. Remove it to use the runs of this machine.")
     return value
 
 
@@ -98,8 +97,8 @@ def _saying_where(word: str, *place: str) -> Iterator[None]:
     try:
         yield
     except UnknownConversationError as error:
-        error.detail = f"There is no run {word!r}."
-        error.remedy = f"This shows those that there are: {compose_command('runs', 'list', *place)}"
+        error.detail = f"Unknown run {word!r}."
+        error.remedy = f"List the runs with: {compose_command('runs', 'list', *place)}"
         raise
 
 
@@ -164,16 +163,16 @@ def advise_to_resume(summary: RunSummary, address: str = "") -> str:
     """Says how a run goes on that somebody has answered, or that has come to rest."""
     command = compose_run_command("resume", summary, address)
     if (address or summary.order) and summary.state in ("stopped", "ended"):
-        return f"It goes on with: {command}"  # whoever hosts it leaves it as it is
+        return f"Resume it with: {command}"  # whoever hosts it leaves it as it is
     if address:
-        return "The daemon goes on with it."
+        return "The daemon continues it."
     if summary.state == "working":
-        return "The run hears of it between two steps."
+        return "The run receives it between two steps."
     if summary.state == "broken_off" and not summary.order:
-        return f"It has broken off: its process is gone. Go on with: {command}"
+        return f"The run was interrupted: its process is gone. Resume it with: {command}"
     if summary.order:
-        return f"Whoever hosts the run goes on with it; where nobody does: {command}"
-    return f"It goes on where it was begun, or with: {command}"
+        return f"A worker or its process continues it; if none is running: {command}"
+    return f"It continues where it was started, or with: {command}"
 
 
 def export_summary(summary: RunSummary) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def read_revisions(file: Path, between: str) -> list[Revision]:
     """
     good, dots, bad = between.partition("..")
     if not dots or not good or bad.startswith("."):
-        raise _refuse(f"{between!r} is no range of revisions.", "Say it as GOOD..BAD.")
+        raise _refuse(f"Invalid range of revisions {between!r}.", "Write GOOD..BAD.")
     listed = _ask(file, "log", "-1", "--format=%h %s", "--end-of-options", good, "--")
     later = ("--reverse", "--format=%h %s", "--end-of-options", f"{good}..{bad or 'HEAD'}")
     listed += _ask(file, "log", *later, "--", file.name)
@@ -52,9 +52,9 @@ def _ask(file: Path, *words: str) -> bytes:
     try:
         ended = run_program(command, seconds=_SECONDS)
     except OSError as error:
-        raise _refuse(f"git cannot be started: {error}.", "Install git.") from error
+        raise _refuse(f"Cannot start git: {error}.", "Install git.") from error
     if why := ended.explain():
-        raise _refuse(f"git {words[0]}: {why}.", "Name revisions and a file of its repository.")
+        raise _refuse(f"git {words[0]}: {why}.", "Name revisions and a file in its repository.")
     return ended.output
 
 

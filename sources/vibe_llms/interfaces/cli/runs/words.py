@@ -79,7 +79,7 @@ def describe_event(event: LogEvent) -> str:
 def _describe_step(event: LogEvent) -> str:
     match event:
         case RunStartedEvent():
-            return f"begun with {event.model}" if event.model else "begun"
+            return f"started with {event.model}" if event.model else "begun"
         case GenerationStartedEvent():
             return f"asks {event.model}"
         case GenerationFinishedEvent():
@@ -88,20 +88,20 @@ def _describe_step(event: LogEvent) -> str:
             times = f" after {event.attempts} attempts" if event.attempts > 1 else ""
             return f"no answer{times}: {event.error}" if event.error else "the answer was cancelled"
         case GenerationDoubtedEvent():
-            return f"{event.model} may have been asked before, and paid for nothing"
+            return f"{event.model} may have been asked before, and billed without an answer"
         case GenerationParkedEvent():
-            return "waits for a batch of the vendor's"
+            return "waits for the vendor's batch"
         case GenerationAnsweredEvent():
-            return f"the vendor's batch has ended for it ({event.fate})"
+            return f"the vendor's batch ended ({event.fate})"
         case ApprovalRequestedEvent():
-            return f"asks to call {_describe_call(event.name, event.arguments)}"
+            return f"requests the call {_describe_call(event.name, event.arguments)}"
         case InvocationStartedEvent():
             return f"calls {_describe_call(event.name, event.arguments)}"
         case InvocationFinishedEvent():
             failed = " failed" if event.is_fault else ""
             return _cut(f"{event.name}{failed}: {text_of(event.result)}")
         case RunSuspendedEvent() if event.digests:
-            return f"waits for {count(len(event.digests), 'approval')}"
+            return f"awaits {count(len(event.digests), 'approval')}"
         case RunEndedEvent():
             return _cut(f"{describe_ending(event.reason, event.limit)} {event.detail}".rstrip())
         case FlowEndedEvent():
@@ -112,36 +112,36 @@ def _describe_step(event: LogEvent) -> str:
 def _describe_letter(event: LogEvent) -> str:
     match event:
         case RunRequestedEvent():
-            return f"asked for{_by(event.subject)}"
+            return f"requested{_by(event.subject)}"
         case ApprovalAnsweredEvent():
             reason = f": {event.reason}" if event.reason else ""
             return _cut(f"{event.name} {_DECISIONS[event.decision]}{_by(event.subject)}{reason}")
         case ApprovalRefusedEvent():
-            return f"an answer{_by(event.subject)} came too late: another one counts"
+            return f"a late answer{_by(event.subject)} was ignored: another arrived first"
         case MessageReceivedEvent():
-            return _cut(f"hears{_by(event.subject)}: {_read_text(event.canister)}")
+            return _cut(f"receives{_by(event.subject)}: {_read_text(event.canister)}")
         case RunResumedEvent():
-            return f"is to go on{_by(event.subject)}"
+            return f"resume requested{_by(event.subject)}"
         case RunDetachedEvent():
-            return f"goes on without watchers{_by(event.subject)}"
+            return f"continues without watchers{_by(event.subject)}"
         case StopRequestedEvent():
-            return _cut(f"is to stop{_by(event.subject)}: {event.reason}".removesuffix(": "))
+            return _cut(f"stop requested{_by(event.subject)}: {event.reason}".removesuffix(": "))
         case RunRetriedEvent(attempt=0):
-            return "its host has left it to the next one"
+            return "its worker released it to the next one"
         case RunRetriedEvent():
-            return _cut(f"tries again in {event.seconds:g} s: {event.detail}")
+            return _cut(f"retries in {event.seconds:g} s: {event.detail}")
     return ""
 
 
 def _describe_node(event: LogEvent) -> str:
     match event:
         case FlowStartedEvent():
-            return "the flow begins"
+            return "the flow starts"
         case NodeStartedEvent():
-            return f"{event.node} begins" + (f" ({event.purpose})" if event.purpose else "")
+            return f"{event.node} starts" + (f" ({event.purpose})" if event.purpose else "")
         case NodeFinishedEvent():
             said = event.detail or event.response or ""
-            return _cut(f"{event.node} is over: {said}".removesuffix(": "))
+            return _cut(f"{event.node} completed: {said}".removesuffix(": "))
     return ""
 
 
@@ -169,4 +169,4 @@ def _cut(text: str) -> str:
 
 
 def _read_text(canister: AnyCanister) -> str:
-    return text_of(canister) or "something that is no text"
+    return text_of(canister) or "content other than text"

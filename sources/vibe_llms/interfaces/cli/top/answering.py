@@ -85,7 +85,7 @@ class ApprovalScreen(ModalScreen[Approval | None]):
             if reason is not None:
                 self.dismiss(deny(self.waiting.request, reason, scope=scope))
 
-        self.app.push_screen(LineScreen("Why not, for the model; Enter for no reason"), take)
+        self.app.push_screen(LineScreen("Reason for the model (Enter for none)"), take)
 
     def action_edit(self) -> None:
         """Lets it be executed with other arguments."""

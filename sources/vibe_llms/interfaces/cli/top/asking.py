@@ -30,7 +30,7 @@ class LineScreen(ModalScreen[str | None]):
         with Vertical(id="question"):
             yield Static(self._question, markup=False)
             yield Input(self._text)
-            yield Static("Enter: so it is. Escape: leave all as it was.", classes="hint")
+            yield Static("Enter: confirm. Escape: cancel.", classes="hint")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value)

@@ -137,7 +137,7 @@ class BoardFeed:
         try:
             await asyncio.wait({task}, timeout=_SLOW_SECONDS)
             if not task.done():
-                self.board.tell(RowsFailed(query, "There is no answer yet."))
+                self.board.tell(RowsFailed(query, "There are no answers yet."))
             await task
         finally:
             task.cancel()
@@ -181,7 +181,7 @@ class BoardFeed:
             try:
                 await self._listen(run_id)
             except UnknownConversationError:
-                self.board.tell(CourseFailed(run_id, "This run is no more."))
+                self.board.tell(CourseFailed(run_id, "This run was deleted."))
                 return
             except RequestError:  # its log is shorter than what is known of it: it is another
                 self.board.tell(CourseBegun(run_id, 0))

@@ -71,7 +71,7 @@ class TopApp(App[None]):
         Binding("m", "say", "Say"),
         Binding("s", "stop", "Stop"),
         Binding("t", "turn_filter(1)", "State"),
-        Binding("T", "turn_filter(-1)", "State back", show=False),
+        Binding("T", "turn_filter(-1)", "Previous state", show=False),
         Binding("slash", "find", "Find", key_display="/"),
         Binding("n", "turn_page(True)", "Next"),
         Binding("p", "turn_page(False)", "Previous"),
@@ -223,7 +223,7 @@ class TopApp(App[None]):
 
     def action_find(self) -> None:
         """Asks for words that runs shall have."""
-        question = "Only runs of this page with these words; none for all"
+        question = "Filter the runs of this page; empty for all"
         known = self.board.view.words
 
         def take(text: str | None) -> None:
@@ -243,7 +243,7 @@ class TopApp(App[None]):
             try:
                 await self.runs.approve(run_id, approval, key=waiting.key)
             except UnknownNameError:
-                self._notice(f"Too late: somebody else has answered {name}; that counts.")
+                self._notice(f"Too late: another answer for {name} arrived first and applies.")
             else:
                 self._notice(f"{ANSWERED[approval.decision]}: {name}")
 
@@ -261,7 +261,7 @@ class TopApp(App[None]):
             waiting = screen.waiting
             if (waiting.conversation_id, waiting.key) not in known:
                 name = words.flatten(waiting.request.name)
-                self._notice(f"{name} does not wait any more: somebody else has answered.")
+                self._notice(f"{name} no longer awaits approval: it has been answered.")
                 while self.screen is not screen:  # what is asked in front of it
                     self.pop_screen()
                 screen.dismiss(None)
@@ -272,13 +272,13 @@ class TopApp(App[None]):
 
         async def send(text: str) -> None:
             await self.runs.send(run_id, UserCanister(text))
-            self._notice("Sent: the model hears it when it is asked next.")
+            self._notice("Sent: the model reads it at its next request.")
 
         def take(text: str | None) -> None:
             if text and text.strip():
                 self._perform(send(repair(text)))
 
-        self.push_screen(LineScreen(f"Say to {run_id[:8]}"), take)
+        self.push_screen(LineScreen(f"Message to {run_id[:8]}"), take)
 
     def action_stop(self) -> None:
         """Asks whether the run shall end where it is."""
@@ -286,13 +286,13 @@ class TopApp(App[None]):
 
         async def stop(reason: str) -> None:
             await self.runs.stop(run_id, reason=reason)
-            self._notice(f"{run_id[:8]} is told to stop.")
+            self._notice(f"Stopping {run_id[:8]}.")
 
         def take(reason: str | None) -> None:
             if reason is not None:
                 self._perform(stop(repair(reason)))
 
-        self.push_screen(LineScreen(f"Stop {run_id[:8]}? Why, for those who look at it"), take)
+        self.push_screen(LineScreen(f"Reason to stop {run_id[:8]} (shown with the run)"), take)
 
     def _perform(self, work: Coroutine[Any, Any, None]) -> None:
         """Says something to a run, and what became of it."""

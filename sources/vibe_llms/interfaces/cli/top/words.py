@@ -114,7 +114,7 @@ def describe_page(view: View, place: str) -> str:
 
 def _describe_count(view: View) -> str:
     if view.rows is None:
-        return "reading …"
+        return "loading …"
     shown = len(view.shown)
     if shown == len(view.rows):
         return count(shown, "run")
@@ -131,17 +131,17 @@ def describe_nothing(view: View) -> str:
     if view.rows is None or view.shown:
         return ""
     if view.rows:
-        return "No run of this page has these words."
+        return "No run on this page matches."
     if view.query.state or view.query.passed:
-        return "There is no such run."
-    return "There is no run yet."
+        return "No such run."
+    return "There are no runs yet."
 
 
 def describe_trouble(view: View) -> str:
     """Returns why what is seen may be old; empty where it is not."""
     if view.fault:
-        return f"Not reached, trying again: {flatten(view.fault)}"
-    return f"This run cannot be followed: {flatten(view.course_fault)}" if view.course_fault else ""
+        return f"Not reachable, retrying: {flatten(view.fault)}"
+    return f"Cannot follow this run: {flatten(view.course_fault)}" if view.course_fault else ""
 
 
 def describe_head(summary: RunSummary) -> tuple[str, str]:
@@ -181,7 +181,7 @@ def describe_waiting(view: View, address: str) -> str:
     asked = [
         flatten(f"{each.request.name} {reveal(each.request.arguments)}") for each in view.waiting
     ]
-    head = f"{count(len(asked), 'call')} to be answered: press a"
+    head = f"{count(len(asked), 'call')} to approve: press a"
     return "\n".join((head, *asked))
 
 

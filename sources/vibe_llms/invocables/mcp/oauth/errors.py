@@ -74,7 +74,7 @@ def explain(error: Exception) -> str:
         return f"{_clean(head)}{_find_error_word(text)}"
     if isinstance(error, (OAuthFlowError, httpx2.StreamError)):
         return _clean(text).rstrip(".")
-    return f"what it says about its authorization makes no sense ({type(error).__name__})"
+    return f"its authorization metadata are invalid ({type(error).__name__})"
 
 
 _WORD: Final = re.compile(r'"error"\s*:\s*("[\w .-]{1,60}")')

@@ -184,7 +184,7 @@ class Authorization(httpx2.Auth):
         if can_refresh or self._settings.grant is not GrantType.BROWSER:
             return
         if self._authorizer is None:
-            raise self._refuse("it wants a person to agree, and nobody can be asked here")
+            raise self._refuse("a user must agree, but there is no user to ask")
 
     @asynccontextmanager
     async def _await_browser(self) -> AsyncIterator[None]:
@@ -215,7 +215,7 @@ class Authorization(httpx2.Auth):
                 return
         except OSError as error:
             raise self._refuse(
-                f"the port {port} for the browser to come back to is taken: {error}"
+                f"the port {port} for the browser's return is in use: {error}"
             ) from error
         try:
             await loopback.listen(known)
@@ -231,7 +231,7 @@ class Authorization(httpx2.Auth):
     async def _ask_person(self) -> AuthorizationCodeResult:
         """Brings the person there, and waits for the browser to come back."""
         if self._authorizer is None or self._loopback is None:
-            raise OAuthFlowError("a person has to agree, and nobody can be asked here")
+            raise OAuthFlowError("a user must agree, but there is no user to ask")
         if self._asked >= AUTHORIZATIONS_LIMIT:
             raise OAuthFlowError(f"it has asked {self._asked} times, which is the limit")
         self._asked += 1
@@ -250,7 +250,7 @@ class Authorization(httpx2.Auth):
                         opening.result()  # it may have failed; else the browser is on its way
                     parameters = await answer
         except TimeoutError as error:
-            raise OAuthFlowError(f"nobody agreed within {seconds:g} seconds") from error
+            raise OAuthFlowError(f"the user did not agree within {seconds:g} seconds") from error
         finally:
             opening.cancel()
             await asyncio.gather(opening, return_exceptions=True)
@@ -261,9 +261,9 @@ class Authorization(httpx2.Auth):
         try:
             told = await authorizer.open(self.name, self._address)
         except Exception as error:
-            raise OAuthFlowError(f"no person could be asked: {error}") from error
+            raise OAuthFlowError(f"the user could not be asked: {error}") from error
         if told is not None and not loopback.take(told):
-            raise OAuthFlowError("the address that was told is not the one waited for")
+            raise OAuthFlowError("the returned address is not the expected one")
 
     def _ensure_private(self, url: httpx2.URL) -> None:
         """Refuses addresses on the way to which others could read along.
@@ -280,12 +280,12 @@ class Authorization(httpx2.Auth):
         if url.scheme == "https" or (url.scheme == "http" and (is_home or is_own)):
             return
         raise self._refuse(
-            f"it names {url.scheme}://{url.host} for its authorization, which is not encrypted"
+            f"it uses {url.scheme}://{url.host} for authorization, which is not encrypted"
         )
 
     def _refuse(self, reason: str) -> EnsembleError:
         return EnsembleError(
             ensemble=self.name,
-            detail=f"The MCP server {self.name!r} wants an authorization: {reason}.",
-            remedy="" if self._authorizer else "Let it in once where a browser can be opened.",
+            detail=f"The MCP server {self.name!r} requires authorization: {reason}.",
+            remedy="" if self._authorizer else "Authorize it once where a browser can be opened.",
         )

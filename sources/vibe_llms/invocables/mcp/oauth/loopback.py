@@ -16,8 +16,8 @@ _GUESTS_LIMIT: Final = 8
 """How many connections may be open at once; a browser opens two or three."""
 
 _PAGE: Final = (
-    "<!doctype html><meta charset=utf-8><title>vibe-llms</title><p>{}"
-    "<p>This window can be closed.</p>"
+    "<!doctype html><meta charset=utf-8><title>vibe-llms</title><p>{}<p>You can close this "
+    "window.</p>"
 )
 
 
@@ -49,7 +49,7 @@ class Loopback:
     def address(self) -> str:
         """Where a browser is to be sent."""
         if self._server is None:
-            raise RuntimeError("It does not listen.")
+            raise RuntimeError("The listener is not running.")
         return f"http://{HOST}:{self._server.sockets[0].getsockname()[1]}{PATH}"
 
     def expect(self, state: str) -> asyncio.Future[Mapping[str, str]]:
@@ -108,10 +108,10 @@ class Loopback:
         target = rest.partition(" ")[0]
         # Browsers ask for the icon of the page as well.
         if method != "GET" or urlsplit(target).path != PATH:
-            return "404 Not Found", "There is nothing here."
+            return "404 Not Found", "Page not found."
         if self.take(target):
             return "200 OK", "The answer has arrived."
-        return "400 Bad Request", "This is not the answer that is waited for."
+        return "400 Bad Request", "This is not the expected answer."
 
 
 def _compose_answer(status: str, text: str) -> bytes:

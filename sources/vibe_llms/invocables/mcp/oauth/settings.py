@@ -71,11 +71,11 @@ class OAuthSettings:
     def find_mistakes(self) -> Iterator[tuple[str, str]]:
         """Yields what does not go together: a field, and a sentence."""
         if self.client_secret is not None and not self.client_id:
-            yield "client_secret", "It belongs to a client_id, and none is given."
+            yield "client_secret", "It belongs to a client_id, which is missing."
         if self.grant is GrantType.CLIENT_CREDENTIALS:
             for key in ("client_id", "client_secret", "issuer"):
                 if not getattr(self, key):
-                    yield key, "A client that lets itself in needs it."
+                    yield key, "client_credentials needs it."
 
 
 class OAuthAuthorizer(Protocol):

@@ -147,7 +147,7 @@ class TokenStorage:
         try:
             await asyncio.to_thread(self._file.save, values)
         except OSError as error:
-            _logger.warning("What was granted is not kept: %s", error)
+            _logger.warning("The authorization is not stored: %s", error)
 
 
 def _parse(model: type[_Model], value: object) -> _Model | None:
@@ -202,14 +202,16 @@ class GrantFile:
         with os.fdopen(descriptor, "rb") as file:
             if os.name != "nt" and os.fstat(descriptor).st_mode & 0o077:
                 os.fchmod(descriptor, 0o600)
-                _logger.warning("%s could be read by others; it cannot any more.", self.path)
+                _logger.warning(
+                    "%s was readable by others; its permissions are now restricted.", self.path
+                )
             data = file.read(_LIMIT_BYTES)
         try:
             document = json.loads(data)
         except (ValueError, RecursionError):
             document = None
         if not isinstance(document, dict) or document.get("version") != _VERSION:
-            _logger.warning("%s is not read: it holds no grant.", self.path)
+            _logger.warning("%s is ignored: it contains no authorization.", self.path)
             return Settings({})
         # The name is a digest; a file that was moved there must not hand a token to another server.
         if document.get("server") != self.server:

@@ -48,7 +48,7 @@ _SCHEMA: Final[dict[str, Any]] = {
         _ANSWER: {
             "type": "boolean",
             "title": "Allow",
-            "description": "Whether this call, with these arguments, may be executed.",
+            "description": "Allow this call with these arguments.",
         }
     },
     "required": [_ANSWER],
@@ -81,8 +81,8 @@ class Doorkeeper:
         if not _can_be_asked(context):
             return deny(
                 request,
-                "This client cannot be asked for an approval. Whoever runs the server can let it"
-                f" be executed without one: vibe serve tools --allow {request.name}",
+                "This client does not support approvals. The server's operator can allow the "
+                f"call without one: vibe serve tools --allow {request.name}",
             )
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return await _ask(request, context)
@@ -109,7 +109,7 @@ async def _ask(request: ApprovalRequest, context: Context) -> Approval:
         )
     except (MCPError, ValueError) as error:  # pydantic's errors are such, too
         _LOGGER.info("The client did not ask about %s: %s", request.name, error)
-        return deny(request, "The client was asked for an approval and did not answer.")
+        return deny(request, "The client was asked for approval and did not answer.")
     return _read(request, answer)
 
 
@@ -122,16 +122,16 @@ def _compose_question(request: ApprovalRequest) -> InputRequiredResult:
 
 def _read(request: ApprovalRequest, answer: ElicitResult | None) -> Approval:
     if answer is None or answer.action != "accept":
-        return deny(request, "The user was asked, and did not allow it.")
+        return deny(request, "The user was asked and did not allow it.")
     said = (answer.content or {}).get(_ANSWER)
     if said is True:
         return allow(request)
     if said is False:
-        return deny(request, "The user was asked, and refused.")
+        return deny(request, "The user was asked and declined.")
     # As of a client that shows no fields: its user believes to have allowed it.
     return deny(
         request,
-        f"The client sent an answer without {_ANSWER!r}, true or false, which the form has.",
+        f"The client's answer lacks {_ANSWER!r} (true or false), which the form requires.",
     )
 
 
@@ -140,7 +140,7 @@ def _compose_text(request: ApprovalRequest) -> str:
     text = json.dumps(json.loads(request.arguments), indent=2, ensure_ascii=False)
     shown = "".join(each if each.isprintable() or each == "\n" else _escape(each) for each in text)
     purpose = " ".join(request.description.split())[:300]
-    return f"{request.name} wants to be executed: {purpose}\n{shown}"
+    return f"{request.name} asks to be executed: {purpose}\n{shown}"
 
 
 def _escape(letter: str) -> str:

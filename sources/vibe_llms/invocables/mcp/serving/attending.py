@@ -140,7 +140,7 @@ class Attendant:
         outcome = await call.advance()
         if not isinstance(outcome, Outcome):  # a suggestion asks nobody
             await call.end()
-            raise MCPError(INTERNAL_ERROR, "There are no suggestions.")
+            raise MCPError(INTERNAL_ERROR, "Suggestions are not supported.")
         return compose_completion(outcome)
 
     async def _settle(
@@ -169,7 +169,7 @@ class Attendant:
         settled = settle(request, approval)
         if settled is None:
             reason = f" {approval.reason}" if approval.reason else ""
-            return fail(f"{invoker.name} was not executed: it needs an approval.{reason}")
+            return fail(f"{invoker.name} was not executed: it needs approval.{reason}")
         if settled != arguments and (faults := await invoker.examine(settled)):
             return fail(explain_faults(invoker.name, faults))
         return settled
@@ -182,7 +182,7 @@ class Attendant:
         if _is_waiting(params):
             found = self.waiting.take(params.request_state or "")
             if found is None:
-                raise MCPError(INVALID_PARAMS, "No call waits for these answers any more")
+                raise MCPError(INVALID_PARAMS, "No call waits for these answers now")
             call = found
             call.resume(context, answers)
         else:
@@ -210,7 +210,7 @@ class Attendant:
         if step.is_error and call.lacking and is_modern(context):
             raise MCPError(
                 MISSING_REQUIRED_CLIENT_CAPABILITY,
-                f"{invoker.name} has to ask what this client has not said that it can be asked",
+                f"{invoker.name} needs to ask a question that this client does not support",
                 {"requiredCapabilities": call.lacking},
             )
         return step
@@ -232,5 +232,5 @@ def _mark_edit(outcome: Outcome, arguments: JsonObject, settled: JsonObject) -> 
     """Tells the client where a policy has changed its arguments."""
     if settled == arguments:
         return outcome
-    note = TextualContent("[executed with other arguments than were given, as approved]\n")
+    note = TextualContent("[executed with other arguments than given, as approved]\n")
     return attrs.evolve(outcome, contents=(note, *outcome.contents), source=None)

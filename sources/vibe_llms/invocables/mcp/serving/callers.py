@@ -168,11 +168,11 @@ class ClientCall:
         found = {name: self._given.pop(name) for name in questions if name in self._given}
         left = {name: each for name, each in questions.items() if name not in found}
         if left and not self._is_reachable():
-            raise _refuse("Nothing can be asked of a client where several processes answer it.")
+            raise _refuse("Clients cannot be asked questions if several processes answer them.")
         for question in left.values():
             if lack := find_lack(self._context.session, question):
                 self.lacking.update(lack)
-                raise _refuse(f"The client has not said that it can be asked {question['method']}.")
+                raise _refuse(f"The client does not support {question['method']}.")
         try:
             async with asyncio.timeout(self._wait_seconds):
                 ask = self._ask_later if is_modern(self._context) else self._ask_now

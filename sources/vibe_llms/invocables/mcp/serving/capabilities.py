@@ -41,7 +41,7 @@ def find_lack(session: ServerSession, question: JsonObject) -> dict[str, Any]:
         case method:
             raise RequestError(
                 path="ask",
-                detail=f"No client can be asked {method!r}.",
+                detail=f"Clients do not support {method!r}.",
                 remedy=f"There are: {', '.join(REQUESTS)}.",
                 stage=Stage.EXECUTE,
             )

@@ -173,7 +173,7 @@ class EnsembleCatalogue:
         for resource in self._list_resources():
             if resource.uri == uri and resource.is_listed:
                 return resource
-        raise MCPError(INVALID_PARAMS, f"There is no template {uri!r}.", {"uri": uri})
+        raise MCPError(INVALID_PARAMS, f"Unknown template {uri!r}.", {"uri": uri})
 
     def access_prompt(self, name: str) -> LibraryPrompt:
         """Returns a prompt by its name.
@@ -185,7 +185,7 @@ class EnsembleCatalogue:
             return self._named[name]
         near = find_near(name, self._named)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise MCPError(INVALID_PARAMS, f"There is no prompt {name!r}.{hint}")
+        raise MCPError(INVALID_PARAMS, f"Unknown prompt {name!r}.{hint}")
 
 
 async def _try(name: str, survey: Callable[[], Awaitable[Sequence[_T]]]) -> Sequence[_T] | None:
@@ -194,7 +194,7 @@ async def _try(name: str, survey: Callable[[], Awaitable[Sequence[_T]]]) -> Sequ
         async with asyncio.timeout(_SURVEY_SECONDS):
             found = tuple(await survey())
     except Exception as error:
-        _LOGGER.warning("%s cannot be asked what it has: %s", name, error or type(error).__name__)
+        _LOGGER.warning("cannot list what %s has: %s", name, error or type(error).__name__)
         return None
     if len(found) > ENTRIES_LIMIT:
         _LOGGER.warning("%s has more than %d entries; the rest is left out", name, ENTRIES_LIMIT)
@@ -216,7 +216,7 @@ def turn_page(
     if cursor is not None:
         start = next((n for n, each in enumerate(entries, 1) if identify(each) == cursor), -1)
     if start < 0:
-        raise MCPError(INVALID_PARAMS, "There is no page of this cursor; begin at the start")
+        raise MCPError(INVALID_PARAMS, "Unknown cursor; start at the beginning")
     page = list(entries[start : start + PAGE])
     is_last = start + PAGE >= len(entries)
     return page, None if is_last else identify(page[-1])

@@ -263,6 +263,4 @@ async def _conceal(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> 
         raise
     except Exception as error:
         _LOGGER.error("%s failed: %s", ctx.method, error, exc_info=error)
-        raise MCPError(
-            INTERNAL_ERROR, "Something went wrong here; the server's log has it"
-        ) from None
+        raise MCPError(INTERNAL_ERROR, "Internal error; see the server's log") from None

@@ -43,7 +43,7 @@ def read_message(text: bytes) -> types.JSONRPCMessage:
         raise _explain(text) from None
     if has_wrong_id:
         raise MalformedMessage(
-            types.INVALID_REQUEST, "The id of a request is a text or a whole number."
+            types.INVALID_REQUEST, "The id of a request must be a text or a whole number."
         )
     return message
 
@@ -52,15 +52,15 @@ def _explain(said: bytes) -> MalformedMessage:
     try:
         value: Any = json.loads(said)
     except (ValueError, RecursionError):
-        return MalformedMessage(types.PARSE_ERROR, "This is no JSON.")
+        return MalformedMessage(types.PARSE_ERROR, "Invalid JSON.")
     if isinstance(value, list):
         return MalformedMessage(
-            types.INVALID_REQUEST, "Messages are sent one by one, not in lists."
+            types.INVALID_REQUEST, "Batches of messages are not supported: send one at a time."
         )
     number = value.get("id") if isinstance(value, dict) else None
     is_id = isinstance(number, int) and not isinstance(number, bool)
     is_id = is_id or (isinstance(number, str) and is_whole(number))
-    text = "This is no message of JSON-RPC 2.0."
+    text = "Invalid JSON-RPC 2.0 message."
     return MalformedMessage(types.INVALID_REQUEST, text, number if is_id else None)
 
 

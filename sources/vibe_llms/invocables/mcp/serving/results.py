@@ -105,7 +105,7 @@ def compose_completion(outcome: Outcome) -> CompleteResult:
         return passed
     said = outcome.source
     if not isinstance(said, libraries.Completion):
-        raise MCPError(INTERNAL_ERROR, outcome.text or "There are no suggestions.")
+        raise MCPError(INTERNAL_ERROR, outcome.text or "Suggestions are not supported.")
     has_more = (said.total or 0) > len(said.values)
     return CompleteResult(
         completion=Completion(values=list(said.values), total=said.total, has_more=has_more)
@@ -125,9 +125,9 @@ def _ensure_whole(outcome: Outcome, invoker: Invoker) -> None:
     if outcome.source is None:
         raise MCPError(
             INTERNAL_ERROR,
-            f"{invoker.name} is longer than its limits allow:"
-            f" output_limit_characters = {invoker.output_limit_characters:,},"
-            f" output_limit_bytes = {invoker.output_limit_bytes:,}.",
+            f"{invoker.name} is larger than its limits: output_limit_characters = "
+            f"{invoker.output_limit_characters:,}, output_limit_bytes = "
+            f"{invoker.output_limit_bytes:,}.",
         )
 
 

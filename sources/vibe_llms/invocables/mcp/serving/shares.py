@@ -40,7 +40,7 @@ def ensure_share(client: Hashable, held: int, left: int, what: str, limit: Limit
     if not is_over(client, held, left):
         return
     if left > 0:
-        what = f"{what}: this client has {held}, and what is left is for others"
+        what = f"{what}: this client has {held}; the rest is reserved for other clients"
     raise MCPError(INTERNAL_ERROR, f"{what}. {limit}")
 
 

@@ -172,7 +172,7 @@ class _Wire:
     async def _read_message(self, line: bytes | None) -> types.JSONRPCMessage | None:
         """Reads a line; where it is no message that can be taken, says so to the client."""
         if line is None:
-            text = f"The message is longer than request_bytes = {self.message_bytes:,} allows."
+            text = f"The message is larger than request_bytes = {self.message_bytes:,}."
             await self._refuse(None, types.INVALID_REQUEST, text)
             return None
         if not line.strip():
@@ -190,7 +190,7 @@ class _Wire:
                 await self._refuse(message.id, types.INVALID_REQUEST, text)
                 return None
             if len(self.busy) >= self.requests:
-                text = f"More requests are under way than requests = {self.requests} allows."
+                text = f"Too many requests are under way: the limit is requests = {self.requests}."
                 await self._refuse(message.id, _BUSY, text)
                 return None
             self.busy.add(message.id)
@@ -248,7 +248,7 @@ class _Wire:
             try:
                 await run_in_thread(partial(_write_whole, self.target, line))
             except OSError as error:  # nobody reads: they will close our input, too
-                _LOGGER.debug("An answer cannot be said: %s", error)
+                _LOGGER.debug("Cannot send an answer: %s", error)
 
 
 def _write_whole(target: int, line: bytes) -> None:

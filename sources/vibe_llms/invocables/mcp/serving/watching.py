@@ -152,7 +152,7 @@ class Subscriptions:
                     async for _ in changes:
                         await self._tell(uri)
             except Exception as error:
-                _LOGGER.warning("%s is not watched any more: %s", uri, error)
+                _LOGGER.warning("%s is no longer watched: %s", uri, error)
             backoff, seconds = backoff.plan(loop.time() - begun)
             if seconds is None:
                 return

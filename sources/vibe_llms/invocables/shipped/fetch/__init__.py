@@ -10,4 +10,4 @@ from vibe_llms.plugins.specification.runs import EnsembleSpecification
 @hook
 def survey_ensembles() -> list[EnsembleSpecification]:
     """Names the ensemble; it can be configured several times, with other bounds."""
-    return [offer("fetch", "fetch a public page of the web as text")]
+    return [offer("fetch", "fetch a public web page as text")]

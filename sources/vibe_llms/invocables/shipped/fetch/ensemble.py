@@ -69,7 +69,7 @@ class FetchEnsemble(GrantedEnsemble):
         """
         try:
             if start < 0:
-                raise Refusal("start is a whole number of at least 0.")
+                raise Refusal("start must be a whole number of at least 0.")
             # Sooner than the limit of the invoker, and with better words.
             async with asyncio.timeout(self.settings.seconds):
                 page = await get_page(
@@ -77,7 +77,7 @@ class FetchEnsemble(GrantedEnsemble):
                 )
             return await _compose(page, start)
         except TimeoutError:
-            return fail(f"The page did not come within {self.settings.seconds:g} seconds.")
+            return fail(f"The page did not load within {self.settings.seconds:g} seconds.")
         except Refusal as refusal:
             return fail(str(refusal))
 
@@ -86,19 +86,19 @@ async def _compose(page: Page, start: int) -> Outcome:
     head = f"{page.url} ({page.kind})"
     text = await read_text(page)
     if page.status >= 400:
-        note = f"[{head} answered with the status {page.status}]"
+        note = f"[{head} answered with status {page.status}]"
         return fail(f"{note}\n{(text or '')[:_ERROR_CHARACTERS]}".strip())
     if text is None:
         size = "an unknown number of" if page.size is None else page.size
-        return Outcome(contents=f"[{head} is no text: {size} bytes]")
+        return Outcome(contents=f"[{head} is not text: {size} bytes]")
     if start and start >= len(text):
         raise Refusal(f"The text has only {len(text)} characters.")
     shown = text[start : start + TEXT_CHARACTERS]
     notes: list[str] = []
     if start + len(shown) < len(text):
-        notes.append(f"there is more; go on with start={start + len(shown)}")
+        notes.append(f"there is more; continue with start={start + len(shown)}")
     elif page.body.is_cut:
         notes.append(f"cut: only {len(page.body.data)} bytes of the page were read")
     if not shown:
-        notes.append("there is no text on the page")
+        notes.append("the page has no text")
     return Outcome(contents="\n".join([f"[{head}]", shown, *(f"[{note}]" for note in notes)]))

@@ -33,9 +33,9 @@ def replace_once(whole: str, old: str, new: str, shown: str) -> Replacement:
         Refusal: It is there several times, or not at all; the text says where, or what is nearest.
     """
     if not old:
-        raise Refusal("'old' is empty: say what is to be replaced. To write a file use write_file.")
+        raise Refusal("'old' is empty: give the text to replace. To write a file use write_file.")
     if old == new:
-        raise Refusal("'old' and 'new' are the same: there is nothing to replace.")
+        raise Refusal("'old' and 'new' are equal: there is nothing to replace.")
     # Models write LF, also where they were shown CR LF.
     if old not in whole and "\r\n" in whole and "\r" not in old:
         old, new = (text.replace("\n", "\r\n") for text in (old, new.replace("\r\n", "\n")))
@@ -48,8 +48,8 @@ def replace_once(whole: str, old: str, new: str, shown: str) -> Replacement:
         lines = [str(_count_lines(whole, start)) for start in places[:_SHOWN]]
         more = ", …" if len(places) > _SHOWN else ""
         raise Refusal(
-            f"'old' is {len(places)} times in {shown}, at the lines {', '.join(lines)}{more}. "
-            "Give more of what stands around the one that is meant."
+            f"'old' occurs {len(places)} times in {shown}, at the lines "
+            f"{', '.join(lines)}{more}. Include more of the text around the right one."
         )
     raise Refusal(f"'old' is not in {shown}.{_find_nearest(whole, old)}")
 
@@ -78,12 +78,12 @@ def _find_nearest(whole: str, old: str) -> str:
         number = alike[0]
         if lines[number] == wanted:
             return (
-                f" Its first line is there at the line {number + 1}, and what follows differs. "
-                "Read the file again."
+                f" Its first line is at line {number + 1}, but the next lines differ. Read "
+                "the file again."
             )
-        return f" At the line {number + 1} it differs in its spaces: {lines[number]!r}."
+        return f" Line {number + 1} differs in its spaces: {lines[number]!r}."
     # It compares each line by itself in time that may grow with its square: few, then, and short.
     near = difflib.get_close_matches(wanted, lines[:_LINES_COMPARED], n=1, cutoff=0.6)
     if near:
-        return f" Most like it is the line {lines.index(near[0]) + 1}: {near[0]!r}."
+        return f" The most similar line is {lines.index(near[0]) + 1}: {near[0]!r}."
     return " Read the file again."

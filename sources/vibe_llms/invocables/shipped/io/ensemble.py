@@ -159,23 +159,25 @@ class IoEnsemble(GrantedEnsemble):
         """
         with self._write_alone(), self._grants.walk(path) as place:
             if ensure_writable(place) is None:
-                raise Refusal(f"{place.shown} does not exist. write_file makes a file.")
+                raise Refusal(f"{place.shown} does not exist. write_file creates a file.")
             with open_file(place) as (descriptor, found):
                 whole = read_whole(place, descriptor, self.settings.file_bytes, context)
             try:
                 text = whole.decode("utf-8")
             except UnicodeDecodeError as error:
-                raise Refusal(f"{place.shown} is no text in UTF-8: it cannot be edited.") from error
+                raise Refusal(
+                    f"{place.shown} is not UTF-8 text, so it cannot be edited."
+                ) from error
             edit = replace_once(text, old, new, place.shown)
             replace_file(place, encode(edit.text, self.settings.file_bytes), found, context)
-            return f"{place.shown} was edited at the line {edit.line}."
+            return f"{place.shown} was edited at line {edit.line}."
 
     @contextmanager
     def _write_alone(self) -> Iterator[None]:
         """One writes at a time, so that no edit undoes another that runs beside it."""
         # Less than an execution may take, so that it still can say what it waited for.
         if not self._writing.acquire(timeout=_PATIENCE_SECONDS):
-            raise Refusal("Another write has not ended; try again later.")
+            raise Refusal("Another write is not finished; try again later.")
         try:
             yield
         finally:

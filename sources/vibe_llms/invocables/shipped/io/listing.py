@@ -115,7 +115,7 @@ class DirectoryWalk:
             for entry in entries:
                 self._entries += 1
                 if self._entries > ENTRIES_LIMIT:
-                    self.note(f"more than {ENTRIES_LIMIT} entries: the rest was not looked at")
+                    self.note(f"more than {ENTRIES_LIMIT} entries: the rest is not listed")
                     break
                 names.append(entry.name)
         # The system's own order differs from machine to machine.
@@ -124,14 +124,14 @@ class DirectoryWalk:
     def _descend(self, entry: DirectoryEntry, prefix: str) -> Iterator[DirectoryEntry]:
         if entry.depth >= self._depth:
             if self._is_cut_here or self._depth == DEPTH_LIMIT:
-                self.note(f"deeper than {DEPTH_LIMIT} directories was not looked")
+                self.note(f"levels below {DEPTH_LIMIT} directories are not listed")
             return
         place = entry.place
         try:
             # By descriptor and without following links: what was a directory may be a link by now.
             below = os.open(place.name, READING, dir_fd=place.directory)
         except OSError as error:
-            self.note(f"{place.shown} cannot be opened: {error.strerror}")
+            self.note(f"cannot open {place.shown}: {error.strerror}")
             return
         try:
             yield from self._survey(below, f"{prefix}{show(place.name)}/", entry.depth + 1)
@@ -142,7 +142,7 @@ class DirectoryWalk:
         if self._context.cancelled:
             return True
         if time.monotonic() > self._until:
-            self.note(f"stopped after {SECONDS:g} seconds: the rest was not looked at")
+            self.note(f"stopped after {SECONDS:g} seconds: the rest is not listed")
             return True
         return False
 
@@ -154,7 +154,7 @@ def list_directory(place: Place, depth: int, context: InvocationContext) -> str:
         Refusal: It is none.
     """
     if depth < 1:
-        raise Refusal("depth is a whole number of at least 1.")
+        raise Refusal("depth must be a whole number of at least 1.")
     visit = DirectoryWalk(place, context, depth=depth)
     lines: list[str] = []
     for entry in visit.survey():

@@ -36,7 +36,7 @@ def read_lines(place: Place, first: int, count: int, context: InvocationContext)
         Refusal: It is no text, or has fewer lines.
     """
     if first < 1 or count < 1:
-        raise Refusal("first_line and lines are whole numbers of at least 1.")
+        raise Refusal("first_line and lines must be whole numbers of at least 1.")
     with open_file(place) as (descriptor, found):
         taker = Taker(first, count)
         for number, block in enumerate(read_blocks(descriptor, context)):
@@ -114,11 +114,11 @@ class Taker:
             if whole:  # whole lines, so that one can go on
                 text = text[:whole]
                 after = self.first + text.count("\n")
-                notes.append(f"cut; go on with first_line={after}")
+                notes.append(f"cut; continue with first_line={after}")
             else:
                 notes.append(f"line {self.first} is longer than {TEXT_CHARACTERS} characters: cut")
         elif self.has_more:
-            notes.append(f"there are more lines; go on with first_line={self.last + 1}")
+            notes.append(f"there are more lines; continue with first_line={self.last + 1}")
         if not text and not notes:
             notes.append("the file is empty")
         return text + "".join(f"\n[{note}]" for note in notes)
@@ -126,4 +126,4 @@ class Taker:
 
 def _describe_binary(place: Place, found: os.stat_result) -> str:
     kind = mimetypes.guess_type(place.name)[0] or "of an unknown type"
-    return f"{place.shown} is no text: {found.st_size} bytes, {kind}."
+    return f"{place.shown} is not text: {found.st_size} bytes, {kind}."

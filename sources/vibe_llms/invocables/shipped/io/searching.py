@@ -48,7 +48,7 @@ def search(
     if len(name) > _PATTERN_CHARACTERS:
         raise Refusal(f"A pattern of names has at most {_PATTERN_CHARACTERS} characters.")
     if "\n" in text:
-        raise Refusal("Lines are searched: the text cannot hold the end of one.")
+        raise Refusal("The text must not contain a line break: the search goes line by line.")
     visit = DirectoryWalk(place, context, passed_over=_PASSED_OVER)
     found: list[str] = []
     for entry in visit.survey():
@@ -58,7 +58,7 @@ def search(
             found.append(entry.place.shown)
         # As the file says; where it says less than it has, reading stops at the limit all the same.
         elif entry.found.st_size > size_limit:
-            visit.note(f"files of more than {size_limit} bytes were passed over")
+            visit.note(f"files larger than {size_limit} bytes were skipped")
         else:
             lines = _search_file(entry.place, text, ignore_case, size_limit, context)
             for line in lines:
@@ -66,7 +66,9 @@ def search(
                 if len(found) > FOUND_LIMIT:
                     break
         if len(found) > FOUND_LIMIT:
-            visit.note(f"only the first {FOUND_LIMIT} are shown; search for something narrower")
+            visit.note(
+                f"only the first {FOUND_LIMIT} are shown; search for something more specific"
+            )
             break
     lines_found = found[:FOUND_LIMIT] or ["[nothing found]"]
     return "\n".join([*lines_found, *(f"[{note}]" for note in visit.notes)])

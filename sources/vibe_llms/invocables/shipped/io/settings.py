@@ -58,7 +58,7 @@ class IoSettings:
                     findings.append(Finding(place=place, message=f"{text!r} {problem}"))
                 grants.append(grant)
         if not grants and not findings:
-            message = "Nothing is granted; name a directory in 'directories' or 'read_only'."
+            message = "No directory is granted; name one in 'directories' or 'read_only'."
             findings.append(Finding(place=f"ensembles.{self.name}", message=message))
         if findings:
             raise ConfigurationError(findings=tuple(findings))
@@ -66,15 +66,15 @@ class IoSettings:
 
     def _find_problem(self, path: Path) -> str:
         if path == Path("/"):
-            return "is the whole machine; name the directories that are meant."
+            return "is the whole machine; name specific directories."
         if any(path.is_relative_to(each) for each in _OF_THE_SYSTEM):
-            return "shows what processes hold in memory, secrets among them; it is never granted."
+            return "shows the memory of processes, including secrets; it cannot be granted."
         # Only where nobody has named it: by default it is granted wherever somebody happens to
         # start.
         is_unsaid = self.directories == _HERE and not self.read_only
         if is_unsaid and path == Path(os.path.realpath(Path.home())):
             return (
-                "is your home directory, with its keys; go into the directory that is meant, or "
+                "is your home directory, with your keys; change into another directory, or "
                 f"name it: directories = [{str(path)!r}] in [ensembles.{self.name}]."
             )
         return ""

@@ -27,7 +27,9 @@ def encode(text: str, limit_bytes: int) -> bytes:
     try:
         data = text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise Refusal("The text holds a character that is none: half of a pair.") from error
+        raise Refusal(
+            "The text contains an invalid character: half of a surrogate pair."
+        ) from error
     if len(data) > limit_bytes:
         raise Refusal(f"The text has {len(data)} bytes; the limit is {limit_bytes}.")
     return data
@@ -40,16 +42,16 @@ def ensure_writable(place: Place) -> os.stat_result | None:
         Refusal: It may not be written, or is no file.
     """
     if not place.grant.is_writable:
-        raise Refusal(f"{place.shown} is granted for reading only.")
+        raise Refusal(f"{place.shown} is in a read-only directory.")
     found = place.inspect()
     if found is None:
         return None
     if not stat.S_ISREG(found.st_mode):
         kind = describe_kind(found.st_mode) or "something special"
-        raise Refusal(f"{place.shown} is {kind}, no file.")
+        raise Refusal(f"{place.shown} is not a file ({kind}).")
     # A file that may not be written is not replaced either, though its directory would let us.
     if not os.access(place.name, os.W_OK, dir_fd=place.directory):
-        raise Refusal(f"{place.shown} may not be written: permission denied.")
+        raise Refusal(f"Cannot write {place.shown}: permission denied.")
     return found
 
 
@@ -70,7 +72,7 @@ def replace_file(
         # The usual mode of new files: the user's umask takes from it what they do not want.
         descriptor = os.open(draft, _DRAFTING, 0o666, dir_fd=place.directory)
     except OSError as error:
-        raise Refusal(f"{place.shown} cannot be written: {error.strerror}.") from error
+        raise Refusal(f"Cannot write {place.shown}: {error.strerror}.") from error
     try:
         try:
             _fill(descriptor, data, before)
@@ -78,12 +80,12 @@ def replace_file(
             os.close(descriptor)
         # What was written since it was read is somebody's work, and would be lost in silence.
         if _identify(place.inspect()) != _identify(before):
-            raise Refusal(f"{place.shown} has changed meanwhile; read it again.")
+            raise Refusal(f"{place.shown} was changed in the meantime; read it again.")
         if context.cancelled:
-            raise Refusal("Nobody waits any more: nothing was written.")
+            raise Refusal("The call was cancelled: nothing was written.")
         os.replace(draft, place.name, src_dir_fd=place.directory, dst_dir_fd=place.directory)
     except OSError as error:
-        raise Refusal(f"{place.shown} cannot be written: {error.strerror}.") from error
+        raise Refusal(f"Cannot write {place.shown}: {error.strerror}.") from error
     finally:
         # Where all went well it is not there any more: it has the file's name.
         with suppress(FileNotFoundError):

@@ -10,4 +10,4 @@ from vibe_llms.plugins.specification.runs import EnsembleSpecification
 @hook
 def survey_ensembles() -> list[EnsembleSpecification]:
     """Names the ensemble; it can be configured several times, with other bounds."""
-    return [offer("shell", "run a command of the shell after an approval")]
+    return [offer("shell", "run a shell command after approval")]

@@ -45,7 +45,9 @@ class ShellEnsemble(GrantedEnsemble):
             time_limit_seconds=self.settings.seconds + _MARGIN_SECONDS,
         )
         directories = ", ".join(str(grant.path) for grant in self._grants.grants)
-        bounds = f"It may take {self.settings.seconds:g} seconds and begin in: {directories}."
+        bounds = (
+            f"A command may take {self.settings.seconds:g} seconds and starts in: {directories}."
+        )
         return (attrs.evolve(invoker, description=f"{invoker.description} {bounds}"),)
 
     async def run_command(self, command: str, directory: str = ".") -> Outcome:
@@ -69,7 +71,7 @@ class ShellEnsemble(GrantedEnsemble):
         except Refusal as refusal:
             return fail(str(refusal))
         except OSError as error:
-            return fail(f"The command cannot be started: {error.strerror}.")
+            return fail(f"Cannot start the command: {error.strerror}.")
         return _compose(finished)
 
 
@@ -77,7 +79,7 @@ def _ensure_command(command: str) -> None:
     if not command.strip():
         raise Refusal("The command is empty.")
     if "\0" in command:
-        raise Refusal("A command cannot hold the character NUL.")
+        raise Refusal("A command must not contain the character NUL.")
     if len(command) > _COMMAND_CHARACTERS:
         raise Refusal(
             f"A command has at most {_COMMAND_CHARACTERS} characters. Put more into a file."
@@ -85,16 +87,18 @@ def _ensure_command(command: str) -> None:
     try:
         command.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise Refusal("The command holds a character that is none: half of a pair.") from error
+        raise Refusal(
+            "The command contains an invalid character: half of a surrogate pair."
+        ) from error
 
 
 def _compose(finished: Finished) -> Outcome:
     text = finished.text
     if finished.fault:
-        note = f"[the command {finished.fault}, and was ended; it may have taken effect]"
+        note = f"[the command {finished.fault} and was killed; it may have taken effect]"
         return fail(f"{text}\n{note}" if text else note)
     if finished.code < 0:
-        note = "[what watches over the command was killed; it was ended as far as was possible]"
+        note = "[the command's supervisor was killed; the command was killed as far as possible]"
         return fail(f"{text}\n{note}" if text else note)
     if finished.code:
         note = f"[exit code {finished.code}]"

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 @click.option("--limit", "-n", default=20, show_default=True, type=click.IntRange(min=1))
 @json_option
 def list_(runner: str, limit: int, as_json: bool) -> None:
-    """List batches, the latest first.
+    """List batches, newest first.
 
     \b
-    filling  not all of its inputs are there yet
-    open     all are there, and not all are done
-    done     all are done or failed
-    stopped  by somebody
-    capped   what it asks next might cost more than its cap leaves
-    failed   it has met what every input would meet, as a missing key
+    filling  its inputs are still being added
+    open     all inputs are there; some are not done
+    done     every input is answered or has failed
+    stopped  stopped with `vibe batches stop`
+    capped   the next request might exceed the cost limit
+    failed   stopped by an error that affects every input, such as a missing key
     """
     from vibe_llms.interfaces.cli.batches.shared import export_summary
 
@@ -38,7 +38,7 @@ def list_(runner: str, limit: int, as_json: bool) -> None:
         write_json([export_summary(each) for each in found])
         return
     if not found:
-        note("There is no batch yet.")
+        note("There are no batches yet.")
     write_table(
         (
             (
@@ -52,7 +52,7 @@ def list_(runner: str, limit: int, as_json: bool) -> None:
             )
             for each in found
         ),
-        headers=("id", "state", "done", "failed", "cost", "asked for", "model"),
+        headers=("id", "state", "done", "failed", "cost", "submitted", "model"),
         styles=("cyan", "", "", "red", "", "dim", "dim"),
     )
 

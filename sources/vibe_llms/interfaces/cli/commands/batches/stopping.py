@@ -22,25 +22,25 @@ if TYPE_CHECKING:
 @click.argument("batch", metavar="ID")
 @runner_option
 async def stop(batch: str, runner: str) -> None:
-    """Let nothing more of a batch be asked. What is under way is still written."""
+    """Stop a batch. Requests under way still finish, and their answers are written."""
     _tell("Stopped", await _change(batch, runner, lambda batches, found: batches.stop(found)))
 
 
 @command("resume")
 @click.argument("batch", metavar="ID")
 @runner_option
-@click.option("--retry-failed", is_flag=True, help="Ask again what failed, too.")
-@click.option("--cap", type=DOLLARS, metavar="DOLLARS", help="What it may cost from now on.")
+@click.option("--retry-failed", is_flag=True, help="Also ask again what failed.")
+@click.option("--cap", type=DOLLARS, metavar="DOLLARS", help="New limit of the cost.")
 async def resume(batch: str, runner: str, retry_failed: bool, cap: Decimal | None) -> None:
-    """Let a batch go on that was stopped, has reached its cap, has failed, or is done.
+    """Resume a batch that was stopped, has reached its cap, has failed, or is done.
 
-    Workers go on with it within some seconds.
+    Workers pick it up within a few seconds.
     """
 
     async def change(batches: Batches, found: str) -> None:
         await batches.resume(found, retry_failed=retry_failed, cap=cap)
 
-    _tell("Goes on", await _change(batch, runner, change))
+    _tell("Resumed", await _change(batch, runner, change))
 
 
 @command("delete")
@@ -48,16 +48,16 @@ async def resume(batch: str, runner: str, retry_failed: bool, cap: Decimal | Non
 @runner_option
 @yes_option
 def delete(batch: str, runner: str, yes: bool) -> None:
-    """Remove a batch, with its inputs and results."""
+    """Delete a batch with its inputs and results."""
     from vibe_llms.interfaces.cli.access import load_configuration
     from vibe_llms.interfaces.cli.consent import require_consent
 
     found = run(_change(batch, runner, None))
     if not (yes or load_configuration().yes):
-        question = f"Remove batch {found.id} with {found.done:,} results?"
-        require_consent(question, remedy="Say --yes to remove it.")
+        question = f"Delete batch {found.id} with {found.done:,} results?"
+        require_consent(question, remedy="Add --yes to delete it.")
     run(_change(found.id, runner, lambda batches, name: batches.delete(name)))
-    note(f"Removed: batch {found.id}.")
+    note(f"Deleted: batch {found.id}.")
 
 
 def _tell(what: str, found: BatchSummary) -> None:

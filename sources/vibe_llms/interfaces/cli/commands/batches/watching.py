@@ -11,7 +11,7 @@ _OUTPUT = click.option(
     "-o",
     default="-",
     type=click.Path(allow_dash=True),
-    help="Where the answers go: lines, or a table where it ends in .parquet.",
+    help="File for the answers: lines, or a table (.parquet).",
 )
 
 
@@ -21,9 +21,9 @@ _OUTPUT = click.option(
 @_OUTPUT
 @json_option
 async def watch(batch: str, runner: str, output: str, as_json: bool) -> int:
-    """Follow a batch, and write its answers when nobody works at it any more.
+    """Follow a batch until it stops, then write its answers.
 
-    Ends with 1 where any failed. Ctrl-C ends the following alone.
+    The exit code is 1 if any request failed. Ctrl-C stops following; the batch continues.
     """
     from vibe_llms.agents.batches import look_at_batches
     from vibe_llms.interfaces.cli.batches.shared import describe_runner, follow_to_end
@@ -52,7 +52,7 @@ async def results(batch: str, runner: str, output: str) -> None:
 @click.argument("lines", metavar="FILE", type=click.Path())
 @click.argument("table", metavar="TABLE.parquet", type=click.Path())
 def convert(lines: str, table: str) -> None:
-    """Make a table of Parquet of a file of lines, as `vibe batch --output` writes it.
+    """Convert a file of lines, as written by `vibe batch --output`, to a Parquet table.
 
     \b
         vibe batches convert answers.jsonl answers.parquet
@@ -62,6 +62,6 @@ def convert(lines: str, table: str) -> None:
     from vibe_llms.batches.exporting import convert_lines
 
     if not table.lower().endswith(".parquet"):
-        raise click.UsageError(f"{table} does not end in .parquet: name a table.")
+        raise click.UsageError(f"{table} does not end in .parquet.")
     with Path(lines).open("rb") as file:
         convert_lines(file, Path(table), lines)

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     "example",
     type=EXAMPLE,
     metavar="EXAMPLE",
-    help="The example to begin from; by default the one that FILE is named after.",
+    help="Example to copy; default: the one that FILE is named after.",
 )
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def new(file: str | None, example: str | None, force: bool) -> None:
-    """Write an example to FILE, to begin a task of your own from; without FILE, list them.
+    """Write an example task to FILE; without FILE, list the examples.
 
-    FILE may be the name of an example; any other name gets simple_qa_task, unless --from chooses
-    one. The ending, .json or .toml, says in which form it is written.
+    FILE may be the name of an example. Any other name gets simple_qa_task, unless --from chooses
+    one. The suffix, .json or .toml, decides the format.
 
     \b
         vibe flow new
@@ -43,7 +43,7 @@ def new(file: str | None, example: str | None, force: bool) -> None:
 
     if file is None:
         rows = ((each.name, each.path.suffix[1:], each.summary) for each in survey_examples())
-        write_table(rows, headers=("example", "form", "what it does"), styles=("cyan", "dim"))
+        write_table(rows, headers=("example", "form", "description"), styles=("cyan", "dim"))
         return
     names = [each.name for each in survey_examples()]
     named = next((each for each in (Path(file).name, Path(file).stem) if each in names), FIRST)
@@ -65,11 +65,11 @@ def _write(example: Example, file: str, *, force: bool) -> Path:
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise click.UsageError(
-            f"Unknown form {path.suffix!r} of {path}. Use {' or '.join(SUFFIXES)}."
+            f"Unknown format {path.suffix!r} of {path}. Use {' or '.join(SUFFIXES)}."
         )
     if path.exists() and not force:
         raise click.UsageError(
-            f"{path} is there already. To write over it: {compose_again('--force')}"
+            f"{path} already exists. To overwrite it: {compose_again('--force')}"
         )
     write_file(path, example.write(suffix))
     return path

@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 @command("check")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
 @strict_option
-@click.option(
-    "--model", "-m", type=MODEL, help="Asked in place of the task's model, as `flow run` does."
-)
+@click.option("--model", "-m", type=MODEL, help="Model to use instead of the task's.")
 @ensembles_option
 @servers_option
 @json_option
@@ -43,11 +41,11 @@ def check(
     servers: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Find all that is wrong with the tasks in FILEs: nothing is asked, and nothing is spent.
+    """Find mistakes in the tasks in FILEs, without asking a model or spending anything.
 
-    Mistakes are listed with file and line, all at once, and their places in the diagram; the exit
-    code is 3 then. Warnings alone do no harm: it is 0. What a model would refuse is a mistake, in
-    subflows, too: give --model, --tools and --mcp as you give them to `flow run`.
+    All mistakes are listed at once, with file, line and place in the diagram; the exit code is 3 if
+    there are any. With warnings only it is 0. Requests that the model would refuse count as
+    mistakes, also in subflows: pass --model, --tools and --mcp as for `flow run`.
     """
     import attrs
 
@@ -111,10 +109,10 @@ def _survey_wants(application: Application, found: TaskCheck, model: str | None)
         else:
             provider = application.resolve_address(model or llm.address).provider
             wants = survey_wants(application.plugins, [provider])[provider]
-            needs = [f"It lacks {each}. {each.remedy}" for each in wants.needs if each.prevents]
+            needs = [f"Missing: {each}. {each.remedy}" for each in wants.needs if each.prevents]
         path = ("resource_llm", "provider")
         for need in needs:
-            message = f"{model or llm.address} cannot be asked on this machine yet. {need}"
+            message = f"Cannot use {model or llm.address} on this machine yet. {need}"
             lacking[part.reading.find(path, message)] = None
     return list(lacking)
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def diff(old: str, new: str, mermaid: bool, html: str | None, as_json: bool) -> int:
     """Show how two versions of a task differ: in nodes, edges and prompts.
 
-    A version is a file, or a run, whose task is meant as it was then. The exit code is 1 where they
-    differ, as that of diff is.
+    Each version is a task file, or a run and its task at that time. The exit code is 1 if they
+    differ, as with diff.
 
     \b
         vibe flow diff before.json after.json
@@ -56,7 +56,7 @@ def diff(old: str, new: str, mermaid: bool, html: str | None, as_json: bool) -> 
             styles=("cyan", "", "dim"),
         )
         if not difference:
-            note("They do not differ.")
+            note("No differences.")
     return ExitCode.INCOMPLETE if difference else ExitCode.SUCCESS
 
 
@@ -77,5 +77,6 @@ def _read_version(word: str) -> Task:
         return read_record(store, resolve_identity(store, word)).reading.task
     except UnknownConversationError as error:
         raise click.UsageError(
-            f"{word!r} is neither a file nor a run. Name a task file, or a run of `vibe runs list`."
+            f"{word!r} is neither a file nor a run. Name a task file, or a run from `vibe "
+            "runs list`."
         ) from error

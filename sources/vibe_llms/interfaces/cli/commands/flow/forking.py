@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     "--visit",
     type=click.IntRange(min=1),
     default=1,
-    help="Which visit of the node is the first that is made anew; 1 by default.",
+    help="Visit of NODE to start from (default: 1).",
 )
 @run_options
 def fork(identity: str, node: str, variables: tuple[str, ...], visit: int, **options: Any) -> int:
-    """Run anew from NODE on: a run of its own, in which holds what RUN had said before that.
+    """Run again from NODE on, in a new run that shares everything before NODE with RUN.
 
     \b
         vibe flow fork abcd P1 tone=stern

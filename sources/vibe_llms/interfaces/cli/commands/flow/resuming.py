@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 @run_argument
 @run_options
 def resume(identity: str, **options: Any) -> int:
-    """Go on with RUN, which came to rest before its end, with the task as it was when it began.
+    """Resume RUN, which stopped before its end, with the task as it was at its start.
 
-    Its model and its bounds are those with which it was run, but for what is given here. Nothing
-    that was answered is asked again. RUN may be shortened, as long as only one begins so.
+    The model and limits stay the same unless you change them here. No answered request is sent
+    again. The first letters of an id are enough if no other id begins with them.
     """
     from vibe_llms.interfaces.cli.access import resolve_identity
     from vibe_llms.interfaces.cli.flows.performing import load_flow_application, perform

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 @strict_option
 @run_options
 def run(file: str, variables: tuple[str, ...], strict: bool, **options: Any) -> int:
-    """Run the task in FILE, and print what was said last.
+    """Run the task in FILE, and print its last message.
 
-    Variables for {{name}} in its prompts are given as NAME=VALUE:
+    Set the variables of its prompts, such as {{name}}, with NAME=VALUE:
 
     \b
         vibe flow run research.json topic=tides
         vibe flow run research.json topic=tides --model scripted:echo
 
-    The run is kept; at its end it is said what it is called. The exit code is 1 where the flow has
-    come to its end, but has not met its goal.
+    The run is kept; its id is printed at the end. The exit code is 1 if the flow ended without
+    meeting its goal.
     """
     from vibe_llms.interfaces.cli.flows.performing import perform
 

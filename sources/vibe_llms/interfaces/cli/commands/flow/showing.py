@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 def show(
     argument: str | None, named: str | None, mermaid: bool, html: str | None, as_json: bool
 ) -> None:
-    """Show where a run went, what each node took and cost, and what became of its goal.
+    """Show the path of a run, the duration and cost of each node, and the goal's result.
 
-    Without RUN, the newest is meant. RUN may be shortened, as long as only one begins so.
+    Without RUN, show the newest. The first letters of an id are enough if no other id begins with
+    them.
 
     \b
         vibe flow show abcd
@@ -44,7 +45,7 @@ def show(
     if argument and named:
         raise click.UsageError("The run is named twice.")
     if named:
-        note(f"--run is deprecated: name the run alone, as with all commands: {named}")
+        note(f"--run is deprecated: pass the run as an argument: {named}")
     store = open_store()
     run_id = _find_run(store, argument or named)
     if html is not None:
@@ -72,7 +73,7 @@ def _find_run(store: ConversationStore, word: str | None) -> str:
         if row.tags == (TAG,):
             return row.id
     raise UnknownConversationError(
-        detail="There is no run of a flow yet.", remedy="`vibe flow run` makes one."
+        detail="There are no runs of flows yet.", remedy="`vibe flow run` starts one."
     )
 
 
@@ -98,7 +99,7 @@ def _write_run(record: FlowRecord, course: Course, summary: RunSummary) -> None:
     flow = compile_flow(parse_diagram(task.flow_diagram.mermaid)).flow
     rows = compose_rows(flow, course)
     write_table(
-        [(each.head, each.state or "never reached", *each.cells) for each in rows],
+        [(each.head, each.state or "not reached", *each.cells) for each in rows],
         headers=("node", "state", "visits", "time", "tokens", "cost"),
         styles=("", "dim"),
     )

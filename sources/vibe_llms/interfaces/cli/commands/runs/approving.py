@@ -29,24 +29,24 @@ if TYPE_CHECKING:
 
 @command("approve")
 @run_argument
-@click.option("--digest", default="", help="Which call, by the beginning of its digest.")
-@click.option("--allow", is_flag=True, help="Let it be executed as it is.")
-@click.option("--deny", is_flag=True, help="Refuse it.")
-@click.option("--edit", metavar="JSON", help="Let it be executed with these arguments instead.")
-@click.option("--reason", default="", help="With --deny or --edit: what the model is told.")
+@click.option("--digest", default="", help="Call to answer, by the start of its digest.")
+@click.option("--allow", is_flag=True, help="Execute the call as it is.")
+@click.option("--deny", is_flag=True, help="Deny the call.")
+@click.option("--edit", metavar="JSON", help="Execute the call with these arguments instead.")
+@click.option("--reason", default="", help="Reason for the model, with --deny or --edit.")
 @click.option(
     "--scope",
     type=click.Choice(["once", "call", "always"]),
     default="once",
     show_default=True,
-    help="For this call, for each that is identical, or for all of this name in the run.",
+    help="This call, identical calls, or all calls of this name.",
 )
 @address_option
 async def approve(word: str, address: str, **options: Any) -> int:
-    """Answer what waits for an approval in RUN, whoever runs it, and wherever it waits.
+    """Answer the calls that await approval in RUN, wherever it runs.
 
-    What is asked is shown whole. Without --allow, --deny or --edit you are asked, call by call. Of
-    several who answer the first counts; whoever was late is told so, and the exit code is 1.
+    Calls are shown in full. Without --allow, --deny or --edit you are asked call by call. If
+    several people answer, the first answer applies; for a late one the exit code is 1.
 
     \b
         vibe runs approve abcd
@@ -80,7 +80,10 @@ def _select(found: Sequence[Waiting], digest: str) -> Sequence[Waiting]:
 
         known = tuple(each.request.digest for each in found)
         raise UnknownNameError(
-            kind="waiting call", name=digest, known=known, remedy="It may have been answered."
+            kind="waiting call",
+            name=digest,
+            known=known,
+            remedy="It may have been answered already.",
         )
     return waiting
 
@@ -95,9 +98,11 @@ async def _answer_each(
         _show(each.request)
     if is_decided and len(waiting) > 1:
         digests = ", ".join(each.request.digest[:12] for each in waiting)
-        raise click.UsageError(f"Several calls wait; say which with --digest: {digests}.")
+        raise click.UsageError(
+            f"Several calls await approval; choose one with --digest: {digests}."
+        )
     if not is_decided and not can_ask():
-        raise click.UsageError("Nobody can be asked here: say --allow, --deny or --edit JSON.")
+        raise click.UsageError("No terminal to ask at: add --allow, --deny or --edit JSON.")
     code = ExitCode.SUCCESS
     for each in waiting:
         approval = _decide(each.request, options) if is_decided else await _ask(each.request)
@@ -128,7 +133,7 @@ def _decide(request: ApprovalRequest, options: dict[str, Any]) -> Approval:
     reason, scope = repair(options["reason"]), Scope(options["scope"])
     if options["edit"] is not None:
         if scope is not Scope.ONCE:
-            raise click.UsageError("--edit is for one call: leave --scope away.")
+            raise click.UsageError("--edit applies to one call: remove --scope.")
         try:
             return edit(request, parse_arguments(repair(options["edit"])), reason)
         except ValueError as error:
@@ -136,7 +141,7 @@ def _decide(request: ApprovalRequest, options: dict[str, Any]) -> Approval:
     if options["deny"]:
         return deny(request, reason, scope=scope)
     if reason:
-        raise click.UsageError("--reason goes with --deny or --edit.")
+        raise click.UsageError("--reason needs --deny or --edit.")
     return allow(request, scope=scope)
 
 
@@ -148,7 +153,7 @@ async def _give(runs: Runs, run_id: str, waiting: Waiting, approval: Approval) -
     try:
         await runs.approve(run_id, approval, key=waiting.key)
     except UnknownNameError:
-        note(f"Too late: somebody else has answered {waiting.request.name}; that counts.")
+        note(f"Too late: another answer for {waiting.request.name} arrived first and applies.")
         return ExitCode.INCOMPLETE
     write(f"{ANSWERED[approval.decision]}: {waiting.request.name}")
     sys.stdout.flush()  # before what is said of it
@@ -158,14 +163,15 @@ async def _give(runs: Runs, run_id: str, waiting: Waiting, approval: Approval) -
 async def _tell_nothing_waits(runs: Runs, summary: RunSummary) -> ExitCode:
     """Says that there is nothing to answer, and by whom it was, where it was asked at all."""
     from vibe_llms.events.engine import ApprovalAnsweredEvent
+    from vibe_llms.exceptions import end_sentence
     from vibe_llms.interfaces.cli.runs.words import describe_event
 
-    note(f"Nothing waits for an approval in {summary.id}.")
+    note(f"No call awaits approval in {summary.id}.")
     given = [
         each.event
         for each in await read_logged(runs, summary)
         if isinstance(each.event, ApprovalAnsweredEvent)
     ]
     if given:
-        note(f"The last answer that counts: {describe_event(given[-1])}.")
+        note(end_sentence(f"The last answer: {describe_event(given[-1])}"))
     return ExitCode.INCOMPLETE

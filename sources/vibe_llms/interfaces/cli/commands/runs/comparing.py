@@ -35,34 +35,36 @@ _OPTIONS = {"controls": "control"}
 @command("diff")
 @click.argument("first", metavar="RUN", type=RUN)
 @click.argument("second", metavar="[RUN]", type=RUN, required=False)
-@click.option("--live", is_flag=True, help="Ask a model anew at each step of the one RUN.")
-@click.option("--model", metavar="MODEL", help="With --live: another than the one of the run.")
-@click.option("--prompt", metavar="TEXT", help="With --live: other instructions; @FILE reads.")
+@click.option("--live", is_flag=True, help="Ask a model again at each step of RUN.")
+@click.option("--model", metavar="MODEL", help="With --live: use another model.")
+@click.option(
+    "--prompt", metavar="TEXT", help="With --live: other instructions (@FILE reads a file)."
+)
 @click.option(
     "--tools",
     "-t",
     multiple=True,
     type=ENSEMBLES,
     metavar="NAME,...",
-    help="With --live: what the model is told that it may invoke; by default the run's own.",
+    help="With --live: ensembles to offer (default: the run's).",
 )
 @control_option
-@click.option("--words", is_flag=True, help="With --live: other words are a difference, too.")
-@click.option("--cap", type=DOLLARS, metavar="DOLLARS", help="With --live: what it may cost.")
+@click.option("--words", is_flag=True, help="With --live: also compare the words.")
+@click.option("--cap", type=DOLLARS, metavar="DOLLARS", help="With --live: limit of the cost.")
 @json_option
 @yes_option
 def diff(
     first: str, second: str | None, live: bool, as_json: bool, yes: bool, **options: Any
 ) -> int:
-    """Name the first step in which two runs differ: what was sent, to whom, or what came of it.
+    """Find the first step at which two runs differ: the request, the model, or the result.
 
-    With --live there is one RUN: at each of its steps a model is given what was recorded before it,
-    and what it calls is held against what was called. Tools are not executed, and nothing
-    is stored; but a vendor that has tools of its own, such as a search, executes these again.
-    It is said before how often it is asked, and what that costs at most; --cap is not passed. A
-    bound on each answer makes the most a lot less: -c max_tokens=500.
+    With --live, name one RUN: a model is asked again at each recorded step, and its calls are
+    compared with the recorded calls. Tools are not executed, and nothing is stored; but a vendor's
+    own tools, such as search, run again. You see the number of requests and the highest possible
+    cost before it starts; --cap is never exceeded. Limit the answers to lower that cost: -c
+    max_tokens=500.
 
-    The exit code is 1 where they differ, as that of diff is.
+    The exit code is 1 if the runs differ, as with diff.
 
     \b
         vibe runs diff abcd efgh
@@ -73,15 +75,15 @@ def diff(
         from vibe_llms.interfaces.cli.runs.living import compare_live
 
         if second is not None:
-            raise click.UsageError("With --live name one run.")
+            raise click.UsageError("--live takes one run.")
         if options["cap"] is None:
-            raise click.UsageError("--live asks a model: say with --cap what it may cost.")
+            raise click.UsageError("--live asks a model: set a limit with --cap.")
         return run(compare_live(first, options, as_json=as_json, yes=yes))
     for name, value in options.items():
         if value:
-            raise click.UsageError(f"--{_OPTIONS.get(name, name)} goes with --live.")
+            raise click.UsageError(f"--{_OPTIONS.get(name, name)} needs --live.")
     if second is None:
-        raise click.UsageError("Name a second run, or say --live to ask a model anew.")
+        raise click.UsageError("Name a second run, or add --live to ask a model again.")
     return _compare_stored(first, second, as_json)
 
 
@@ -96,9 +98,9 @@ def _compare_stored(first: str, second: str, as_json: bool) -> int:
     if as_json:
         write_json(None if difference is None else attrs.asdict(difference))
     elif difference is None:
-        note("They do not differ.")
+        note("No differences.")
     else:
-        note(f"Step {difference.step} is the first that differs.")
+        note(f"First difference: step {difference.step}.")
         if not _write_tasks(difference):
             for sign, moment in (("-", difference.first), ("+", difference.second)):
                 write(f"{sign} {_describe(moment)}")
@@ -134,7 +136,7 @@ def _write_tasks(difference: RunDifference) -> bool:
 
 def _describe(moment: Moment | None) -> str:
     if moment is None:
-        return "(there is no such step)"
+        return "(no such step)"
     meaning = json.dumps(moment.meaning, ensure_ascii=False)
     return f"{moment.step} (event {moment.sequence}): {meaning}"
 
@@ -152,14 +154,14 @@ def _describe(moment: Moment | None) -> str:
     "--revisions",
     default="",
     metavar="GOOD..BAD",
-    help="The versions are those that one file had in its repository of git.",
+    help="Compare the git revisions of one file.",
 )
 @json_option
 def bisect(word: str, versions: tuple[str, ...], revisions: str, as_json: bool) -> int:
-    """Find which of several versions changed RUN; nothing is sent.
+    """Find the version that changed RUN, without sending anything.
 
-    A version is a file, the oldest first: of a flow its task, of a conversation the instructions
-    of the model. With the first the run has to be as it was, with the last it has to differ.
+    Each version is a file, oldest first: a flow's task, or a conversation's instructions. The run
+    must match the first version and differ from the last.
 
     \b
         vibe runs bisect abcd task-1.json task-2.json task-3.json
@@ -168,10 +170,10 @@ def bisect(word: str, versions: tuple[str, ...], revisions: str, as_json: bool) 
     if not revisions:
         for version in versions:
             if not Path(version).exists():
-                raise click.UsageError(f"The version {version!r} does not exist: name files.")
+                raise click.UsageError(f"Unknown version {version!r}: name files.")
         return _bisect(word, versions, versions, as_json)
     if len(versions) != 1:
-        raise click.UsageError("With --revisions name one file.")
+        raise click.UsageError("--revisions takes one file.")
     import tempfile
 
     from vibe_llms.interfaces.cli.runs.revisions import read_revisions
@@ -214,5 +216,8 @@ def _bisect(word: str, versions: Sequence[str], names: Sequence[str], as_json: b
         )
     else:
         write(names[place])
-        note(f"{names[place]} is the first: event {step.sequence}: {step.difference}")
+        note(
+            f"{names[place]} is the first version that differs, at event {step.sequence}: "
+            f"{step.difference}"
+        )
     return ExitCode.SUCCESS

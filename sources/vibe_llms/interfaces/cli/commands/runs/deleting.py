@@ -11,8 +11,8 @@ from vibe_llms.interfaces.cli.runs.naming import address_option, find_run, open_
 @run_argument
 @address_option
 async def delete(word: str, address: str) -> None:
-    """Remove RUN, with the conversations of its visits. One that works has to be stopped first."""
+    """Delete RUN with the conversations of its visits. Stop an active run first."""
     async with open_runs(address) as runs:
         summary = await find_run(runs, word)
         await runs.delete(summary.id)
-    write(f"Removed: {summary.id}")
+    write(f"Deleted: {summary.id}")

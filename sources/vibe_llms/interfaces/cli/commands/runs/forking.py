@@ -25,27 +25,27 @@ from vibe_llms.interfaces.cli.runs.naming import (
     "--from",
     "from_index",
     type=click.IntRange(min=0),
-    help="How many canisters are shared; all by default. `vibe show` numbers them.",
+    help="Number of canisters to share (default: all).",
 )
-@click.option("--node", default="", help="With --address: the node at which a flow is forked.")
+@click.option("--node", default="", help="With --address: node at which to fork a flow.")
 @address_option
 @json_option
 def fork(word: str, node: str, address: str, **options: Any) -> Any:
-    """Begin a conversation that shares the history of RUN, and print its id.
+    """Start a conversation that shares the history of RUN, and print its id.
 
-    It is what `vibe fork` does. A flow is forked at a node: `vibe flow fork RUN NODE`.
-    With --address it is a run of the daemon, which performs it.
+    This is the same as `vibe fork`. Fork a flow at a node: `vibe flow fork RUN NODE`. With
+    --address, the fork is a new run of the daemon.
     """
     if address:
         return _fork_there(word, node, address, options)
     if node:
-        raise click.UsageError("--node goes with --address; here: vibe flow fork RUN NODE.")
+        raise click.UsageError("--node needs --address; without it, run: vibe flow fork RUN NODE.")
     from vibe_llms.interfaces.cli.program import compose_command
 
     _, summary = open_run(word)
     if summary.kind == "flow":
         command_line = compose_command("flow", "fork", summary.id, "NODE")
-        raise click.UsageError(f"{summary.id} is a flow, which is forked at a node: {command_line}")
+        raise click.UsageError(f"{summary.id} is a flow; fork it at a node: {command_line}")
     return click.get_current_context().invoke(fork_conversation, identity=summary.id, **options)
 
 
@@ -53,7 +53,7 @@ def _fork_there(word: str, node: str, address: str, options: dict[str, Any]) -> 
     from vibe_llms.interfaces.cli.interrupts import run
 
     if options["from_index"] is not None:
-        raise click.UsageError("--from is for conversations of this machine: leave it away.")
+        raise click.UsageError("--from is for conversations on this machine: remove it.")
 
     async def work() -> Any:
         async with open_runs(address) as runs:

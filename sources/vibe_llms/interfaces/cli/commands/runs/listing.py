@@ -21,23 +21,23 @@ from vibe_llms.runs.surveying import STATES
     "states",
     type=click.Choice(STATES),
     multiple=True,
-    help="Only runs in this state. May be repeated.",
+    help="Only runs in this state. Repeatable.",
 )
 @click.option("--flow", "flows", is_flag=True, help="Only runs of flows.")
 @click.option("--limit", "-n", default=20, show_default=True, type=click.IntRange(min=1))
 @address_option
 @json_option
 def list_(states: tuple[str, ...], flows: bool, limit: int, address: str, as_json: bool) -> None:
-    """List runs, the one in which something happened last first.
+    """List runs, most recently active first.
 
     \b
-    queued    it was asked for, and nobody has begun
-    working   it was begun, and has not come to rest
-    waiting   for approvals
-    due       it has come to rest, and something was said since
-    broken_off  it was begun, and its process is gone
-    stopped   by somebody
-    ended     it has answered, has reached a limit, or has failed
+    queued      requested, but not started
+    working     running now
+    waiting     awaits approvals
+    due         suspended, and has received a new message or approval
+    broken_off  interrupted: its process is gone
+    stopped     stopped by a user
+    ended       has answered, reached a limit, or failed
     """
     from vibe_llms.interfaces.cli.runs.naming import compose_run_command, export_summary
 
@@ -47,7 +47,7 @@ def list_(states: tuple[str, ...], flows: bool, limit: int, address: str, as_jso
         write_json([export_summary(each) for each in rows])
         return
     if not rows:
-        note("There is no such run." if states or flows else "There is no run yet.")
+        note("No such run." if states or flows else "There are no runs yet.")
     write_table(
         (
             (
@@ -65,7 +65,7 @@ def list_(states: tuple[str, ...], flows: bool, limit: int, address: str, as_jso
     broken = [each for each in rows if each.state == "broken_off"]
     if broken:
         command = compose_run_command("resume", broken[0], address)
-        note(f"Go on with a run that has broken off: {command}")
+        note(f"Resume an interrupted run: {command}")
 
 
 async def _survey(

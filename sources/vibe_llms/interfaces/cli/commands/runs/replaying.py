@@ -20,37 +20,32 @@ if TYPE_CHECKING:
     from vibe_llms.runs.replaying import Replay, Variant
     from vibe_llms.runs.summaries import RunSummary
 
-_TEST = '''"""The run {identity}, as it was on {day}: it replays to the same states.
-
-No model is asked, and nothing is executed. {advice}
-"""
-
-from pathlib import Path
-
-from vibe_llms.testing.replays import check_run
-
-
-def test_run_{name}() -> None:
-    """What is sent, and what comes of it, is as it was."""
-    check_run(Path(__file__).parent / "{folder}", "{identity}"{given})
-'''
+_TEST = (
+    '"""Replay of the run {identity} of {day}.\n\n'
+    "No model is asked, and nothing is executed. {advice}\n"
+    '"""\n\n'
+    "from pathlib import Path\n\n"
+    "from vibe_llms.testing.replays import check_run\n\n\n"
+    'def test_run_{name}() -> None:\n    """The same requests and states as in the recorded '
+    'run."""\n    check_run(Path(__file__).parent / "{folder}", "{identity}"{given})\n'
+)
 
 
 @command("replay")
 @run_argument
-@click.option("--model", metavar="MODEL", help="Name the first step that another model would see.")
-@click.option("--prompt", metavar="TEXT", help="The same, with other instructions; @FILE reads.")
+@click.option("--model", metavar="MODEL", help="Find the first step that differs with this model.")
+@click.option(
+    "--prompt", metavar="TEXT", help="The same with other instructions (@FILE reads a file)."
+)
 @click.option(
     "--tools",
     "-t",
     multiple=True,
     type=ENSEMBLES,
     metavar="NAME,...",
-    help="The same, with these ensembles, which are connected for it.",
+    help="The same with these ensembles (connects them).",
 )
-@click.option(
-    "--task", metavar="FILE", help="The same of a flow, with another version of its task."
-)
+@click.option("--task", metavar="FILE", help="The same with another version of the flow's task.")
 @json_option
 def replay(
     word: str,
@@ -60,10 +55,10 @@ def replay(
     task: str | None,
     as_json: bool,
 ) -> int:
-    """Walk through RUN as it was, without a model or tools, and say whether each step follows.
+    """Replay RUN from its record, without a model or tools, and check each step.
 
-    With --model, --prompt, --tools or --task the first step is named at which something else would
-    be sent; nothing is sent. The exit code is 1 where a step differs.
+    With --model, --prompt, --tools or --task, find the first step that would send something else;
+    nothing is sent. The exit code is 1 if a step differs.
 
     \b
         vibe runs replay abcd
@@ -75,7 +70,7 @@ def replay(
 
     store, summary = open_run(word)
     if summary.kind == "flow" and (model or tools or prompt is not None):
-        raise click.UsageError("A flow is replayed with another --task.")
+        raise click.UsageError("--model, --prompt and --tools do not apply to a flow; use --task.")
     if summary.kind != "flow" and task:
         raise click.UsageError(f"{summary.id} is a conversation: it has no --task.")
     variant = Variant(
@@ -138,7 +133,7 @@ async def perform_replay(
 def _show(replayed: Replay) -> None:
     write_table(
         [
-            (str(step.sequence), step.step, step.detail, step.difference or "as it was")
+            (str(step.sequence), step.step, step.detail, step.difference or "unchanged")
             for step in replayed.steps
         ],
         headers=("event", "step", "", ""),
@@ -149,18 +144,18 @@ def _show(replayed: Replay) -> None:
         note(f"The first step that differs is event {step.sequence}: {step.difference}.")
     else:
         state = replayed.state.replace("_", " ")
-        note(f"All {len(replayed.steps)} steps are as they were; it is {state}.")
+        note(f"All {len(replayed.steps)} steps are unchanged. State: {state}.")
 
 
 @command("keep")
 @run_argument
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 def keep(word: str, folder: Path) -> None:
-    """Make a test of RUN: a file for pytest in FOLDER, and what it needs beside it.
+    """Write a pytest file for RUN into FOLDER, with the data that it needs.
 
-    The test replays the run, without a model or tools. That of a flow goes red when its task would
-    visit something else. That of a conversation goes red when another model, other tools or other
-    settings are used, by the engine that you put in: how your program makes it.
+    The test replays the run without a model or tools. For a flow, it fails if the task would visit
+    other nodes. For a conversation, it fails if your program uses another model, other tools or
+    other settings: pass the engine that your program makes.
 
     \b
         vibe runs keep abcd tests/runs
@@ -175,11 +170,11 @@ def keep(word: str, folder: Path) -> None:
     name = summary.id.replace("-", "_")
     file, data = folder / f"test_run_{name}.py", folder / f"run_{name}"
     if file.exists():
-        raise StoreError(path=str(file), detail=f"There is a {file} already.")
+        raise StoreError(path=str(file), detail=f"{file} already exists.")
     parts = [summary.id, *find_parts(store, [summary.id])]
     report = copy_store(store, DirectoryStore(data), identities=parts)
     if not report.is_whole:
-        raise StoreError(detail=str((*report.refused, "The copy is not whole.")[0]))
+        raise StoreError(detail=str((*report.refused, "The copy is incomplete.")[0]))
     given, advice = _compose_given(store, summary, folder)
     file.write_text(
         _TEST.format(
@@ -204,6 +199,6 @@ def _compose_given(store: ConversationStore, summary: RunSummary, folder: Path) 
         if place and Path(place).is_file():
             near = Path(os.path.relpath(place, folder)).as_posix()
             given = f', task=Path(__file__).parent / "{near}"'
-            return given, "It goes red when the task would visit something else."
-        return "", "Add task=… to hold it against the task as it is today."
-    return "", "Add engine=… to hold it against what your program sends today."
+            return given, "It fails if the task would visit other nodes."
+        return "", "Add task=… to compare it with today's task."
+    return "", "Add engine=… to compare it with what your program sends today."

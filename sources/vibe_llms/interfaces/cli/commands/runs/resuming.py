@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 @consent_option
 @address_option
 def resume(word: str, address: str, **options: Any) -> int:
-    """Go on with RUN here, with the model that it had: nothing that was answered is asked again.
+    """Resume RUN in this process with the same model; no answered request is sent again.
 
-    Messages and approvals that were given meanwhile are heard. A call goes on only where its tool
-    is, which --tools and --mcp name; else nothing is begun. Flows go on as `vibe flow resume` does,
-    which has more options. With --address the daemon goes on with it, and no tools are named.
+    Messages and approvals that arrived since are read first. Name the tools that the run still has
+    to call with --tools and --mcp; if one is missing, the run does not start. For flows, `vibe flow
+    resume` has more options. With --address, the daemon resumes the run with its own tools.
     """
     if address:
         return _resume_there(word, address, options)
@@ -49,14 +49,16 @@ def _resume_there(word: str, address: str, options: dict[str, Any]) -> int:
     from vibe_llms.interfaces.cli.interrupts import run
 
     if any(value for name, value in options.items() if name != "yes"):
-        raise click.UsageError("With --address it goes on as it was asked for: no other options.")
+        raise click.UsageError(
+            "--address takes no other options: the run continues as it was requested."
+        )
 
     async def work() -> None:
         async with open_runs(address) as runs:
             await runs.resume((await find_run(runs, word)).id)
 
     run(work())
-    note("The daemon goes on with it.")
+    note("The daemon resumes the run.")
     return ExitCode.SUCCESS
 
 
@@ -95,7 +97,7 @@ def _resume_conversation(summary: RunSummary, options: dict[str, Any]) -> int:
     sys.stdout.flush()
     after = read_summary(store, summary.id)
     if after.state == "waiting":
-        note(f"It waits. Answer with: {compose_command('runs', 'approve', summary.id)}")
+        note(f"It awaits approval. Answer with: {compose_command('runs', 'approve', summary.id)}")
         return ExitCode.CONSENT
     return ExitCode.LIMIT if after.reason == "limit" else ExitCode.SUCCESS
 
@@ -118,7 +120,7 @@ def _ensure_tools(session: ChatSession) -> None:
         raise RequestError(
             path="tools",
             detail=f"{session.conversation.id} has still to call {', '.join(missing)}, which is "
-            "not here.",
-            remedy="Give what has it with --tools or --mcp, or go on where it was begun.",
+            "missing here.",
+            remedy="Name its ensemble with --tools or --mcp, or resume where it was started.",
             stage=Stage.EXECUTE,
         )

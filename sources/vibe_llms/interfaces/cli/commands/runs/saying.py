@@ -16,7 +16,7 @@ from vibe_llms.interfaces.cli.runs.naming import (
     run_argument,
 )
 
-_LATER = "It is kept for the run, which hears of it between two steps."
+_LATER = "The run receives it between two steps."
 
 
 @command("send")
@@ -24,14 +24,14 @@ _LATER = "It is kept for the run, which hears of it between two steps."
 @click.argument("text")
 @address_option
 async def send(word: str, text: str, address: str) -> None:
-    """Say TEXT to RUN: the model hears it when it is asked next, and no call is owed a result.
+    """Send TEXT to RUN; the model reads it at its next request, after pending calls.
 
-    A run that waits for approvals goes on waiting. In a flow the visit hears it that asks a model.
+    A run that awaits approvals keeps waiting. In a flow, the visit that asks a model receives it.
     """
     from vibe_llms.messages.canisters import UserCanister
 
     if not text.strip():
-        raise click.UsageError("There is nothing to say: TEXT is empty.")
+        raise click.UsageError("TEXT is empty.")
     async with open_runs(address) as runs:
         before = await find_run(runs, word)
         await runs.send(before.id, UserCanister(repair(text)))
@@ -47,41 +47,41 @@ async def send(word: str, text: str, address: str) -> None:
 
 @command("stop")
 @run_argument
-@click.option("--reason", default="", help="Why, for those who look at the run.")
+@click.option("--reason", default="", help="Reason, shown with the run.")
 @address_option
 async def stop(word: str, reason: str, address: str) -> None:
-    """End RUN where it is; what has arrived stays, and `vibe runs resume` goes on with it.
+    """Stop RUN; what it has received stays, and `vibe runs resume` continues it.
 
-    It hears of it between two steps, also where it works in another process.
+    A run in another process stops between two steps.
     """
     async with open_runs(address) as runs:
         before = await find_run(runs, word)
         if before.state in ("ended", "stopped") and not before.starts:
-            note("It has come to rest already.")
+            note("The run is not active.")
             return
         await runs.stop(before.id, reason=repair(reason))
         after = await runs.find(before.id)
     if before.state == "broken_off":
-        write("It had broken off, and is stopped.")
+        write("The run was interrupted; it is now stopped.")
         note(advise_to_resume(after, address))
     elif after.state not in ("stopped", "ended"):
         note(_LATER)
     elif after.starts:
-        write("It has heard of it, and stops.")
+        write("The run received it and stops.")
     else:
-        write("It had come to its end." if after.state == "ended" else "It is stopped.")
+        write("The run had already ended." if after.state == "ended" else "It is stopped.")
 
 
 @command("detach")
 @run_argument
 @address_option
 async def detach(word: str, address: str) -> None:
-    """Let RUN go on without watchers, which was begun so that it ends with them."""
+    """Let RUN, which would end with its watchers, continue without them."""
     async with open_runs(address) as runs:
         before = await find_run(runs, word)
         if before.is_attached:
             await runs.detach(before.id)
     if before.is_attached:
-        write("It goes on without watchers.")
+        write("It continues without watchers.")
     else:
-        note("It was not begun attached, and ends with nobody.")
+        note("It was not started attached, so it already continues without watchers.")

@@ -32,9 +32,9 @@ _LATEST = 20
 @address_option
 @json_option
 def show(word: str, address: str, as_json: bool) -> None:
-    """Show where RUN stands, what it used, what happened last, and what waits for an approval.
+    """Show the state, usage and last events of RUN, and the calls that await approval.
 
-    What a call would be executed with is shown whole.
+    The arguments of these calls are shown in full.
     """
     import attrs
 
@@ -71,7 +71,7 @@ def _write_head(summary: RunSummary) -> None:
     if summary.detail:
         write(summary.detail)
     if summary.subject:
-        write(f"on behalf of {summary.subject}")
+        write(f"for {summary.subject}")
 
 
 def _write_events(logged: Sequence[LoggedEvent], summary: RunSummary, address: str) -> None:
@@ -82,7 +82,7 @@ def _write_events(logged: Sequence[LoggedEvent], summary: RunSummary, address: s
     for line in lines[-_LATEST:]:
         write(line)
     if len(lines) > _LATEST:
-        note(f"The whole: {compose_run_command('watch', summary, address)}")
+        note(f"All events: {compose_run_command('watch', summary, address)}")
 
 
 def _write_waiting(summary: RunSummary, waiting: Sequence[Waiting], address: str) -> None:

@@ -39,23 +39,23 @@ _END: Final = object()
     default=0,
     type=click.IntRange(min=0),
     metavar="NUMBER",
-    help="Only what came after the event of this number; by default all.",
+    help="Only events after this number (default: all).",
 )
-@click.option("--follow", "-f", is_flag=True, help="Go on when the run has come to rest.")
+@click.option("--follow", "-f", is_flag=True, help="Keep following after the run stops.")
 @click.option("--json", "as_json", is_flag=True, help="Write each event as a line of JSON.")
 @address_option
 def watch(word: str, after: int, follow: bool, as_json: bool, address: str) -> None:
-    """Follow what happens in RUN, until it comes to rest.
+    """Follow the events of RUN until it stops.
 
-    Ctrl-C ends the watching, and not the run: `vibe runs stop` does that. Who watches again says
-    with --after what is known already.
+    Ctrl-C stops watching, not the run: `vibe runs stop` does that. To continue watching, pass the
+    number of the last event that you saw to --after.
     """
     from vibe_llms.interfaces.cli.interrupts import run
 
     try:
         rested = run(_follow(word, address, after, follow=follow, as_json=as_json))
     except KeyboardInterrupt:
-        note("The run goes on without you.")
+        note("The run continues.")
         raise
     _tell_rest(rested, address)
 
@@ -130,7 +130,7 @@ def _has_come_to_rest(summary: RunSummary, address: str) -> bool:
 
 def _tell_rest(summary: RunSummary, address: str) -> None:
     if summary.state == "waiting":
-        note(f"It waits. Answer with: {compose_run_command('approve', summary, address)}")
+        note(f"It awaits approval. Answer with: {compose_run_command('approve', summary, address)}")
     elif summary.state in ("broken_off", "stopped") or summary.reason in (
         "limit",
         "cancelled",

@@ -26,25 +26,23 @@ if TYPE_CHECKING:
     "--gateway",
     metavar="URL",
     callback=refuse_empty,
-    help="The gateway that is asked for all models.",
+    help="URL of the gateway for all models.",
 )
 @click.option(
     "--runner",
     metavar="URL",
     callback=refuse_empty,
-    help="The database in which runs wait for workers, of which this daemon is one: "
-    "sqlite:///FILE, or postgresql://…  [default: it performs its own]",
+    help="Shared queue: sqlite:///FILE or postgresql://… [default: own]",
 )
-@daemon_options(8010, config="A file that says all this, and the server's limits.")
+@daemon_options(8010, config="Settings file of the daemon.")
 def agents(file: Path | None, log: bool, yes: bool, **given: Any) -> None:
-    """Own runs of models with tools, which outlive whoever asked for them, until Ctrl-C.
+    """Run agents in the background; they continue after the client disconnects.
 
-    Runs are asked for, watched, approved, stopped and forked over HTTP, at /runs. All models are
-    asked through one gateway, by addresses such as remote:MODEL; tools are MCP servers that are
-    configured. Where any other provider or ensemble is configured, it does not start. What was
-    broken off is taken up again.
+    Start, watch, approve, stop and fork runs over HTTP, at /runs. All models are asked through one
+    gateway, by addresses such as remote:MODEL; tools come from configured MCP servers. The daemon
+    does not start if any other provider or ensemble is configured. Interrupted runs are resumed.
 
-    What is given here goes before what the file says.
+    Options on the command line take precedence over the file.
     """
     from vibe_llms.agents.queues import read_queues
     from vibe_llms.agents.runners import check_url
@@ -79,7 +77,8 @@ def _load(settings: AgentsSettings, *, yes: bool) -> Application:
     if not describe_address(settings.gateway):  # every run would wait for it, and fail
         shown = settings.gateway.rpartition("@")[2]
         raise ConfigurationError.at(
-            "gateway", f"{shown!r} is not where a gateway is: give it as http://127.0.0.1:8000."
+            "gateway",
+            f"Invalid gateway address {shown!r}. Use a URL such as http://127.0.0.1:8000.",
         )
     return load_application(yes=yes, providers={PROVIDER: {"base_url": settings.gateway}})
 
@@ -111,5 +110,5 @@ def _produce(settings: AgentsSettings, log: bool, yes: bool) -> Service:
 def _tell(gateway: str, urls: Sequence[str]) -> None:
     for url in urls:
         note(
-            f"Runs are asked for at {url} (with a browser: {url}/page/); {gateway}. Ctrl-C ends it."
+            f"Agents daemon on {url} (in a browser: {url}/page/); {gateway}. Press Ctrl-C to stop."
         )

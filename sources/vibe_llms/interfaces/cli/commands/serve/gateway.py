@@ -27,17 +27,15 @@ if TYPE_CHECKING:
     "--model",
     type=MODEL,
     callback=refuse_empty,
-    help="The model for requests that name none.",
+    help="Model for requests that name none.",
 )
 @click.option(
     "--log-contents",
     "contents",
     is_flag=True,
-    help="Write what was asked and answered into that line, too. People may confide in models.",
+    help="Also log prompts and answers (may be private).",
 )
-@daemon_options(
-    8000, config="A file that says which models there are, and who else is asked where one fails."
-)
+@daemon_options(8000, config="Settings file: models, fallbacks, limits.")
 def gateway(
     model: str | None,
     file: Path | None,
@@ -47,14 +45,14 @@ def gateway(
     yes: bool,
     **given: Any,
 ) -> None:
-    """Answer clients of any protocol by any model, until Ctrl-C.
+    """Serve all configured models to clients of any protocol, until Ctrl-C.
 
-    Clients of OpenAI (Chat Completions, Responses), Anthropic, Gemini and Ollama reach all
-    configured models, by the names that `vibe ask --model` knows. The provider `remote` of another
-    vibe-llms reaches them, too. Nothing is retried, routed or cached but by the file's tables.
+    Clients of OpenAI (Chat Completions, Responses), Anthropic, Gemini and Ollama can use all
+    configured models, by the names that `vibe ask --model` accepts. So can another vibe-llms, by
+    its provider `remote`. Retries, routing and caching are off unless the file configures them.
 
-    What is given here goes before what the file says. SIGHUP reads the file and the certificates
-    again.
+    Options on the command line take precedence over the file. SIGHUP reloads the file and the
+    certificates.
     """
     from vibe_llms.daemons.arrivals import find_hosts
     from vibe_llms.daemons.gateway.settings import GatewaySettings, read_settings
@@ -68,8 +66,8 @@ def gateway(
     if model is not None:
         if read.models:
             raise click.UsageError(
-                f"--model is for requests that name none, and {file} says which models there are, "
-                "of which each has to name one: leave --model out."
+                f"Remove --model: it is for requests without a model, and {file} lists "
+                "models, so each request must name one."
             )
         resolve(model)
     targets = [target.model for each in read.models.values() for target in each.targets]
@@ -133,7 +131,7 @@ def _tell_wants(application: Application, providers: Collection[str]) -> None:
         try:
             refuse_wants(application.plugins, name)
         except ConverseError as error:
-            note(f"As things are, {name} cannot be asked: {error}")
+            note(f"Cannot use {name} yet: {error}")
 
 
 def _reload(service: Any) -> None:
@@ -142,4 +140,4 @@ def _reload(service: Any) -> None:
 
 def _tell(urls: Sequence[str]) -> None:
     for url in urls:
-        note(f"The gateway answers at {url} (OpenAI clients: {url}/v1). Ctrl-C ends it.")
+        note(f"Gateway on {url} (OpenAI clients: {url}/v1). Press Ctrl-C to stop.")

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     type=ENSEMBLES,
     callback=refuse_empty,
     metavar="NAME,...",
-    help="Ensembles to be offered, such as io,shell; see `vibe tools`. [default: all]",
+    help="Ensembles to serve, such as io,shell. [default: all]",
 )
 @click.option(
     "--mcp",
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     type=SERVER,
     callback=refuse_empty,
     metavar="FILE|NAME",
-    help="MCP servers to be offered: a file that names some, or one configured. [default: all]",
+    help="MCP servers to serve: a file, or a name. [default: all]",
 )
 @click.option(
     "--allow",
@@ -57,25 +57,26 @@ if TYPE_CHECKING:
     type=INVOCABLES,
     callback=refuse_empty,
     metavar="NAME,...",
-    help="Invocables that are executed without asking; `all` for every one.",
+    help="Tools to run without approval; `all` for every one.",
 )
 @click.option(
     "--approver",
     type=APPROVER,
     callback=refuse_empty,
     metavar="NAME",
-    help="Who is asked about the others before the client's user: what a plugin has.",
+    help="A plugin's approver, asked before the client's user.",
 )
-@click.option("--stdio", is_flag=True, help="Serve the program that starts this, over its pipes.")
-@daemon_options(8020, config="A file that says all this, and the server's limits.")
+@click.option("--stdio", is_flag=True, help="Serve the parent process over pipes.")
+@daemon_options(8020, config="Settings file of the server.")
 def tools(stdio: bool, file: Path | None, log: bool, yes: bool, **given: Any) -> None:
-    """Give other programs your tools, as an MCP server, until Ctrl-C.
+    """Serve your tools to other programs as an MCP server, until Ctrl-C.
 
-    Over HTTP at /mcp; with --stdio for a program that has this command in its MCP settings. What
-    needs an approval is asked of the client's user, where the client can ask, and else refused.
+    The server listens for HTTP at /mcp, or with --stdio on pipes, for programs that have this
+    command in their MCP settings. Calls that need approval are put to the client's user if the
+    client supports it, and are denied otherwise.
 
-    Tools know no model: the providers in your configuration, and their keys, are left out. What is
-    given here goes before what the file says.
+    The configured providers and their keys are not loaded. Options on the command line take
+    precedence over the file.
     """
     from vibe_llms.daemons.tools.settings import ToolsSettings
     from vibe_llms.tables.documents import read_file
@@ -99,7 +100,7 @@ def _refuse_network(given: dict[str, Any]) -> None:
     if said or given["port"] is not None:
         name = said[0] if said else "port"
         raise click.UsageError(
-            f"--{name.replace('_', '-')} is for HTTP, and --stdio serves over pipes: leave one out."
+            f"--{name.replace('_', '-')} is for HTTP, but --stdio uses pipes: remove one of them."
         )
 
 
@@ -144,4 +145,4 @@ def _produce(settings: ToolsSettings, secret: bytes, log: bool, yes: bool) -> Se
 
 def _tell(urls: Sequence[str]) -> None:
     for url in urls:
-        note(f"The tools are at {url}/mcp. Ctrl-C ends it.")
+        note(f"Tools on {url}/mcp. Press Ctrl-C to stop.")

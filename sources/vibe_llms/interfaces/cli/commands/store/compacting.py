@@ -15,16 +15,15 @@ from vibe_llms.interfaces.cli.output import note, write, write_json
     "days",
     type=DAYS,
     metavar="DAYS",
-    help="Only runs that ended so many days ago; by default the limit `log_days`.",
+    help="Minimum age in days (default: the setting `log_days`).",
 )
 @json_option
 def compact(days: float | None, as_json: bool) -> None:
-    """Make the logs of runs that have ended shorter, as daemons and workers do by themselves.
+    """Shorten the logs of finished runs, as daemons and workers do automatically.
 
-    What explains a run stays: what was asked for, which model with what, what it used, what was
-    called, who approved, and why it ended. States between, retries, and copies of what is in the
-    conversation leave. Numbers of events stay what they were, and `vibe runs replay` and `diff` say
-    the same after as before.
+    The log keeps what explains the run: request, model and parameters, usage, calls, approvals and
+    the reason for the end. Intermediate states, retries and copies of the conversation are removed.
+    Event numbers stay the same, and so do the results of `vibe runs replay` and `diff`.
 
     \b
         vibe store compact

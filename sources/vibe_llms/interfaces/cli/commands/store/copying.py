@@ -24,17 +24,16 @@ _DIGITS = 16
 @click.argument("target", metavar="TO")
 @json_option
 def copy(source: str, target: str, as_json: bool) -> int:
-    """Copy conversations, the logs and inboxes of their runs, and content into another store.
+    """Copy conversations, run logs, inboxes and content into another store.
 
-    What was copied is read back from there; the table says how much of each kind both sides have,
-    and the digest of all of it. It may be interrupted, and repeated: it adds what is new. A
-    conversation of the same id that differs there, or is ahead, is left as it is, and told; the
-    exit code is 7 then.
+    The copy is read back and compared: a table shows counts and digests of both sides. You can
+    interrupt and repeat the command; it adds what is new. A conversation that exists in both stores
+    but differs is left unchanged and reported, and the exit code is 7.
 
-    Of one database, named twice with another place for content, the content is moved there.
+    To move the content of a database, name the database twice, with another place for content.
 
-    Others may go on working meanwhile. What a run on its way does later is not in the copy: let it
-    come to rest, and copy again.
+    Other programs may keep working. The copy does not contain what active runs do later: let them
+    stop, then copy again.
 
     \b
         vibe store copy directory postgresql://vibe@database.example/vibe
@@ -88,6 +87,6 @@ def _show(report: CopyReport) -> None:
     for each in (*report.notices, *report.refused):
         note(str(each))
     for identity in report.working:
-        note(f"{identity}: a run of it is on its way, or was cut off; copied as far as it was.")
-    outcome = "Nothing was lost." if report.is_whole else "NOT everything is there: see above."
+        note(f"{identity}: the run is active or was interrupted; copied up to now.")
+    outcome = "The copy is complete." if report.is_whole else "The copy is NOT complete: see above."
     note(f"Added: {len(report.added)}; extended: {len(report.extended)}. {outcome}")

@@ -20,17 +20,17 @@ from vibe_llms.runs.summaries import RunSummary
     required=True,
     type=DAYS,
     metavar="DAYS",
-    help="Only runs in which nothing has happened for so many days.",
+    help="Minimum number of days without activity.",
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
 @json_option
 @yes_option
 def purge(days: float, dry_run: bool, as_json: bool, yes: bool) -> None:
-    """Remove runs that are over: with what was said in them, and with the visits of flows.
+    """Delete finished runs with their conversations and the visits of flows.
 
-    What waits, works, is queued or due stays, however old it is, and so do conversations that have
-    never run. Forks first receive what they need. Content that nothing names any more goes, too,
-    unless it was added within the last hour, as by `vibe gc`.
+    Runs that are waiting, working, queued or due are kept, however old, and so are conversations
+    that never ran. Forks first receive what they share. Content that becomes unused is removed,
+    too, unless it was added within the last hour, as with `vibe gc`.
 
     \b
         vibe store purge --older-than 90 --dry-run
@@ -45,7 +45,7 @@ def purge(days: float, dry_run: bool, as_json: bool, yes: bool) -> None:
             write(f"{each.id}  {each.updated.date().isoformat()}  {each.state}  {each.name}")
     if old and not dry_run:
         if not (yes or load_configuration().yes):
-            remedy = "Say --yes to remove them, or --dry-run."
+            remedy = "Add --yes to remove them, or --dry-run."
             require_consent(f"Remove {len(old)} runs?", remedy=remedy)
         run(_remove(old))
         contents = _collect()
@@ -54,7 +54,7 @@ def purge(days: float, dry_run: bool, as_json: bool, yes: bool) -> None:
         removed = [] if dry_run else identities
         write_json({"removable": identities, "removed": removed, "contents": contents})
     elif dry_run:
-        note(f"Could be removed: {len(old)} runs, and what content nothing else names.")
+        note(f"Would be removed: {len(old)} runs, and content that only they use.")
     else:
         note(f"Removed: {len(old)} runs, {len(contents)} contents.")
 
