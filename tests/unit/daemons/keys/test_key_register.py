@@ -97,7 +97,7 @@ def test_a_name_is_given_once_and_an_unknown_one_is_told(tmp_path: Path) -> None
     give_key(tmp_path)
     before = (tmp_path / "keys.toml").read_bytes()
 
-    with pytest.raises(StoreError, match="'ada' is already"):
+    with pytest.raises(StoreError, match="'ada' already"):
         give_key(tmp_path)
     with pytest.raises(UnknownNameError, match="ada"):
         Register(tmp_path).revoke("adda")
