@@ -68,7 +68,7 @@ class Estimator:
         known = descriptor.attributes.access_value("output_limit_tokens")
         output = said if isinstance(said, int) else known
         if not isinstance(output, int):
-            raise _refuse("the output limit is", "Say max_tokens")
+            raise _refuse("the output limit is", "Set max_tokens")
         self._output = output
         self.estimate("")
 

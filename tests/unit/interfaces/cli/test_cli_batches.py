@@ -140,7 +140,7 @@ def test_what_does_not_go_together_is_said(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--cap", "2"], "nobody knows"),
+        (["--cap", "2"], "unknown"),
         (["--model", "nobody:x"], "nobody"),
     ],
 )

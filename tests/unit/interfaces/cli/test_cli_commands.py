@@ -263,7 +263,7 @@ def test_damage_in_the_log_of_a_run_is_found_and_told(vibe: Vibe, home: Path) ->
     assert outcome.code == ExitCode.STORE
     assert "runs.jsonl:2: Cannot read the line" in outcome.out
     assert "runs.jsonl:3: Cannot read the line: its own number is 4" in outcome.out
-    assert "torn by a crash (4 bytes" in outcome.out
+    assert "(4 bytes, never acknowledged)" in outcome.out
     assert vibe("verify", "--json").read_json()["events"] == 3
     assert log.read_text() == damaged
 
@@ -594,7 +594,7 @@ def test_a_schema_that_is_none_is_refused_with_its_place(vibe: Vibe, home: Path)
     [
         ('{"age": 7}', 0, ""),
         ('{"age": "seven"}', ExitCode.PROVIDER, "$.age"),
-        ('{"age": 7', ExitCode.PROVIDER, "Invalid JSON"),
+        ('{"age": 7', ExitCode.PROVIDER, "not JSON"),
     ],
 )
 def test_an_answer_that_does_not_conform_is_said(

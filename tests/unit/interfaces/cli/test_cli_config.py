@@ -90,7 +90,7 @@ def test_one_value_changes_and_all_else_stays(
         ),
         (("set", "providers.groq.base_url", "x"), "error: providers.groq.base_url: It must be an"),
         (("set", "aliases.x", "grok"), "did you mean 'groq'?"),
-        (("set", "model.x", "1"), "'model' is no table"),
+        (("set", "model.x", "1"), "'model' is not a table"),
         (("set", "a b", "1"), "Invalid name of a setting"),
         (("set", "x = 1\ny", "1"), "Invalid name of a setting"),
         (("unset", "limits.attempt"), "did you mean 'limits.attempts'?"),

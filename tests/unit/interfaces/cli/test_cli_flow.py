@@ -60,7 +60,7 @@ def test_a_task_with_mistakes_is_not_run_and_all_of_them_are_told(vibe: Vibe, ho
     assert outcome.code == ExitCode.CONFIGURATION
     assert outcome.out == ""
     assert outcome.err.count("vibe: error: task.json:1:") >= 4
-    assert "no ensemble 'ioo'; did you mean 'io'?" in outcome.err
+    assert "Unknown ensemble 'ioo'; did you mean 'io'?" in outcome.err
     assert find_runs(home) == []
 
 
@@ -147,7 +147,7 @@ def test_another_model_can_be_asked_and_is_asked_when_the_run_goes_on(
     resumed = vibe("flow", "resume", run_id, "--max-iterations", "5")
 
     assert refused.code == ExitCode.CONFIGURATION
-    assert "There is no provider 'nobody'" in refused.err
+    assert "Unknown provider 'nobody'" in refused.err
     assert (cut.code, resumed.code, resumed.out) == (ExitCode.LIMIT, 0, "b\n")
 
 

@@ -155,7 +155,7 @@ def test_a_form_can_be_forced_and_a_slip_is_told(vibe: Vibe, home: Path) -> None
     assert "is not in a known format" in unknown.err
     assert forced.code == 0
     assert (slip.code, "did you mean 'claude'?" in slip.err) == (ExitCode.NOT_FOUND, True)
-    assert "nothing.json cannot be read" in missing.err
+    assert "Cannot read nothing.json" in missing.err
     assert "pipe.zip cannot be read" in endless.err
 
 

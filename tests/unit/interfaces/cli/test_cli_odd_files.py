@@ -103,7 +103,7 @@ def test_conversations_that_cannot_be_read_are_not_none(folder: Path) -> None:
     store = DirectoryStore(folder.parents[1])
     (folder / "metadata.toml").write_text("?")
 
-    with pytest.raises(StoreError, match="do not read"):
+    with pytest.raises(StoreError, match="Cannot read"):
         find_newest(store)
 
 

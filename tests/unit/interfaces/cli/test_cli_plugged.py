@@ -163,7 +163,7 @@ def test_a_file_in_no_known_form_is_refused(home: Path, plug: Plug) -> None:
     (home / "other.txt").write_text("hello")
 
     for name, words in (
-        ("other.json", "not in a known format. Known: json (what"),
+        ("other.json", "not in a known format. Known: json (the"),
         ("other.txt", "not in a known format"),
         ("absent.json", "cannot be read: No such file"),
     ):
@@ -192,7 +192,7 @@ def test_an_importer_that_fails_is_named(home: Path, plug: Plug) -> None:
     for name in ("x.blind", "x.blank", "x.odd"):
         (home / name).write_text("")
 
-    with pytest.raises(PluginError, match=r"'blind' could not recognize .*x\.blind: ZeroDivision"):
+    with pytest.raises(PluginError, match=r"'blind' failed to recognize .*x\.blind: ZeroDivision"):
         choose_importer(forms, home / "x.blind")
     with pytest.raises(PluginError, match=r"'blank' could not read .*x\.blank: ZeroDivision"):
         list(read_document(choose_importer(forms, home / "x.blank"), home / "x.blank"))

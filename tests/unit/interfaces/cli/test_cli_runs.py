@@ -152,7 +152,7 @@ def test_006_a_run_is_stopped_and_spoken_to(vibe: Vibe, home: Path) -> None:
     outcome = vibe("runs", "stop", identity, "--reason", "Enough.")
     assert outcome.out == "It is stopped.\n"
     assert "Enough." in vibe("runs", "show", identity).out
-    assert "already" in vibe("runs", "stop", identity).err
+    assert "not active" in vibe("runs", "stop", identity).err
     assert vibe("runs", "send", identity, " ").code == ExitCode.USAGE
 
 
@@ -191,7 +191,7 @@ def test_009_a_conversation_that_never_ran_is_no_run(vibe: Vibe) -> None:
     identity = vibe("ask", "--json", "Hello").read_json()["conversation"]
 
     assert vibe("runs", "show", identity).code == ExitCode.STORE
-    assert "has not run yet" in vibe("runs", "show", identity).err
+    assert "without a run" in vibe("runs", "show", identity).err
     for word in ("zzzz", "", "../../etc"):
         for command in (["show"], ["approve", "--allow"], ["stop"], ["fork"], ["resume"]):
             outcome = vibe("runs", *command, word)
@@ -209,7 +209,7 @@ def test_010_flows_are_runs(vibe: Vibe, home: Path) -> None:
     identity, state = vibe("runs", "list", "--flow").out.split("\t")[:2]
 
     assert state == "goal met"
-    assert "P0 is over" in vibe("runs", "watch", identity).out
+    assert "P0 completed" in vibe("runs", "watch", identity).out
     forked = vibe("runs", "fork", identity)
     assert forked.code == ExitCode.USAGE
     assert f"flow fork {identity} NODE" in forked.err

@@ -49,8 +49,8 @@ def test_the_price_is_told_both_ways_and_agreed_to(
     assert outcome.code == 0, outcome.err
     assert outcome.out == ""
     assert "3 requests to anthropic:claude-sonnet-4-5, about" in outcome.err
-    assert re.search(r"One by one: +about \$0.0001, and \$15.00 for each million", outcome.err)
-    assert re.search(r"As a batch: +about \$0.0000, and \$7.50 for each million", outcome.err)
+    assert re.search(r"One by one: +about \$0.0001, plus \$15.00 for each million", outcome.err)
+    assert re.search(r"As a batch: +about \$0.0000, plus \$7.50 for each million", outcome.err)
     assert re.search(r"Submitted 3 requests as msgbatch_\w+\.", outcome.err)
     assert "3 done, 0 failed" in outcome.err
     lines = read_lines(home / "answers.jsonl")
@@ -95,7 +95,7 @@ def test_whoever_is_asked_agrees_or_not(
     code = run((*COMMAND, *MODEL))
 
     assert code == (ExitCode.SUCCESS if submissions else ExitCode.CONSENT)
-    assert "Submit 3 requests to the batches of anthropic? [y/N]" in shown[0]
+    assert "Submit 3 requests as a batch to anthropic? [y/N]" in shown[0]
     made = [each for each in simulator.requests if each.method == "POST"]
     assert len(made) == submissions
 
@@ -141,8 +141,8 @@ def test_failures_are_told_of_and_asked_again(
         (("prompts.jsonl", "--channel", "vendor"), "needs --output"),
         (("-", "--channel", "vendor", "-o", "x"), "needs a FILE"),
         (("prompts.jsonl", "--channel", "vendor", "-o", "x", "--window", "drop"), "--window"),
-        (("prompts.jsonl", "--cancel"), "--cancel is for --channel vendor"),
-        (("prompts.jsonl", "--resubmit"), "--resubmit is for --channel vendor"),
+        (("prompts.jsonl", "--cancel"), "--cancel needs --channel vendor"),
+        (("prompts.jsonl", "--resubmit"), "--resubmit needs --channel vendor"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(
@@ -160,7 +160,7 @@ def test_a_provider_without_batches_is_refused(vibe: Vibe, simulator: Synchronou
     outcome = vibe(*COMMAND, "-m", "scripted:echo", "--yes")
 
     assert outcome.code == ExitCode.REQUEST
-    assert "The provider scripted has no batches" in outcome.err
+    assert "The provider scripted does not support batches" in outcome.err
     assert "Use one of anthropic, openai_conversations, openai," in outcome.err
 
 
@@ -169,7 +169,7 @@ def test_nothing_to_cancel_is_said(vibe: Vibe, home: Path, simulator: Synchronou
     outcome = vibe(*COMMAND, *MODEL, "--cancel")
 
     assert outcome.code == 0
-    assert "No batch of answers.jsonl is at the vendor." in outcome.err
+    assert "no batch for answers.jsonl" in outcome.err
     assert not simulator.requests
 
 
@@ -177,13 +177,13 @@ def test_nothing_to_cancel_is_said(vibe: Vibe, home: Path, simulator: Synchronou
 def test_what_is_at_the_vendor_is_not_asked_for_in_another_way(
     vibe: Vibe, home: Path, simulator: SynchronousSimulator, options: tuple[str, ...]
 ) -> None:
-    """Neither here nor by workers: it would be billed twice."""
+    """Neither here nor by workers: it would be bill them twice."""
     (home / "answers.jsonl.chunks").touch()
 
     outcome = vibe("batch", "prompts.jsonl", "-o", "answers.jsonl", *MODEL, *options)
 
     assert outcome.code == ExitCode.REQUEST
-    assert "billed twice" in outcome.err
+    assert "bill them twice" in outcome.err
     assert not simulator.requests
 
 
@@ -209,7 +209,7 @@ def test_news_of_batches_is_told_once(capsys: pytest.CaptureFixture[str]) -> Non
     bulletin.hear(ChunkNews(course=ChunkCourse.SUBMITTED, vendor="b", requests=5))
     bulletin.hear(ChunkNews(course=ChunkCourse.WAITING, vendor="b", requests=5, done=2))
 
-    assert bulletin.describe() == "12 in 2 batches of the vendor's, 2 of them answered"
+    assert bulletin.describe() == "12 in 2 batches at the vendor, 2 of them answered"
     bulletin.hear(ChunkNews(course=ChunkCourse.ENDED, vendor="b", requests=5))
     bulletin.hear(ChunkNews(course=ChunkCourse.LOST, vendor="a", requests=7))
     bulletin.hear(ChunkNews(course=ChunkCourse.ABSENT, requests=7))

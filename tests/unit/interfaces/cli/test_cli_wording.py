@@ -30,7 +30,7 @@ Vibe = Callable[..., Any]
         (("list",), "There is no conversation yet", "vibe chat"),
         (("search", "walnut"), "There is no conversation yet", "vibe chat"),
         (("plugins",), "No plugins are added", "vibe plugins add"),
-        (("models", "list", "--provider", "lmstudio"), "No model of lmstudio", "--refresh"),
+        (("models", "list", "--provider", "lmstudio"), "No models of lmstudio", "--refresh"),
     ],
 )
 def test_a_list_of_nothing_says_what_there_is_not_and_how_it_is_had(
@@ -122,12 +122,12 @@ def test_a_slip_in_a_name_is_answered_with_the_names_that_there_are(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("ask", "-f", "none", "Hi"), "none cannot be read: No such file or directory. Check the"),
-        (("ask", "--schema", "none", "Hi"), "The schema none cannot be read: No such file or"),
-        (("import", "none"), "none cannot be read: No such file or directory. Check the path"),
-        (("import", "."), ". cannot be read: Is a directory. Name a file."),
-        (("ask", "-f", ".", "Hi"), ". cannot be read: Is a directory. Name a file."),
-        (("batch", "none"), "none cannot be read: No such file or directory."),
+        (("ask", "-f", "none", "Hi"), "Cannot read none: No such file or directory. Check the"),
+        (("ask", "--schema", "none", "Hi"), "Cannot read the schema none: No such file or"),
+        (("import", "none"), "Cannot read none: No such file or directory. Check the path"),
+        (("import", "."), "Cannot read .: Is a directory. Name a file."),
+        (("ask", "-f", ".", "Hi"), "Cannot read .: Is a directory. Name a file."),
+        (("batch", "none"), "Cannot read none: No such file or directory."),
     ],
 )
 def test_a_file_that_is_not_there_is_told_so(vibe: Vibe, words: tuple[str, ...], said: str) -> None:
@@ -148,7 +148,7 @@ def test_what_was_piped_is_called_standard_input(vibe: Vibe, home: Path, words: 
     outcome = vibe(*words, stdin=b"more than ten bytes")
 
     assert outcome.code == ExitCode.LIMIT
-    assert "error: Standard input has more than the 10 bytes" in outcome.err
+    assert "error: Standard input is larger than the limit of 10 bytes" in outcome.err
 
 
 @pytest.mark.parametrize(
