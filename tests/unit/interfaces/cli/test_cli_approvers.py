@@ -116,7 +116,7 @@ def test_the_configuration_chooses_and_the_command_line_wins(
 
 def test_what_is_allowed_beforehand_is_not_asked_about(folder: Path, act: Act) -> None:
     """``--allow`` comes first, as without an approver."""
-    act("--approver", "clumsy", "To allow it", "write_file")
+    act("--approver", "clumsy", "--allow", "write_file")
 
     assert list_files(folder) == ["drafts/a.txt"]
 
@@ -152,7 +152,7 @@ def test_without_the_approver_that_was_chosen_nothing_is_asked(
     vibe: Vibe, folder: Path, act: Act, name: str, words: str
 ) -> None:
     """A slip, or a plugin that fails, never means that somebody else decides."""
-    outcome = act("--approver", name, "To allow it", "all")
+    outcome = act("--approver", name, "--allow", "all")
     bare = vibe("ask", "--approver", name, "Hi")
 
     assert 0 not in (outcome.code, bare.code)
