@@ -25,7 +25,7 @@ from vibe_llms.exceptions import (
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request, Response
-from vibe_llms.providers import usual
+from vibe_llms.providers import simple_responses
 from vibe_llms.providers.openai_conversations.client import OpenAIVendor
 from vibe_llms.providers.remote import RemoteProvider
 from vibe_llms.providers.remote_models import RemoteModel
@@ -60,13 +60,13 @@ class Shortcuts:
 def shortcuts(monkeypatch: pytest.MonkeyPatch) -> Shortcuts:
     """Watches who takes the short way."""
     watched = Shortcuts()
-    produce = usual.SimpleResponseSource.produce_response
+    produce = simple_responses.SimpleResponseSource.produce_response
 
-    def count(self: usual.SimpleResponseSource, *given: Any) -> Response:
+    def count(self: simple_responses.SimpleResponseSource, *given: Any) -> Response:
         watched.taken += 1
         return produce(self, *given)
 
-    monkeypatch.setattr(usual.SimpleResponseSource, "produce_response", count)
+    monkeypatch.setattr(simple_responses.SimpleResponseSource, "produce_response", count)
     return watched
 
 
