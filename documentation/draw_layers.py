@@ -14,47 +14,34 @@ HERE = Path(__file__).resolve().parent
 PICTURE = HERE / "architecture" / "layers.svg"
 
 WORDS = {
-    "testing": "for plugin authors: contract, simulator, recorder; nothing needs it",
-    "wire": "transports and framing",
-    "telemetry": "what it cost",
-    "secrets": "do not print",
+    "testing": "for plugin authors: contract kit, simulator, recorder; nothing imports it",
     "interfaces": "the command line",
-    "daemons": "what runs for long and answers others over the network",
-    "agents": "runs that outlive whoever asked for them",
-    "flows": "task files whose diagram runs",
-    "instruments": "Model, Engine, Prompt, Parser, Channel: what a script talks to first",
+    "daemons": "gateway, agents and tools over HTTP",
+    "agents": "background runs and their workers",
+    "flows": "task files whose flowchart runs",
+    "batches": "many inputs, many at once",
+    "instruments": "Model, Engine, Prompt, Parser, Channel: the library's face",
     "application": "the one place that builds the object graph",
-    "plugins": "what the configuration names: found, loaded, set aside when broken",
-    "plugins types": "every hook, as types",
-    "engine": "what a conversation does next, until it ends",
-    "runs": "where runs are performed, and their logs",
-    "conversations": "histories, forks, stores, the index, exports",
-    "invocables": "what a model may invoke: functions, ensembles, approvals",
-    "providers": "what a vendor is; one folder a vendor",
-    "dialects": "what a protocol's fields mean",
-    "models": "what is known about models, and from where",
-    "configuration": "what the user wrote",
-    "events": "what happens",
-    "messages": "what can be said",
-    "logs": "files that only grow",
-    "gathering": "many, in one go",
+    "plugins": "find, load and check plugins",
+    "plugins types": "the types of all hooks",
+    "runs": "find, watch, replay and compact runs",
+    "engine": "the loop of model calls and tool calls",
+    "conversations": "histories, forks, stores, logs of runs, exports",
+    "invocables": "tools: functions, ensembles, MCP, approvals",
+    "providers": "one folder for each vendor",
+    "dialects": "the vendors' protocols",
+    "telemetry": "usage, prices, traces",
+    "wire": "transports and framing",
+    "models": "facts about models",
+    "configuration": "settings and their sources",
+    "events": "typed events",
+    "messages": "canisters and contents",
+    "logs": "append-only files",
     "mermaid": "flowcharts",
-    "processes": "no orphans",
-    "asynchrony": "the portal for synchronous code",
-    "synchrony": "faces that block",
-    "absence": "not given",
-    "closing": "by leaving",
-    "exceptions": "every error",
-    "facts": "what errors are made of",
-    "files": "that have an end",
-    "laziness": "on demand",
-    "limits": "one table",
-    "suggestions": "did you mean",
-    "plain": "plain data",
-    "representation": "on one line",
-    "resources": "shipped data",
-    "values": "how classes are made",
-    "version": "which this is",
+    "processes": "child processes",
+    "tables": "typed settings",
+    "exceptions": "all errors",
+    "foundation": "files, limits, JSON types, secrets",
 }
 TYPE_MODULES = {"plugins.markers", "plugins.specification"}
 
@@ -72,10 +59,11 @@ def read_layers() -> list[list[str]]:
             "plugins types" if name in TYPE_MODULES else name.split(".")[0]
             for name in (part.strip() for part in layer.split("|"))
         ]
-        row = list(dict.fromkeys(names))
-        if not rows or row != rows[-1]:
-            rows.append(row)
-    return [row for row in rows if row != ["plugins types"]]
+        rows.append(list(dict.fromkeys(names)))
+    # A package on several layers is drawn once, on its lowest.
+    lowest = {name: number for number, row in enumerate(rows) for name in row}
+    drawn = [[name for name in row if lowest[name] == n] for n, row in enumerate(rows)]
+    return [row for row in drawn if row and row != ["plugins types"]]
 
 
 def draw(rows: list[list[str]]) -> str:
