@@ -29,7 +29,7 @@ from vibe_llms.instruments.models import Model
 REQUESTS = int(sys.argv[1]) if len(sys.argv) > 1 else 2_560
 CONCURRENCY = 256
 ROUNDS = 3
-BUDGET = 0.8
+BUDGET = 0.5
 """How much of the bare client's throughput a batch has at least."""
 
 Measure = Callable[[int], Awaitable[None]]
