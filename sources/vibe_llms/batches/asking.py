@@ -77,7 +77,7 @@ class Due:
 
 
 class AskBackend:
-    """Asks inputs one by one, so many at a time.
+    """Backend that asks inputs one by one, so many at a time.
 
     Args:
         ask: Asks one input.

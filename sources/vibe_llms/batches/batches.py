@@ -1,4 +1,4 @@
-"""Batches over a database: handed over, followed, stopped, resumed; see :class:`.BatchRunner`."""
+"""Batches of a database: submit, follow, stop and resume; see :class:`.BatchRunner`."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ class Batches:
     Args:
         database: Has them.
         queue: The queue of the chunks.
-        chunk: How many inputs a worker takes at once.
-        maker: Looks whether what is asked for could be performed, as workers would.
-        patience_seconds: How long to wait for a database that is out of reach.
+        chunk: How many inputs a chunk has.
+        maker: Checks whether an order can be executed.
+        patience_seconds: How long to wait for an unreachable database.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Batches:
     async def submit(
         self, order: BatchOrder, asked: AsyncIterator[KeptInput], key: str = ""
     ) -> Submitted:
-        """Asks for a batch, or goes on with one; see :class:`.BatchRunner`."""
+        """Submit a batch, or continue one; see :class:`.BatchRunner`."""
         if abs(order.priority) > PRIORITY_BOUND:
             raise RequestError(
                 path="priority",
@@ -106,18 +106,18 @@ class Batches:
         return Submitted(batch, submission.before)
 
     async def find(self, batch: str) -> BatchSummary:
-        """Returns how far a batch is. Raises UnknownNameError."""
+        """Return the state of a batch. Raises UnknownNameError."""
         found = await self._read(f"{_SUMMARY} WHERE b.id = ? GROUP BY b.id", batch)
         if not found:
             raise UnknownNameError(kind="batch", name=batch)
         return found[0]
 
     async def survey(self, limit: int = 100) -> Sequence[BatchSummary]:
-        """Returns how far the batches are, the latest first."""
+        """Return the states of the batches, the latest first."""
         return await self._read(f"{_SUMMARY} GROUP BY b.id ORDER BY b.created DESC LIMIT ?", limit)
 
     async def resolve(self, prefix: str) -> str:
-        """Returns the id that begins so.
+        """Return the id that has a prefix.
 
         Raises:
             UnknownNameError: There is none.
@@ -136,7 +136,7 @@ class Batches:
         return str(rows[0][0])
 
     async def stop(self, batch: str) -> None:
-        """Lets nothing more of a batch be asked; what is under way is still written."""
+        """Stop a batch; results that are under way are still written."""
         await self._change(
             "UPDATE vibe_batches SET state = 'stopped' WHERE id = ?"
             " AND state IN ('filling', 'open')",
@@ -144,13 +144,13 @@ class Batches:
         )
 
     async def delete(self, batch: str) -> None:
-        """Removes a batch with all that came of it."""
+        """Delete a batch with its results."""
         await self._change("DELETE FROM vibe_batches WHERE id = ?", batch)
 
     async def resume(
         self, batch: str, *, retry_failed: bool = False, cap: Decimal | None = None
     ) -> None:
-        """Lets a batch go on that was stopped or has ended; see :class:`.BatchRunner`."""
+        """Resume a batch that was stopped or has ended; see :class:`.BatchRunner`."""
         await retry_in_thread(self.patience_seconds, self._resume, batch, retry_failed, cap)
         await retry_in_thread(self.patience_seconds, enqueue_due, self.database, self._queue, batch)
 
@@ -162,7 +162,7 @@ class Batches:
         waits: bool = True,
         before: Mapping[int, int] | None = None,
     ) -> AsyncGenerator[ItemOutcome]:
-        """Yields what came of each item; see :class:`.BatchRunner`."""
+        """Yield results; see :class:`.BatchRunner`."""
         follower = BatchFollower(
             self.database,
             batch,
@@ -173,7 +173,7 @@ class Batches:
         return follower.follow(ordered=ordered)
 
     async def survey_failures(self, batch: str) -> AsyncGenerator[bytes]:
-        """Yields the lines of what failed, in the order of the inputs."""
+        """Yield the lines of failures, in the order of the inputs."""
         chunks = await self._fetch(
             "SELECT number FROM vibe_chunks WHERE batch = ? AND failed > 0 ORDER BY number", batch
         )
@@ -240,7 +240,7 @@ class Batches:
 
 
 def _forget_failures(transaction: Transaction, batch: str, chunk: int) -> None:
-    """Has what failed of a chunk asked again, as if it had not been asked."""
+    """Remove the failures of a chunk, so that they are asked again."""
     ((first, kept, begun),) = transaction.fetch(
         "SELECT first, answered, begun FROM vibe_chunks WHERE batch = ? AND number = ?",
         batch,

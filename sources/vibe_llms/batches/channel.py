@@ -1,4 +1,4 @@
-"""The channel of a batch: inputs in, items out, and a journal between."""
+"""Batch channel: inputs in, items out."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ T = TypeVar("T")
 Work: TypeAlias = Model | SyncModel | Engine | SyncEngine | str | Callable[[Any], Awaitable[Any]]
 
 CONCURRENCY = 64
-"""How many inputs are worked on at once, unless somebody says otherwise."""
+"""Default concurrency."""
 
 
 class JournalSettings(TypedDict, total=False):
-    """What every batch takes; see :class:`BatchChannel`."""
+    """Settings of every batch; see :class:`BatchChannel`."""
 
     concurrency: int
     journal: Path | str | None
@@ -65,23 +65,23 @@ class JournalSettings(TypedDict, total=False):
 
 
 class BatchSettings(JournalSettings, RequestOptions, total=False):
-    """What a batch takes whose work is a model; see :class:`BatchChannel`."""
+    """Settings of a batch whose work is a model; see :class:`BatchChannel`."""
 
     prompt: Composing | None
 
 
 class ItemsChannel(Closing, Generic[T]):
-    """What every channel of a batch can do, however its inputs are worked on."""
+    """Common part of the batch channels."""
 
     _work: ModelWork | FunctionWork
     tally: BatchTally
 
     @abstractmethod
     def run(self, inputs: Inputs, *, ordered: bool = False) -> AsyncGenerator[BatchItem[T], None]:
-        """Does the work, and yields each item once it is done and its line is written."""
+        """Do the work; yield each item once its line is written."""
 
     async def collect(self, inputs: Inputs) -> BatchReport[T]:
-        """Does all the work, and returns what it amounts to, in the order of the inputs.
+        """Do all the work; return the report, in the order of the inputs.
 
         Holds all results; :meth:`run` does not.
 
@@ -99,12 +99,12 @@ class ItemsChannel(Closing, Generic[T]):
         return represent(type(self).__name__, (("", self.tally),))
 
     async def close(self) -> None:
-        """Frees what only this batch's model needed. May be called again."""
+        """Free the model, where it belongs to the batch. May be called again."""
         await self._work.close()
 
 
 class BatchChannel(ItemsChannel[T]):
-    """Does the same work on each of many inputs, so many at a time.
+    """Batch of the same work on each of many inputs, so many at a time.
 
     Args:
         work: A model, or its address: then each input is a prompt, and its result is the text of
@@ -225,7 +225,7 @@ class BatchChannel(ItemsChannel[T]):
         stored: bool = True,
         total: int | None = None,
     ) -> AsyncGenerator[BatchItem[T], None]:
-        """Does the work, and yields each item once it is done and its line is written.
+        """Do the work; yield each item once its line is written.
 
         Never holds more inputs than a few for each that is worked on. Leaving it stops what is
         under way; close it (``contextlib.aclosing``) where the loop may be left early.
@@ -301,7 +301,7 @@ class BatchChannel(ItemsChannel[T]):
         return BatchBudget(ledger, estimator)
 
     async def submit(self, inputs: Inputs) -> str:
-        """Hands a batch over to its runner, and returns its id; nobody need wait for it.
+        """Submit a batch to its runner without waiting; return its id.
 
         Raises:
             ValueError: There is no runner.
@@ -336,7 +336,7 @@ def _produce_work(
 def produce_model_work(
     work: Model | SyncModel | str, prompt: Composing | None, parser: Any, options: Mapping[str, Any]
 ) -> ModelWork:
-    """Makes the work that is to put each input to a model."""
+    """Make the work that asks a model."""
     if isinstance(work, SyncModel):
         work = work.asynchronous
     if parser is not None and not isinstance(parser, Parser):
@@ -348,6 +348,6 @@ def produce_model_work(
 
 
 def measure(inputs: Inputs) -> int | None:
-    """Returns how many inputs there are, where they can say it."""
+    """Return the number of inputs, where they have a length."""
     length = getattr(inputs, "__len__", None)
     return None if length is None else length()

@@ -1,4 +1,4 @@
-"""What is at a vendor's batches: looked at until it has ended, and read into the output."""
+"""Collector of results from a vendor's batches."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TIER: Final = "batch"
 
 
 class Collector(Generic[T]):
-    """Waits for chunks, and makes items of what comes of them.
+    """Collector of the results of chunks.
 
     Args:
         run: Writes what comes of each item.
@@ -64,7 +64,7 @@ class Collector(Generic[T]):
         self.dues = dues
 
     async def collect(self) -> AsyncGenerator[BatchItem[T], None]:
-        """Waits for all that is at the vendor, and yields what comes of it."""
+        """Wait for all that is at the vendor; yield the results."""
         pause = FIRST_PAUSE_SECONDS
         while waiting := [each for each in self._log.open_chunks if each.vendor]:
             for chunk in waiting:
@@ -76,7 +76,7 @@ class Collector(Generic[T]):
                 pause = grow(pause)
 
     async def _look(self, chunk: Chunk) -> AsyncGenerator[BatchItem[T], None]:
-        """Asks how a chunk stands, and reads it if it has ended."""
+        """Ask how a chunk stands; read it if it has ended."""
         try:
             state = await self._batches.poll(chunk.vendor)
         except ConverseError as error:
@@ -115,7 +115,7 @@ class Collector(Generic[T]):
                 yield item
 
     async def _read(self, chunk: Chunk, state: BatchState) -> AsyncGenerator[BatchItem[T], None]:
-        """Reads the results, from the beginning again where that breaks off."""
+        """Read the results, from the beginning again where that breaks off."""
         attempt_number = 1
         while True:
             try:
@@ -132,7 +132,7 @@ class Collector(Generic[T]):
             await self._batches.clock.sleep(wait)
 
     async def _take(self, chunk: Chunk, result: BatchResult) -> BatchItem[T] | None:
-        """Writes what came of a request; ``None`` is for one that was written before."""
+        """Write the result of a request; ``None`` is for one that was written before."""
         place = chunk.find_place(result.id)
         due = self.dues.pop(result.id, None)
         if place is None or due is None:
@@ -149,7 +149,7 @@ class Collector(Generic[T]):
     async def _end(
         self, chunk: Chunk, error: ConverseError, end: ChunkEnd
     ) -> AsyncGenerator[BatchItem[T], None]:
-        """Ends a chunk; whatever of it has no result has failed."""
+        """End a chunk; what has no result has failed."""
         for place in range(len(chunk.items)):
             due = self.dues.pop(name_item(chunk.chunk, place), None)
             if due is not None:

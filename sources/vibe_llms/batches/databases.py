@@ -1,7 +1,6 @@
-"""The databases in which batches are kept, where more than one process works at them.
+"""Databases of batches that several processes share.
 
-SQLite and PostgreSQL are spoken to in the same words: statements with ``?`` for values, and what
-one of them alone would understand stands here.
+SQLite and PostgreSQL get the same statements, with ``?`` for values.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ _LOCK: Final = 0x76696262
 
 
 class Transaction(Protocol):
-    """Statements that are kept all together, or none of them."""
+    """Statements of one transaction."""
 
     def fetch(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Performs a statement; returns its rows."""
+        """Execute a statement; return its rows."""
 
     def change(self, statement: str, *values: Any) -> int:
-        """Performs a statement; returns how many rows it has changed."""
+        """Execute a statement; return the number of changed rows."""
 
 
 class BatchDatabase(Protocol):
@@ -60,14 +59,14 @@ class BatchDatabase(Protocol):
         """
 
     def close(self) -> None:
-        """Closes its connections."""
+        """Close its connections."""
 
 
 def open_database(url: str, *, makes: bool = True) -> BatchDatabase:
-    """Opens the database that a URL names; it is connected to when it is first used.
+    """Open the database of a URL; it connects at the first use.
 
     Args:
-        makes: Whether tables are made where there are none, or else it is refused.
+        makes: Whether missing tables are created rather than refused.
     """
     if is_postgresql_url(url):
         return PostgresqlBatches(url, makes=makes)
@@ -75,13 +74,13 @@ def open_database(url: str, *, makes: bool = True) -> BatchDatabase:
 
 
 def check_database(database: BatchDatabase) -> None:
-    """Connects, and makes the tables where there are none. Raises StoreError."""
+    """Connect, and create missing tables. Raises StoreError."""
     with database.transact(reading=True):
         pass
 
 
 def check_folder(path: Path) -> None:
-    """Refuses a file whose folder is not there: a name that was mistyped makes none.
+    """Refuse a file whose folder does not exist.
 
     Raises:
         StoreError: It is not.
@@ -95,7 +94,7 @@ def check_folder(path: Path) -> None:
 
 
 class SqliteBatches:
-    """A file of SQLite, over one connection.
+    """SQLite file, over one connection.
 
     Args:
         path: The file. It is made, in a folder that is there.
@@ -172,7 +171,7 @@ class SqliteBatches:
             connection.execute("COMMIT")
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
@@ -196,7 +195,7 @@ class _SqliteTransaction:
 
 
 class PostgresqlBatches:
-    """A database of PostgreSQL; the same one may have conversations.
+    """PostgreSQL database; the same one may have conversations.
 
     Args:
         url: As PostgreSQL's own tools take it.
@@ -242,7 +241,7 @@ class PostgresqlBatches:
             self._is_prepared = True
 
     def close(self) -> None:
-        """Closes what is open and idle."""
+        """Close what is open and idle."""
         self._database.close()
 
 
@@ -262,14 +261,14 @@ def _translate(statement: str) -> str:
 
 
 def advise_file(said: str) -> str:
-    """Says what to do where SQLite has said this of a file."""
+    """Return the remedy for an error of SQLite."""
     if "is full" in said:
         return "Free space on its disk; its contents are intact."
     return "Check that the file is writable and was created by a runner."
 
 
 def _check_tables(place: str, are_there: bool, are_earlier: bool) -> None:
-    """Refuses tables that cannot be used. Raises StoreError."""
+    """Refuse tables that cannot be used. Raises StoreError."""
     if not are_there and not are_earlier:
         raise StoreError(
             path=place,

@@ -59,7 +59,7 @@ class ChunkExecutor:
 
     Args:
         database: Has the rows.
-        maker: Makes what inputs are put to.
+        maker: Makes the work of an order.
         queue: The queue of the chunks.
     """
 

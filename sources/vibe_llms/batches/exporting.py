@@ -1,4 +1,4 @@
-"""The results of a batch as a file: lines of JSON, or Parquet for whatever reads tables."""
+"""Results of a batch as a file: lines of JSON, or Parquet."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _decode = msgspec.json.Decoder(JournalLine).decode
 
 
 async def write_results(runner: BatchRunner, batch: str, path: Path) -> int:
-    """Writes what there is of a batch, in the order of the inputs; returns how many items.
+    """Write what there is of a batch, in the order of the inputs; return how many items.
 
     The file is there as a whole, or as it was before.
 
@@ -66,7 +66,7 @@ def ensure_form(path: Path) -> None:
 
 
 def refuse_strangers(path: Path, settings: str) -> None:
-    """Refuses to write over what is none of a batch's results.
+    """Refuse to overwrite a file that has no results of this batch.
 
     Args:
         settings: The digest of the batch's settings, with which its lines begin.
@@ -93,7 +93,7 @@ def refuse_strangers(path: Path, settings: str) -> None:
 
 
 def convert_lines(lines: Iterable[bytes], path: Path, source: str) -> None:
-    """Writes lines of a batch as the kind of file that the path's ending names.
+    """Write lines of a batch as the kind of file that the path's ending names.
 
     Args:
         source: Where the lines are from, as it is told where one is none of a batch.
@@ -114,7 +114,7 @@ def convert_lines(lines: Iterable[bytes], path: Path, source: str) -> None:
 
 
 def _check(line: bytes, place: str) -> None:
-    """Refuses a line that is none of a batch. Raises StoreError."""
+    """Refuse a line of no batch. Raises StoreError."""
     try:
         _decode(line)
     except UNREADABLE as error:
@@ -146,7 +146,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def open_writer(path: Path, suffix: str) -> Iterator[_Lines | _Table]:
-    """Opens what writes lines as the kind of file that an ending names."""
+    """Open what writes lines as the kind of file that an ending names."""
     if suffix.lower() == PARQUET:
         with _Table(path) as table:
             yield table

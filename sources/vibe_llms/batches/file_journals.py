@@ -1,7 +1,7 @@
-"""The journal of a batch as a file of one line an item, which is also where the results are read.
+"""Result journal as a file of one line an item, which is also the output.
 
-A line is written, whole, before anybody is told of the item, and never changed. So what a
-killed process had told of is there, and only what was under way is asked again. The last line of
+A line is written whole before the item is yielded, and never changed. After a kill all yielded
+items are there, and only what was under way is asked again. The last line of
 an item counts: one that failed and was tried again has two until the batch is done.
 """
 
@@ -79,7 +79,7 @@ def _part(pending: Sequence[_Pending]) -> list[_Pending]:
 
 
 class FileJournal:
-    """The lines of one batch, in one file, written by one process at a time.
+    """Lines of one batch in one file, written by one process at a time.
 
     Takes about 170 bytes of memory for each item that was done before, and 16 for each new one.
 
@@ -116,7 +116,7 @@ class FileJournal:
         self._pending: list[_Pending] = []
 
     def find(self, key: str | int, input_digest: str) -> DoneItem | None:
-        """Returns what is known of an item; ``None`` where it was not done.
+        """Return the entry of an item; ``None`` where it was not done.
 
         Raises:
             RequestError: It was done, but for another input.
@@ -164,7 +164,7 @@ class FileJournal:
                 kept.set_exception(error)
 
     def write(self, written: Sequence[tuple[BatchItem[Any], bytes]]) -> None:
-        """Writes lines, at once. When this returns, the death of this process does not lose them.
+        """Write lines, at once. When this returns, the death of this process does not lose them.
 
         Raises:
             StoreError: They could not be written; the file is as it was, as after an interrupt.
@@ -179,13 +179,13 @@ class FileJournal:
             offset += len(line)
 
     def _note(self, key: str | int, index: int, offset: int) -> None:
-        """Takes down where the line of an item is; one that it had before is out of date."""
+        """Record the position of an item's line; an earlier one is stale."""
         if (former := self._entries.get(key)) is not None:
             self._stale.add(former.offset)
         self._places.extend((index, offset))
 
     def read(self, entry: DoneItem) -> bytes:
-        """Returns the line of an item."""
+        """Return the line of an item."""
         return self._log.read_line(entry.offset)
 
     @property
@@ -194,7 +194,7 @@ class FileJournal:
         return len(self._entries)
 
     def walk(self) -> Iterator[bytes]:
-        """Yields all lines, also those of items that were tried again."""
+        """Yield all lines, also those of items that were tried again."""
         for offset in self._places[1::2]:
             yield self._log.read_line(offset)
 
@@ -203,7 +203,7 @@ class FileJournal:
         await finish(asyncio.to_thread(self.synchronize))
 
     def synchronize(self) -> None:
-        """Lets what was written so far survive the loss of power, too."""
+        """Flush to the disk what was written so far."""
         end = self._log.end
         if end != self._synchronized:
             self._log.synchronize()
@@ -234,7 +234,7 @@ class FileJournal:
             raise self._explain(error) from error
 
     def close(self) -> None:
-        """Writes all to the disk, and gives the file free. May be called again."""
+        """Write all to the disk, and release the file. May be called again."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -288,7 +288,7 @@ class FileJournal:
         self._entries[head.key] = DoneItem(offset, head.input, head.has_failed)
 
     def _choose(self) -> list[tuple[int, int]] | None:
-        """Returns where the lines begin and end that stay, in order; None if all do as is."""
+        """Return where the lines begin and end that stay, in order; None if all do as is."""
         indices, starts = self._places[::2], self._places[1::2]
         ends = starts[1:]
         ends.append(self._log.end.size)
@@ -315,7 +315,7 @@ class FileJournal:
 
 
 def _open(path: Path) -> FileIO:
-    """Opens and locks the file, and makes it where it is missing. Raises StoreError."""
+    """Open and lock the file; create it if it is missing. Raises StoreError."""
     try:
         if not path.exists():
             # Not exclusively: whoever makes it at the same moment is told apart by the lock.

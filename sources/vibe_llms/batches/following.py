@@ -1,4 +1,4 @@
-"""Following a batch: what came of its items, read from its rows by anybody, as often as wanted."""
+"""Follower of a batch: reads results from its rows."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _LAST_SECONDS: Final = 1.0
 
 
 class BatchFollower:
-    """Reads what came of a batch's items.
+    """Follower of a batch's results.
 
     Args:
         database: Has the rows.
         batch: The id of the batch.
-        waits: Whether it goes on when all was read that is there; a database that is away is
-            waited for, too.
+        waits: Whether to wait for results that are not there yet, and for an unreachable
+            database.
         before: How many rows of results each chunk had that count as stored; by default all that
             are there.
         patience_seconds: How long to retry reads where it does not wait, and the first read.
@@ -53,7 +53,7 @@ class BatchFollower:
         self._held: dict[int, ItemOutcome] = {}
 
     async def follow(self, *, ordered: bool) -> AsyncGenerator[ItemOutcome]:
-        """Yields what came of each item. Raises StoreError where it does not wait."""
+        """Yield results. Raises StoreError where it does not wait."""
         if self._before is None:
             self._before = await retry_in_thread(
                 self._patience, read_placed, self._database, self._batch
@@ -81,7 +81,7 @@ class BatchFollower:
     def _read(
         self, read: Callable[[Transaction, bool], list[ItemOutcome]]
     ) -> tuple[bool, list[ItemOutcome]]:
-        """Reads a page; tells first whether more may come, at the same moment."""
+        """Read a page; return whether more may come, and the page."""
         before = self._seen.copy(), self._low, self._next, self._held.copy()
         query = "SELECT state FROM vibe_batches WHERE id = ?"
         try:
@@ -90,12 +90,12 @@ class BatchFollower:
                 is_working = self._waits and bool(states) and states[0][0] in WORKING
                 return is_working, read(transaction, is_working)
         except StoreError:
-            # What was read of this page is told to nobody: it is read again.
+            # The page was not yielded: read it again.
             self._seen, self._low, self._next, self._held = before
             raise
 
     def _read_new(self, transaction: Transaction, is_working: bool) -> list[ItemOutcome]:
-        """Reads a page of what came since."""
+        """Read a page of new results."""
         found: list[ItemOutcome] = []
         for chunk, size, placed, done in transaction.fetch(
             "SELECT number, size, placed, done FROM vibe_chunks"
@@ -112,7 +112,7 @@ class BatchFollower:
         return found
 
     def _read_in_order(self, transaction: Transaction, is_working: bool) -> list[ItemOutcome]:
-        """Reads a page of what comes next; where nobody works any more, gaps are left out."""
+        """Read a page in the order of the inputs; skip gaps of a batch that has stopped."""
         found: list[ItemOutcome] = []
         while len(found) < _PAGE:
             chunks = transaction.fetch(
@@ -137,7 +137,7 @@ class BatchFollower:
         return found
 
     def _read_chunk(self, transaction: Transaction, chunk: int) -> list[ItemOutcome]:
-        """Reads what came of a chunk since."""
+        """Read the new results of a chunk."""
         before = 0 if self._before is None else self._before.get(chunk, 0)
         found: list[ItemOutcome] = []
         for place, lines in transaction.fetch(
@@ -154,7 +154,7 @@ class BatchFollower:
 
 
 def read_placed(database: BatchDatabase, batch: str) -> dict[int, int]:
-    """Returns how many rows of results each chunk has that has any. Raises StoreError."""
+    """Return how many rows of results each chunk has that has any. Raises StoreError."""
     with database.transact(reading=True) as transaction:
         rows = transaction.fetch(
             "SELECT number, placed FROM vibe_chunks WHERE batch = ? AND placed > 0", batch
@@ -165,7 +165,7 @@ def read_placed(database: BatchDatabase, batch: str) -> dict[int, int]:
 def read_lines(
     transaction: Transaction, batch: str, chunk: int
 ) -> Iterator[tuple[int, list[bytes]]]:
-    """Yields what came of a chunk, as it was written: of each row its place, and its lines."""
+    """Yield the rows of a chunk's results: the place of each, and its lines."""
     for place, lines in transaction.fetch(
         "SELECT place, lines FROM vibe_results WHERE batch = ? AND chunk = ? ORDER BY place",
         batch,
@@ -175,5 +175,5 @@ def read_lines(
 
 
 def split_lines(lines: bytes) -> list[bytes]:
-    """Returns the lines of a row."""
+    """Return the lines of a row."""
     return lines.split(b"\n") if lines else []

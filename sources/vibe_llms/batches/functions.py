@@ -17,7 +17,7 @@ Function: TypeAlias = Callable[[Any], Awaitable[Any]]
 
 
 def name_function(function: Function) -> str:
-    """Returns the name by which workers find a function.
+    """Return the name by which workers find a function.
 
     Raises:
         TypeError: It has none of its own.
@@ -33,7 +33,7 @@ def name_function(function: Function) -> str:
 
 
 def load_functions(text: str) -> list[Function]:
-    """Imports functions as a worker is told them, such as ``billing.rates:convert,texts:clean``.
+    """Import functions by their names, such as ``billing.rates:convert,texts:clean``.
 
     Raises:
         ConfigurationError: One of them does not read, or is not there.

@@ -1,4 +1,4 @@
-"""Handing a batch over: its inputs become rows of a chunk each, which can be taken at once."""
+"""Handover of a batch: its inputs become rows of chunks, which workers can take at once."""
 
 from __future__ import annotations
 
@@ -35,27 +35,26 @@ from vibe_llms.messages.identities import produce_identity
 from vibe_llms.runs.patience import retry_in_thread
 
 CHUNK: Final = 500
-"""How many inputs a worker takes at once."""
+"""How many inputs a chunk has."""
 
 _CHUNK_BYTES: Final = 1 << 24
-"""How long the inputs of a chunk are together, unless a single one is longer: they are one row."""
+"""Bound of the inputs of a chunk, which are one row; a longer input is a chunk of its own."""
 
 _DIGITS: Final = 32
 
 _KEPT: Final = ("attempts", "concurrency", "limits", "priority", "retries")
-"""What is no part of a batch's name, and stays what it was when it was first asked for; a new cap
-holds from then on."""
+"""Settings that do not name a batch, and cannot be changed later."""
 
 
 def derive_batch(order: BatchOrder, key: str) -> str:
-    """Returns the id of a batch: with the same settings the same for a key, else a new one."""
+    """Return the id of a batch: derived from settings and key, or new without a key."""
     if not key:
         return produce_identity()
     return hashlib.sha256(f"{order.settings}{key}".encode()).hexdigest()[:_DIGITS]
 
 
 class BatchHandover:
-    """One batch that is being handed over.
+    """Handover of one batch.
 
     Args:
         database: Gets the rows.
@@ -63,7 +62,7 @@ class BatchHandover:
         batch: The id of the batch.
         order: What is asked.
         chunk: How many inputs a chunk has.
-        patience_seconds: How long to wait for a database that is out of reach.
+        patience_seconds: How long to wait for an unreachable database.
 
     Attributes:
         before: How many results each chunk had when this began.
@@ -149,7 +148,7 @@ class BatchHandover:
         self.before = read_placed(self._database, self._batch)
 
     def _refuse_others(self, transaction: Transaction) -> None:
-        """Refuses an order that would not be heeded: that which the batch has holds."""
+        """Refuse an order with settings other than the batch has."""
         rows = transaction.fetch("SELECT about FROM vibe_batches WHERE id = ?", self._batch)
         known, given = decode_order(rows[0][0]), self._order
         for name in _KEPT:
@@ -162,9 +161,9 @@ class BatchHandover:
                 )
 
     def _withdraw(self) -> None:
-        """Removes the batch; if a worker has taken something of it, which is paid for, stops it.
+        """Remove the batch; stop it where a worker has taken a chunk of it.
 
-        One that another process has handed over meanwhile, as a whole, is that one's.
+        Leave a batch that another process has handed over completely meanwhile.
         """
         with self._database.transact() as transaction:
             epochs = transaction.fetch(
@@ -204,7 +203,7 @@ class BatchHandover:
         return page[len(known) :]
 
     def _compare(self, transaction: Transaction, page: Sequence[KeptInput]) -> int:
-        """Compares inputs with the rest of the chunk where they begin; returns how many."""
+        """Compare inputs with the rest of the chunk where they begin; return how many."""
         ((self._compared, first),) = transaction.fetch(
             "SELECT number, first FROM vibe_chunks WHERE batch = ? AND number >= ?"
             " AND first + size > ? ORDER BY number LIMIT 1",

@@ -1,4 +1,4 @@
-"""What goes into a batch, what comes of each input, and what it all amounts to."""
+"""Inputs, items, counts and reports of batches."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ read_buckets = attrgetter(*BUCKETS)
 
 
 def count_reached(error: ConverseError) -> int:
-    """Returns how often the request that failed may have reached its vendor."""
+    """Return how often the request that failed may have reached its vendor."""
     return error.sent - error.missed - (error.stage is Stage.CONNECT)
 
 
 @frozen
 class BatchInput:
-    """An input with a name of its own, by which it is known again wherever it stands.
+    """Input with a name, by which it is recognized at any place.
 
     Attributes:
         value: What is asked, or what the function is given.
-        id: Its name; no two inputs of a batch have the same. Without one its place counts.
+        id: Its name, unique in the batch. Without one the input is known by its place.
     """
 
     value: Any
@@ -39,19 +39,19 @@ class BatchInput:
 
 @frozen(kw_only=True, slots=False)
 class BatchItem(Generic[T]):
-    """One input of a batch, done or failed.
+    """Result of one input, or its failure.
 
     Attributes:
         index: The place of the input, from 0.
         id: Its name, where it has one.
-        value: What came of it: the parsed value, the text, or what the function returned.
-        error: Why it failed; ``None`` where it did not.
-        text: The answer in words, where a model gave one.
-        origin: Where the answer came from, and what it used.
+        value: The parsed value, the text, or the value that the function returned.
+        error: The error of a failure; ``None`` for a result.
+        text: The text of the answer, where a model gave one.
+        origin: Provider, model and usage of the answer.
         response: All of the answer; ``None`` where it was read from the journal.
-        losses: What was lost in translation, a line each.
-        seconds: How long it took.
-        is_stored: Whether it was done before, and read from the journal.
+        losses: Losses of the translation, a line each.
+        seconds: Duration.
+        is_stored: Whether it was done in an earlier run, and read from the journal.
         tier: Which of its vendor's prices holds for the answer: ``batch`` where it came by the
             vendor's own batches; empty for the usual.
         sent: How often one request for it was sent, and may have reached its vendor; each time but
@@ -73,26 +73,26 @@ class BatchItem(Generic[T]):
 
     @property
     def has_failed(self) -> bool:
-        """Whether there is no value, for an error."""
+        """Whether the input failed."""
         return self.error is not None
 
     @property
     def usage(self) -> Usage | None:
-        """What the answer used, where the vendor said."""
+        """Usage of the answer, where the vendor reported it."""
         return None if self.origin is None else self.origin.usage
 
 
 @define(kw_only=True)
 class BatchTally:
-    """How far a batch has come: counted while it runs, and read by whoever wants to show it.
+    """Counts of a running batch.
 
     Attributes:
-        total: How many inputs there are; ``None`` where nobody knows yet.
+        total: How many inputs there are; ``None`` while that is unknown.
         done: How many were done or failed in this run.
         failed: How many of those failed.
-        stored: How many were done or failed before, by the journal, and are left so.
+        stored: How many were done or failed in earlier runs, by the journal.
         stored_failed: How many of those failed.
-        tokens: What the answers of this run used, by provider and model, then by bucket.
+        tokens: Usage of this run, by provider and model, then by bucket.
     """
 
     total: int | None = None
@@ -106,12 +106,12 @@ class BatchTally:
 
     @property
     def seconds(self) -> float:
-        """How long this run takes, or took."""
+        """Duration of this run so far."""
         return (time.monotonic() if self._ended is None else self._ended) - self._started
 
     @property
     def usage(self) -> Usage:
-        """What all answers of this run used; each by its model is in ``tokens``."""
+        """Usage of this run; ``tokens`` has it by model."""
         sums: dict[str, Any] = {}
         for buckets in self.tokens.values():
             for name, count in buckets.items():
@@ -119,7 +119,7 @@ class BatchTally:
         return Usage(**sums)
 
     def count(self, item: BatchItem[Any]) -> None:
-        """Counts an item that this run has done."""
+        """Count an item of this run."""
         self.done += 1
         if item.error is not None:
             self.failed += 1
@@ -132,18 +132,18 @@ class BatchTally:
                 buckets[name] = buckets.get(name, 0) + count
 
     def end(self) -> None:
-        """Stops the clock."""
+        """Stop the clock."""
         if self._ended is None:
             self._ended = time.monotonic()
 
 
 @frozen(kw_only=True)
 class BatchReport(Generic[T]):
-    """What a batch amounts to.
+    """Results, failures and counts of a batch.
 
     Attributes:
-        results: What was done, in the order of the inputs; that of earlier runs included.
-        failures: What failed, in the order of the inputs.
+        results: Items with a value, in the order of the inputs, those of earlier runs included.
+        failures: Failed items, in the order of the inputs.
         tally: The counts of this run.
     """
 
@@ -153,15 +153,15 @@ class BatchReport(Generic[T]):
 
     @property
     def values(self) -> tuple[T | None, ...]:
-        """What came of each input that was done, in the order of the inputs."""
+        """Value of each result, in the order of the inputs."""
         return tuple(item.value for item in self.results)
 
     @property
     def usage(self) -> Usage:
-        """What all answers of this run used."""
+        """Usage of this run."""
         return self.tally.usage
 
     @property
     def seconds(self) -> float:
-        """How long this run took."""
+        """Duration of this run."""
         return self.tally.seconds

@@ -13,7 +13,7 @@ from vibe_llms.exceptions import RequestError
 
 
 class ResultJournal(Protocol):
-    """Keeps the results of a batch."""
+    """Journal of the results of a batch."""
 
     async def put(
         self, item: BatchItem[Any], input_digest: str, reserved: int = 0

@@ -1,4 +1,4 @@
-"""One item as one line of JSON: what a journal holds, and what people read the results from."""
+"""Items as lines of JSON, in journals and outputs."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class JournalLine(msgspec.Struct, gc=False, kw_only=True):
 
 
 def _plainify(value: Any) -> Any:
-    """Returns what msgspec does not know as plain data: a value of pydantic can say it itself."""
+    """Return what msgspec does not know as plain data: a value of pydantic can say it itself."""
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     raise TypeError(f"Unsupported type {type(value).__name__}")
@@ -110,7 +110,7 @@ _TEXT = hashlib.sha256(b'"')
 
 
 def digest(value: Any) -> str:
-    """Names a value that JSON can say, whatever the order of its keys.
+    """Name a value that JSON can say, whatever the order of its keys.
 
     Raises:
         RequestError: JSON cannot say it.
@@ -131,7 +131,7 @@ def digest(value: Any) -> str:
 
 
 def encode_item(item: BatchItem[Any], *, batch: str = "", input_digest: str = "") -> bytes:
-    """Writes an item as a line, its end included; without digests for whoever only reads it.
+    """Write an item as a line, its end included; without digests for readers.
 
     Raises:
         CodecError: What the function returned cannot be written as JSON.
@@ -176,7 +176,7 @@ def encode(item: BatchItem[Any], batch: str, input_digest: str) -> tuple[BatchIt
 
 
 def decode_head(line: bytes) -> LineHead:
-    """Reads what a line says of its place. Raises StoreError."""
+    """Read the head of a line. Raises StoreError."""
     try:
         return _decode_head(line)
     except UNREADABLE as error:
@@ -184,7 +184,7 @@ def decode_head(line: bytes) -> LineHead:
 
 
 def decode_item(data: bytes, *, is_stored: bool = True) -> BatchItem[Any]:
-    """Reads a line as the item that it was.
+    """Read a line as an item.
 
     Args:
         is_stored: Whether it was done before.

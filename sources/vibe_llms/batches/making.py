@@ -1,4 +1,4 @@
-"""What a worker makes of the order of a batch: whatever each of its inputs is put to."""
+"""Models, engines and functions that a worker makes from the order of a batch."""
 
 from __future__ import annotations
 
@@ -56,41 +56,41 @@ def _know_nothing(row: InputRow) -> bool:
 
 
 class Items(Protocol):
-    """What the inputs of a batch are put to in this process.
+    """Work of a batch in this process.
 
     Attributes:
-        keeps: Whether something of an input is kept until :meth:`forget`.
+        keeps: Whether a run of each input is kept until :meth:`forget`.
     """
 
     keeps: bool
 
     async def put(self, row: InputRow, is_answered: IsAnswered = _know_nothing) -> BatchItem[Any]:
-        """Returns what comes of an input.
+        """Return the result of an input.
 
         Args:
-            is_answered: Looks whether there is a result by now. Does database work.
+            is_answered: Tells whether the input has a result by now. Blocks on the database.
 
         Raises:
-            StoreError: Where something is kept: nothing has come of it yet, here.
+            StoreError: Another worker has the run of the input, or the store is unreachable.
         """
 
     async def forget(self, row: InputRow, *, is_mine: bool = True) -> None:
-        """Lets go of what was kept of an input, whose result is written.
+        """Remove the run of an input whose result is written.
 
         Args:
-            is_mine: Whether this process has performed it, rather than one that has died since.
+            is_mine: Whether this process executed it, not a worker that died.
         """
 
     async def close(self) -> None:
-        """Frees what answers."""
+        """Free the model or the engine."""
 
 
 class ModelItems:
-    """Inputs that are put to a model.
+    """Work that asks a model.
 
     Args:
         work: The model, with what reads its answers.
-        pattern: The request that all are like.
+        pattern: The pattern of all requests.
     """
 
     keeps = False
@@ -101,7 +101,7 @@ class ModelItems:
         self._ask = ask
 
     async def put(self, row: InputRow, is_answered: IsAnswered = _know_nothing) -> BatchItem[Any]:
-        """Asks the model."""
+        """Ask the model."""
         said, preface = read_input(row.input), self._pattern.canisters[:-1]
         if said.__class__ is str:
             request = renew(self._pattern, canisters=(*preface, say(said)))
@@ -111,15 +111,15 @@ class ModelItems:
         return item
 
     async def forget(self, row: InputRow, *, is_mine: bool = True) -> None:
-        """Does nothing."""
+        """Do nothing."""
 
     async def close(self) -> None:
-        """Frees the model."""
+        """Free the model."""
         await self._work.close()
 
 
 class FunctionItems:
-    """Inputs that a function is called with."""
+    """Work that calls a function."""
 
     keeps = False
 
@@ -127,21 +127,21 @@ class FunctionItems:
         self._function = function
 
     async def put(self, row: InputRow, is_answered: IsAnswered = _know_nothing) -> BatchItem[Any]:
-        """Calls the function."""
+        """Call the function."""
         return BatchItem(value=await self._function(msgspec.json.decode(row.input)))
 
     async def forget(self, row: InputRow, *, is_mine: bool = True) -> None:
-        """Does nothing."""
+        """Do nothing."""
 
     async def close(self) -> None:
-        """Does nothing."""
+        """Do nothing."""
 
 
 class EngineItems:
-    """Inputs each of which is a run of an engine.
+    """Work that executes a run of an engine for each input.
 
-    The run is kept in a store, step by step, until its result is written: whoever takes it over
-    goes on where it was, and what is to be done once is asked about rather than done again.
+    The run is kept in a store until its result is written, so that another worker can continue it.
+    Calls that may take effect once are asked about rather than repeated.
 
     Args:
         engine: Entered, with the store as its own.
@@ -158,7 +158,7 @@ class EngineItems:
         self._waiting: set[int] = set()
 
     async def put(self, row: InputRow, is_answered: IsAnswered = _know_nothing) -> BatchItem[Any]:
-        """Performs the run of an input, or goes on with it.
+        """Execute or continue the run of an input.
 
         Raises:
             StoreError: Another worker has it, or had it, or the store is out of reach.
@@ -192,7 +192,7 @@ class EngineItems:
         return None
 
     async def forget(self, row: InputRow, *, is_mine: bool = True) -> None:
-        """Removes the run, unless somebody is asked about it."""
+        """Remove the run, unless it waits for an approval."""
         if row.number in self._waiting:
             self._waiting.discard(row.number)
             return
@@ -206,18 +206,18 @@ class EngineItems:
             self._store.delete(identity)
 
     def name(self, row: InputRow) -> str:
-        """Names the run of an input: the same for whoever performs it."""
+        """Return the id of the run of an input, the same in every worker."""
         told = f"{self._batch}:{row.number}:{row.digest}"
         return hashlib.sha256(told.encode()).hexdigest()[:_DIGITS]
 
     async def close(self) -> None:
-        """Disconnects the tools, and frees the model."""
+        """Disconnect the tools, and free the model."""
         await self._engine.close()
 
 
 @frozen(kw_only=True, eq=False)
 class WorkMaker:
-    """Makes what orders of batches name, as this process has it.
+    """Maker of the work that orders of batches name.
 
     Attributes:
         application: Where models are found, and ensembles that are configured.
@@ -232,10 +232,10 @@ class WorkMaker:
     functions: Mapping[str, Function] = attrs.field(factory=dict)
 
     async def produce(self, batch: str, order: BatchOrder) -> Items:
-        """Makes what inputs are put to.
+        """Make the work of an order.
 
         Raises:
-            ConverseError: This process does not have it, or not as it was asked for.
+            ConverseError: This process lacks it, or has another version of it.
         """
         if order.function:
             return FunctionItems(self._access_function(order.function))
@@ -246,7 +246,7 @@ class WorkMaker:
         return ModelItems(work, order.pattern, await work.prepare())
 
     async def check(self, order: BatchOrder) -> None:
-        """Refuses what not even who asks for it could perform, before it is handed over.
+        """Refuse an order that this process could not execute, before it is submitted.
 
         Raises:
             ConverseError: As :meth:`produce`.
@@ -311,7 +311,7 @@ class WorkMaker:
 
 
 def gather_functions(functions: Iterable[Function]) -> dict[str, Function]:
-    """Returns functions by their names.
+    """Return functions by their names.
 
     Raises:
         TypeError: One has no name of its own.
@@ -338,7 +338,7 @@ def _conclude(outcome: RunOutcome, identity: str) -> BatchItem[Any]:
 
 
 def _gather_options(pattern: Request) -> EngineOptions:
-    """Returns what was said to an engine about its requests."""
+    """Return the options of an engine's requests."""
     options: EngineOptions = {
         "controls": pattern.controls,
         "schema": pattern.schema,

@@ -1,4 +1,4 @@
-"""What a batch asks for, as data that any worker reads, and who has it performed elsewhere."""
+"""Order of a batch, as data that workers read, and the runner that executes it."""
 
 from __future__ import annotations
 
@@ -19,20 +19,19 @@ PRIORITY_BOUND = 1_000
 
 
 class BatchOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """What each input is put to, and how: a model, an engine or a function, by their names.
+    """Work of a batch and its settings: a model, an engine or a function, by name.
 
     Attributes:
         model: Its whole address; empty where a function is called.
-        request: The request that all others are like, as JSON; its last canister stands for the
-            input.
-        schema: What answers are held to; ``None`` for text.
-        name: What a model calls such an answer.
+        request: The pattern of all requests, as JSON; its last canister stands for the input.
+        schema: Schema of the answers; ``None`` for text.
+        name: Name of the schema.
         attempts: How many answers are asked for until one fits the schema.
         concurrency: How many inputs each worker asks at once.
         retries: How often an input is asked again whose error may pass.
-        cap_usd: What the whole batch may cost, as a decimal number of dollars; ``None`` for any.
-        priority: Of two batches the higher one goes first.
-        settings: The digest of what tells this batch's lines from those of others.
+        cap_usd: Cap of the cost, as a decimal number of dollars; ``None`` for none.
+        priority: A batch with a higher priority goes first.
+        settings: Digest of the batch's settings.
         is_engine: Whether each input is a run of its own, in which the model may act.
         ensembles: What it may invoke then, by the names of ensembles.
         limits: What bounds such a run, by the names ``run_…``.
@@ -56,28 +55,28 @@ class BatchOrder(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def pattern(self) -> Request:
-        """The request that all others are like."""
+        """The pattern of all requests."""
         return decode_request(bytes(self.request))
 
     @property
     def cap(self) -> Decimal | None:
-        """What the batch may cost, in dollars."""
+        """Cap of the cost, in dollars."""
         return None if self.cap_usd is None else Decimal(self.cap_usd)
 
     def produce_parser(self) -> Parser[Any] | None:
-        """Makes what reads the answers; ``None`` where they are text."""
+        """Make the parser of the answers; ``None`` where they are text."""
         if self.schema is None:
             return None
         return Parser(self.schema, name=self.name, attempts=self.attempts)
 
 
 def encode_order(order: BatchOrder) -> str:
-    """Writes an order."""
+    """Write an order."""
     return msgspec.json.encode(order).decode()
 
 
 def decode_order(text: str) -> BatchOrder:
-    """Reads an order.
+    """Read an order.
 
     Raises:
         RequestError: A later version of this program has written it.
@@ -95,7 +94,7 @@ class _Named(msgspec.Struct):
 
 
 def read_model(text: str) -> str:
-    """Reads whom an order asks, a model or a function; empty where a later version has written
+    """Read whom an order asks, a model or a function; empty where a later version has written
     what does not read."""
     try:
         named = msgspec.json.decode(text, type=_Named)
@@ -105,18 +104,18 @@ def read_model(text: str) -> str:
 
 
 def write_pattern(request: Request) -> msgspec.Raw:
-    """Writes the request that all others are like."""
+    """Write the pattern of all requests."""
     return msgspec.Raw(encode_request(request))
 
 
 # Not followed by Python's collector: there is one for each input, and none is part of a cycle.
 class KeptInput(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An input as it is kept.
+    """Input as it is stored.
 
     Attributes:
-        name: By which it is known, where it has one.
+        name: Name of the input, where it has one.
         digest: Of the input.
-        input: What is said: JSON of a text, or lines of canisters.
+        input: JSON of a text, or lines of canisters.
     """
 
     name: str | None
@@ -126,19 +125,19 @@ class KeptInput(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 @frozen(kw_only=True)
 class BatchSummary:
-    """How far a batch has come, whoever works at it.
+    """State and counts of a batch on a runner.
 
     Attributes:
         id: Its name in the database.
-        state: Where it stands.
-        detail: Why, where somebody has to know.
-        model: Whom it asks: a model, or a function.
+        state: State.
+        detail: Reason of the state: an error, as JSON.
+        model: The model or the function that it asks.
         total: How many inputs it has; ``None`` until all are there.
         known: How many are there.
         done: How many were done or failed.
         failed: How many of those failed.
-        input_tokens: What all answers used.
-        output_tokens: The same of what was said.
+        input_tokens: Input tokens of all answers.
+        output_tokens: Output tokens of all answers.
         cost: In dollars, as far as prices are known.
         unpriced: How many answers have no price.
         doubted: How many inputs at most were asked again, as a worker had died or left while it
@@ -170,8 +169,8 @@ class ItemOutcome(NamedTuple):
     """What came of an item.
 
     Attributes:
-        line: Its line, as in a journal of lines.
-        is_stored: Whether it was there before anybody followed.
+        line: Its line, as in a file journal.
+        is_stored: Whether it was there before the caller followed.
     """
 
     line: bytes
@@ -179,7 +178,7 @@ class ItemOutcome(NamedTuple):
 
 
 class Submitted(NamedTuple):
-    """A batch that was handed over.
+    """Batch that was submitted.
 
     Attributes:
         batch: Its id.
@@ -191,12 +190,12 @@ class Submitted(NamedTuple):
 
 
 class BatchRunner(Protocol):
-    """Has batches performed by workers, and tells how far they are."""
+    """Runner of batches: workers execute them."""
 
     async def submit(
         self, order: BatchOrder, asked: AsyncIterator[KeptInput], key: str = ""
     ) -> Submitted:
-        """Asks for a batch, or goes on with one.
+        """Submit a batch, or continue one.
 
         Args:
             asked: Its inputs. Those that are there are compared, others come behind them.
@@ -208,12 +207,12 @@ class BatchRunner(Protocol):
         """
 
     async def find(self, batch: str) -> BatchSummary:
-        """Returns how far a batch is. Raises UnknownNameError."""
+        """Return the state of a batch. Raises UnknownNameError."""
 
     async def resume(
         self, batch: str, *, retry_failed: bool = False, cap: Decimal | None = None
     ) -> None:
-        """Lets a batch go on that was stopped or has ended.
+        """Resume a batch that was stopped or has ended.
 
         Args:
             retry_failed: Inputs that failed are asked again.
@@ -228,10 +227,10 @@ class BatchRunner(Protocol):
         waits: bool = True,
         before: Mapping[int, int] | None = None,
     ) -> AsyncGenerator[ItemOutcome]:
-        """Yields what came of each item, as it comes, until nobody works at the batch any more.
+        """Yield results until the batch stops.
 
         Args:
             ordered: In the order of the inputs.
-            waits: Whether it goes on when all was yielded that is there.
+            waits: Whether to wait for results that are not there yet.
             before: What counts as stored: of each chunk so many; by default all that is there.
         """

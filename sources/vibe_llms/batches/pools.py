@@ -1,7 +1,7 @@
-"""Bounded concurrency: so many workers, one source of work, results handed out as wanted.
+"""Bounded concurrency: a pool of workers over one source of inputs.
 
-Nothing is taken from the source before there is room for what comes of it, so a source of any
-length takes the same memory, and a slow reader slows the work.
+An input is taken only when there is room for its result, so that a source of any length takes the
+same memory, and a slow reader slows the work.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ async def perform_all(
 
 
 class _Workers(Generic[_In, _Out]):
-    """What the workers of one batch share."""
+    """State that the workers of a pool share."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class _Workers(Generic[_In, _Out]):
         return self.must_stop or not (self.working or self.ready)
 
     async def work(self) -> None:
-        """Takes one input after the other, until there are no more."""
+        """Take one input after the other, until there are no more."""
         while self._has_more:
             if self._room:
                 self._room -= 1
@@ -123,7 +123,7 @@ class _Workers(Generic[_In, _Out]):
             self._hand_out(place, await self._perform(place, given))
 
     def make_room(self) -> None:
-        """Lets one more input be taken, by whoever has waited longest."""
+        """Let the worker that has waited longest take an input."""
         while self._queue:
             waiter = self._queue.popleft()
             if not waiter.done():
@@ -132,7 +132,7 @@ class _Workers(Generic[_In, _Out]):
         self._room += 1
 
     def leave(self, worker: asyncio.Future[None]) -> None:
-        """Notes that a worker is gone, and why."""
+        """Record that a worker is gone, and why."""
         self.working -= 1
         if not worker.cancelled() and (error := worker.exception()) is not None:
             self._fail(error)
@@ -184,11 +184,11 @@ class _Workers(Generic[_In, _Out]):
         self._wake.set()
 
     async def wait(self) -> None:
-        """Returns when something may be ready."""
+        """Return when something may be ready."""
         await self._wake.wait()
         self._wake.clear()
 
     async def close(self) -> None:
-        """Lets an asynchronous generator free what it holds."""
+        """Close an asynchronous generator."""
         if isinstance(self._asynchronous, AsyncGenerator):
             await self._asynchronous.aclose()

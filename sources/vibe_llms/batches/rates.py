@@ -1,4 +1,4 @@
-"""Budgets of vendors as rows, which all workers of a runner share."""
+"""Rate budgets of vendors as rows, which all workers share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from vibe_llms.batches.databases import BatchDatabase
 
 
 class RowBudgets:
-    """Keeps what workers use of each vendor; see :class:`vibe_llms.providers.budgets.Budgets`.
+    """Rate budgets in rows; see :class:`vibe_llms.providers.budgets.Budgets`.
 
     Args:
         database: Has the rows, and the clock.
@@ -16,7 +16,7 @@ class RowBudgets:
         self._database = database
 
     def reserve(self, name: str, seconds: float) -> float:
-        """Takes up a stretch of a line; returns when it begins, from now. Raises StoreError."""
+        """Take up a stretch of a line; return when it begins, from now. Raises StoreError."""
         now = self._database.now
         with self._database.transact() as transaction:
             ((until,),) = transaction.fetch(

@@ -18,7 +18,7 @@ _WORKING: Final = ", ".join(f"'{state}'" for state in WORKING)
 
 # Not followed by Python's collector, as hundreds are there at once, and none is part of a cycle.
 class InputRow(msgspec.Struct, frozen=True, gc=False):
-    """An input that is to be done.
+    """Input without a result.
 
     Attributes:
         number: Its place in the batch, from 0.
@@ -36,7 +36,7 @@ class InputRow(msgspec.Struct, frozen=True, gc=False):
 
 
 class Taken(NamedTuple):
-    """A chunk that this worker has.
+    """Chunk that this worker has taken.
 
     Attributes:
         batch: The id of its batch.
@@ -197,7 +197,7 @@ def _choose_rows(
 
 
 def read_answered(database: BatchDatabase, taken: Taken) -> list[InputRow]:
-    """Returns the inputs of a chunk that have a result. Raises StoreError."""
+    """Return the inputs of a chunk that have a result. Raises StoreError."""
     with database.transact(reading=True) as transaction:
         for first, answered in transaction.fetch(
             "SELECT first, answered FROM vibe_chunks WHERE batch = ? AND number = ?",
@@ -210,7 +210,7 @@ def read_answered(database: BatchDatabase, taken: Taken) -> list[InputRow]:
 
 
 def is_answered(database: BatchDatabase, taken: Taken, number: int) -> bool:
-    """Tells whether an input has a result by now, of whomever. Raises StoreError."""
+    """Tell whether an input has a result by now. Raises StoreError."""
     with database.transact(reading=True) as transaction:
         for first, answered in transaction.fetch(
             "SELECT first, answered FROM vibe_chunks WHERE batch = ? AND number = ?",
@@ -222,7 +222,7 @@ def is_answered(database: BatchDatabase, taken: Taken, number: int) -> bool:
 
 
 def begin_alone(database: BatchDatabase, batch: str, chunk: int, number: int) -> None:
-    """Notes that an item is asked by itself, so that it is known if it kills who asks it."""
+    """Record that an input is asked by itself, in case it kills its worker."""
     with database.transact() as transaction:
         for first, begun in transaction.fetch(
             "UPDATE vibe_chunks SET begun = begun WHERE batch = ? AND number = ?"
@@ -241,7 +241,7 @@ def begin_alone(database: BatchDatabase, batch: str, chunk: int, number: int) ->
 
 
 def settle(transaction: Transaction, batch: str) -> None:
-    """Notes that a batch has come to its end, where it has.
+    """Mark a batch as done, where it is.
 
     The batch is locked first: of two whose chunks end at the same moment, the later one sees both.
     """
@@ -256,7 +256,7 @@ def settle(transaction: Transaction, batch: str) -> None:
 
 
 def read_inputs(transaction: Transaction, batch: str, chunk: int) -> list[KeptInput]:
-    """Reads the inputs of a chunk; their names are JSON yet."""
+    """Read the inputs of a chunk; their names are JSON yet."""
     ((inputs,),) = transaction.fetch(
         "SELECT inputs FROM vibe_inputs WHERE batch = ? AND chunk = ?", batch, chunk
     )
@@ -264,32 +264,32 @@ def read_inputs(transaction: Transaction, batch: str, chunk: int) -> list[KeptIn
 
 
 def write_inputs(inputs: Sequence[KeptInput]) -> bytes:
-    """Writes the inputs of a chunk, whose names are JSON."""
+    """Write the inputs of a chunk, whose names are JSON."""
     return _encode(inputs)
 
 
 def read_name(told: str | None) -> str | None:
-    """Reads a name as it is kept."""
+    """Read a name as it is kept."""
     return None if told is None else str(json.loads(told))
 
 
 def read_bits(kept: bytes) -> int:
-    """Reads which inputs have a result."""
+    """Read which inputs have a result."""
     return int.from_bytes(kept, "little")
 
 
 def write_bits(bits: int) -> bytes:
-    """Writes which inputs have a result."""
+    """Write which inputs have a result."""
     return bits.to_bytes((bits.bit_length() + 7) // 8, "little")
 
 
 def read_begun(kept: str) -> dict[int, int]:
-    """Reads how often inputs were asked by themselves, by their places in the chunk."""
+    """Read how often inputs were asked by themselves, by their places in the chunk."""
     return _decode_begun(kept) if kept else {}
 
 
 def write_begun(counts: dict[int, int]) -> str:
-    """Writes how often inputs were asked by themselves."""
+    """Write how often inputs were asked by themselves."""
     return _encode(counts).decode() if counts else ""
 
 

@@ -1,8 +1,7 @@
-"""The journal of a batch as rows of a database, of which each worker writes those of a chunk.
+"""Result journal of a chunk, as rows of a database.
 
-What is written together is one row: the lines of some items, of which none has a result before. The
-first result of an item counts: a worker that was paused, and whose chunk another has taken since,
-gives what it has paid for, and begins nothing more.
+Results that are written together are one row. The first result of an input counts. A worker that
+was paused, and whose chunk another worker took, writes the results that it has, and begins no more.
 """
 
 from __future__ import annotations
@@ -51,15 +50,15 @@ class _Result(msgspec.Struct, gc=False):
 
 
 class RowJournal:
-    """What came of the items of a chunk.
+    """Result journal of a chunk.
 
     Args:
         database: Has the rows.
-        taken: The chunk, as this worker has taken it.
-        settings: The digest of what tells this batch's lines from those of others.
+        taken: The chunk.
+        settings: Digest of the batch's settings.
         room: How many results may wait for those before them. Without room each :meth:`put`
             returns when its result is written.
-        is_leaving: Says whether nobody waits any more for a database that is away.
+        is_leaving: Says whether an unreachable database is waited for no longer.
 
     Attributes:
         is_done: Whether a write of this worker's found that all of the chunk is done.
@@ -147,7 +146,7 @@ class RowJournal:
         return [None] * len(results)
 
     def _insist(self, mark: str, results: Sequence[_Result]) -> None:
-        """Writes some results, also where the database is away for a while."""
+        """Write results; wait for an unreachable database."""
         begun = time.monotonic()
         is_again = False
         while True:
@@ -251,7 +250,7 @@ class RowJournal:
         new: Sequence[_Result],
         paid: Sequence[_Result],
     ) -> None:
-        """Counts results; what came too late is none, and was billed all the same."""
+        """Count results; those that came too late count as paid only."""
         transaction.change(
             "UPDATE vibe_chunks SET answered = ?, done = done + ?, failed = failed + ?,"
             " input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, cost = cost + ?,"
@@ -272,7 +271,7 @@ class RowJournal:
 
 
 def _part(results: Sequence[_Result]) -> Iterator[Sequence[_Result]]:
-    """Parts results into as many as a row holds."""
+    """Split results into as many as a row holds."""
     first = size = 0
     for place, each in enumerate(results):
         size += len(each.line)

@@ -44,7 +44,7 @@ class Submission:
 
 
 class RunnerBackend:
-    """Hands a batch over to workers, and yields its results.
+    """Backend that submits a batch to workers, and follows it.
 
     Args:
         work: What each input is put to.
@@ -163,7 +163,7 @@ class RunnerBackend:
 
 
 def explain_end(found: BatchSummary) -> ConverseError:
-    """Says why a batch has ended before all of it was done."""
+    """Say why a batch has ended before all of it was done."""
     if found.state == "failed":
         from vibe_llms.messages.codec.errors import decode_error
 

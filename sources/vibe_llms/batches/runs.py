@@ -46,7 +46,7 @@ class BatchSource(Protocol):
 
 
 class BatchBackend(Protocol):
-    """Gets the results of inputs: asks now, by workers, or by a vendor's batches."""
+    """Backend of a batch: asks now, by workers, or by a vendor's batches."""
 
     def perform(self, run: BatchRun[Any], inputs: Inputs) -> AsyncGenerator[BatchItem[Any]]:
         """Yield the result of each input once it is journaled."""

@@ -1,4 +1,4 @@
-"""Chunks of inputs on their way to a vendor's batches, each written down before it is sent."""
+"""Submission of chunks to a vendor's batches; each is logged before it is sent."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NAME_BYTES: Final = 8
 
 
 class ChunkCourse(enum.StrEnum):
-    """What happens to a chunk."""
+    """Event of a chunk at a vendor."""
 
     SUBMITTED = "submitted"
     FOUND = "found"
@@ -52,14 +52,14 @@ class ChunkCourse(enum.StrEnum):
 
 @frozen(kw_only=True)
 class ChunkNews:
-    """Something that happened to what was submitted.
+    """News of a chunk at a vendor.
 
     Attributes:
         course: What.
         vendor: The vendor's name for the batch; empty where it is not known.
         requests: How many requests it has.
         done: How many of these have ended, as far as the vendor tells.
-        error: Why it cannot be known what became of it.
+        error: Why its state is unknown.
     """
 
     course: ChunkCourse
@@ -88,7 +88,7 @@ def _produce_draft() -> _Draft:
 
 
 class Submitter:
-    """Gathers requests, and submits them as chunks that the vendor takes.
+    """Submitter of requests, in chunks that the vendor takes.
 
     Args:
         compose: Makes the request of an input.
@@ -120,7 +120,7 @@ class Submitter:
         self.doubtful: dict[str, ConverseError] = {}
 
     async def take_up(self, chunks: Sequence[Chunk] | None = None) -> None:
-        """Looks for what was submitted, perhaps, by a process that did not live to hear of it.
+        """Look for what was submitted, perhaps, by a process that did not live to hear of it.
 
         Args:
             chunks: Only for these; by default for all.
@@ -133,13 +133,13 @@ class Submitter:
                 await self._resolve(chunk)
 
     async def translate(self, value: Any) -> Translation[BatchRequest]:
-        """Makes the request that :meth:`add` is given next. Raises ConverseError."""
+        """Make the request that :meth:`add` is given next. Raises ConverseError."""
         draft = self._draft
         name = name_item(draft.chunk, len(draft.items))
         return self._batches.translate(name, await self._compose(value))
 
     async def add(self, due: Due, translation: Translation[BatchRequest]) -> dict[str, Due]:
-        """Takes an input with its request; returns what was submitted to make room for it.
+        """Take an input with its request; return what was submitted to make room for it.
 
         Returns:
             By its name at the vendor.
@@ -163,7 +163,7 @@ class Submitter:
         return submitted
 
     async def flush(self) -> dict[str, Due]:
-        """Submits what was gathered; returns it by its names at the vendor.
+        """Submit what was gathered; return it by its names at the vendor.
 
         Raises:
             ConverseError: The vendor refuses it, or the intent cannot be written down.
@@ -206,7 +206,7 @@ class Submitter:
                 return
 
     async def _resolve(self, chunk: Chunk, *, may_end: bool = True) -> None:
-        """Finds out whether the vendor has a chunk; if it has not, nothing more is expected.
+        """Find out whether the vendor has a chunk; if it has not, nothing more is expected.
 
         Args:
             may_end: Otherwise it is submitted again by whoever asks, under the same name.
@@ -253,5 +253,5 @@ class Submitter:
 
 
 def grow(pause: float) -> float:
-    """Returns the next pause after one between two looks at the vendor, in seconds."""
+    """Return the next pause after one between two looks at the vendor, in seconds."""
     return min(pause * PAUSE_GROWTH, LAST_PAUSE_SECONDS)

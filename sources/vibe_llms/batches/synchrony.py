@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class SyncBatchChannel(SyncFace[BatchChannel[T]], Generic[T]):
-    """Does the same work on each of many inputs; see :class:`BatchChannel`.
+    """Synchronous batch of the same work on many inputs; see :class:`BatchChannel`.
 
     It works anywhere, also where an event loop runs. Use it as a context manager, or close it.
     """
@@ -66,7 +66,7 @@ class SyncBatchChannel(SyncFace[BatchChannel[T]], Generic[T]):
 
 
 class SyncVendorBatchChannel(SyncFace[VendorBatchChannel[T]], Generic[T]):
-    """Puts inputs to a model by its vendor's own batches; see :class:`VendorBatchChannel`.
+    """Synchronous batch over a vendor's batches; see :class:`VendorBatchChannel`.
 
     It works anywhere, also where an event loop runs. Use it as a context manager, or close it.
     """

@@ -51,7 +51,7 @@ _SAMPLE: Final = 200
 
 @frozen(kw_only=True)
 class Forecast:
-    """What is about to be submitted.
+    """Forecast of a submission.
 
     Attributes:
         provider, name: Of the model.
@@ -70,7 +70,7 @@ class Forecast:
 
 
 def find_batches(model: ConverserModel) -> ModelBatches:
-    """Returns the batches of the vendor of a model.
+    """Return the batches of the vendor of a model.
 
     Raises:
         CapabilityError: It has none; says who has.
@@ -92,7 +92,7 @@ def find_batches(model: ConverserModel) -> ModelBatches:
 
 
 class VendorBackend(Generic[T]):
-    """Puts inputs to a model by its vendor's batches: submit, wait, read; each can be resumed.
+    """Backend over a vendor's batches: submit, wait, read; each step can be resumed.
 
     Args:
         work: Makes requests, and values of answers.
@@ -165,7 +165,7 @@ class VendorBackend(Generic[T]):
         self._tell_doubt()
 
     async def _collect_found(self, collector: Collector[T]) -> AsyncGenerator[BatchItem[T], None]:
-        """Looks once more for what was in doubt: reading the rest has taken its time."""
+        """Look once more for what was in doubt: reading the rest has taken its time."""
         doubtful = [self._log.chunks[name] for name in self._submitter.doubtful]
         if not doubtful:
             return
@@ -176,7 +176,7 @@ class VendorBackend(Generic[T]):
                 yield item
 
     async def foresee(self, run: BatchRun[T], inputs: Inputs) -> Forecast:
-        """Says what will be submitted; submits nothing. Raises ConverseError."""
+        """Say what will be submitted; submits nothing. Raises ConverseError."""
         await self._take_up()
         model = (await self._work.access_model()).descriptor
         requests = size = unfit = tokens = sampled = 0
@@ -204,7 +204,7 @@ class VendorBackend(Generic[T]):
         )
 
     async def cancel(self) -> int:
-        """Asks the vendor to stop what is there; returns how many batches that are.
+        """Ask the vendor to stop what is there; return how many batches that are.
 
         Raises:
             ConverseError: It cannot be asked, or it is not known what it has.
@@ -217,13 +217,13 @@ class VendorBackend(Generic[T]):
         return len(chunks)
 
     async def _take_up(self) -> None:
-        """Finds out what is at the vendor, and expects it."""
+        """Find out what is at the vendor, and expects it."""
         await self._submitter.take_up()
         for chunk in self._log.open_chunks:
             self._hold(chunk)
 
     def _hold(self, chunk: Chunk) -> None:
-        """Expects results of what was submitted before, unless the journal has them."""
+        """Expect results of what was submitted before, unless the journal has them."""
         for place, each in enumerate(chunk.items):
             name = name_item(chunk.chunk, place)
             self._held[each.key] = name, each
@@ -235,7 +235,7 @@ class VendorBackend(Generic[T]):
                 )
 
     async def _admit(self, run: BatchRun[T], place: int, given: Any) -> Due | DoneItem | None:
-        """Takes an input in; ``None`` is for one that is at the vendor."""
+        """Take an input in; ``None`` is for one that is at the vendor."""
         due = await run.admit(place, given)
         name = given.id if isinstance(given, BatchInput) else None
         held = self._held.get(place if name is None else name)
@@ -254,7 +254,7 @@ class VendorBackend(Generic[T]):
         return None
 
     async def _translate(self, due: Due) -> Translation[BatchRequest] | BatchItem[Any]:
-        """Returns the request of an input, or the item of one that cannot be asked."""
+        """Return the request of an input, or the item of one that cannot be asked."""
         translated: list[Translation[BatchRequest]] = []
 
         async def translate(value: Any) -> BatchItem[Any]:
@@ -266,7 +266,7 @@ class VendorBackend(Generic[T]):
         return item if item.error is not None else translated[0]
 
     async def _submit(self, run: BatchRun[T], inputs: Inputs) -> AsyncGenerator[BatchItem[T], None]:
-        """Submits what has no result; yields what has one, or cannot be asked."""
+        """Submit what has no result; yields what has one, or cannot be asked."""
         async for place, given in _number(inputs):
             due = await self._admit(run, place, given)
             if due is None:
@@ -284,7 +284,7 @@ class VendorBackend(Generic[T]):
         self._dues.update(await self._submitter.flush())
 
     def _tell_doubt(self) -> None:
-        """Raises what is to be said of chunks of which nobody knows whether the vendor has them."""
+        """Raise what is to be said of chunks of which nobody knows whether the vendor has them."""
         doubtful = self._submitter.doubtful
         if self._absent:
             raise ConverseError(
@@ -305,7 +305,7 @@ class VendorBackend(Generic[T]):
 
 
 async def _number(inputs: Inputs) -> AsyncIterator[tuple[int, Any]]:
-    """Yields the inputs with their places, and lets others have the event loop in between."""
+    """Yield the inputs with their places, and lets others have the event loop in between."""
     place = 0
     async for given in inputs if isinstance(inputs, AsyncIterable) else _iterate(inputs):
         yield place, given

@@ -41,7 +41,7 @@ class VendorSettings(RequestOptions, total=False):
 
 
 class VendorBatchChannel(ItemsChannel[T]):
-    """Puts each of many inputs to a model by its vendor's own batches.
+    """Batch of requests to a model, over its vendor's batches.
 
     These take up to a day, and cost less. Whatever ends this process, the next one with the same
     journal goes on: nothing is submitted twice unless the vendor has said that it has it not, and
@@ -115,7 +115,7 @@ class VendorBatchChannel(ItemsChannel[T]):
         stored: bool = True,
         total: int | None = None,
     ) -> AsyncGenerator[BatchItem[T], None]:
-        """Submits what has no result yet, waits, and yields each item once its line is written.
+        """Submit what has no result yet, waits, and yields each item once its line is written.
 
         Leaving it leaves the batches at the vendor as they are; :meth:`run` with the same inputs
         goes on with them. Holds about 200 bytes for each item that is at the vendor.
@@ -142,7 +142,7 @@ class VendorBatchChannel(ItemsChannel[T]):
                     yield item
 
     async def foresee(self, inputs: Inputs) -> Forecast:
-        """Says what :meth:`run` would submit of these inputs, so that its price can be told.
+        """Say what :meth:`run` would submit of these inputs, so that its price can be told.
 
         Looks for what was submitted, perhaps, before; submits nothing.
 
@@ -154,7 +154,7 @@ class VendorBatchChannel(ItemsChannel[T]):
             return await backend.foresee(run, inputs)
 
     async def cancel(self) -> int:
-        """Asks the vendor to stop what is there of this journal.
+        """Ask the vendor to stop what is there of this journal.
 
         What was answered before is read by the next :meth:`run`, as soon as the batches have
         ended; the rest fails, and is not billed.

@@ -1,8 +1,8 @@
-"""What was submitted to a vendor's batches: intents, written before anything is sent.
+"""Log of chunks at a vendor's batches: intents, written before anything is sent.
 
-They are lines of a file beside the output, which is gone when all is answered. An intent has the
-items of one chunk; a second line says under which name the vendor has it, and a third that nothing
-more is expected. Whoever finds an intent alone asks the vendor before anything is sent anew.
+The log is a file beside the output, removed when all is answered. An intent has the items of one
+chunk; a second line has the vendor's name of it, and a third ends it. An intent alone is resolved
+by asking the vendor before anything is sent again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FORMAT: Final = 1
 
 
 class ChunkEnd(enum.StrEnum):
-    """Why nothing more is expected of a chunk."""
+    """End of a chunk."""
 
     READ = "read"
     REFUSED = "refused"
@@ -34,7 +34,7 @@ class ChunkEnd(enum.StrEnum):
 
 
 class ChunkItem(msgspec.Struct, array_like=True, gc=False):
-    """One request of a chunk.
+    """Request of a chunk.
 
     Attributes:
         index: The place of its input, from 0.
@@ -57,7 +57,7 @@ class ChunkItem(msgspec.Struct, array_like=True, gc=False):
 
 
 class Chunk(msgspec.Struct, kw_only=True):
-    """What is submitted at once, and what is known of it.
+    """Requests that are submitted together, and their state.
 
     Attributes:
         chunk: Our name for it.
@@ -80,7 +80,7 @@ class Chunk(msgspec.Struct, kw_only=True):
     end: str = ""
 
     def find_place(self, name: str) -> int | None:
-        """Returns which item has a name at the vendor; ``None`` where none has."""
+        """Return which item has a name at the vendor; ``None`` where none has."""
         chunk, _, place = name.rpartition("-")
         if chunk != self.chunk or not (place.isascii() and place.isdigit()):
             return None
@@ -88,7 +88,7 @@ class Chunk(msgspec.Struct, kw_only=True):
 
 
 class _Note(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What became known of a chunk."""
+    """Change of a chunk's state."""
 
     chunk: str
     sent: float = 0.0
@@ -97,7 +97,7 @@ class _Note(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class ChunkLog:
-    """The chunks of one output; whoever has the output locked has this, too.
+    """Log of the chunks of one output. The lock of the output covers it.
 
     Args:
         output: Where the items go.
@@ -147,27 +147,27 @@ class ChunkLog:
         return frozenset(chunk.vendor for chunk in self.chunks.values() if chunk.vendor)
 
     async def intend(self, chunk: Chunk) -> None:
-        """Writes down what is about to be submitted, and waits for the disk. Raises StoreError."""
+        """Write down what is about to be submitted, and waits for the disk. Raises StoreError."""
         await self._write(chunk)
         self.chunks[chunk.chunk] = chunk
 
     async def send_again(self, chunk: Chunk, moment: float) -> None:
-        """Writes down that a chunk is about to be submitted once more. Raises StoreError."""
+        """Write down that a chunk is about to be submitted once more. Raises StoreError."""
         await self._write(_Note(chunk=chunk.chunk, sent=moment))
         chunk.sent = moment
 
     async def name(self, chunk: Chunk, vendor: str) -> None:
-        """Writes down under which name the vendor has it. Raises StoreError."""
+        """Write down under which name the vendor has it. Raises StoreError."""
         await self._write(_Note(chunk=chunk.chunk, vendor=vendor))
         chunk.vendor = vendor
 
     async def end(self, chunk: Chunk, end: ChunkEnd) -> None:
-        """Writes down that nothing more is expected. Raises StoreError."""
+        """Write down that nothing more is expected. Raises StoreError."""
         await self._write(_Note(chunk=chunk.chunk, end=end))
         chunk.end = end
 
     def forget(self) -> None:
-        """Removes the file, when nothing is expected any more. Raises StoreError."""
+        """Remove the file, when nothing is expected any more. Raises StoreError."""
         if self._log is None or self.open_chunks:
             return
         self.close()
@@ -178,7 +178,7 @@ class ChunkLog:
         self.chunks.clear()
 
     def close(self) -> None:
-        """Closes the file. May be called again."""
+        """Close the file. May be called again."""
         log, self._log = self._log, None
         if log is not None:
             log.close()
@@ -243,17 +243,17 @@ _decode_note: Final = msgspec.json.Decoder(_Note).decode
 
 
 def name_item(chunk: str, place: int) -> str:
-    """Returns how the vendor knows the request at a place of a chunk."""
+    """Return how the vendor knows the request at a place of a chunk."""
     return f"{chunk}-{place}"
 
 
 def find_path(output: Path) -> Path:
-    """Returns where the chunks of an output are written down."""
+    """Return where the chunks of an output are written down."""
     return output.with_name(f"{output.name}{SUFFIX}")
 
 
 def refuse_open_chunks(output: Path | None) -> None:
-    """Refuses to ask directly what may be under way at a vendor.
+    """Refuse to ask directly what may be under way at a vendor.
 
     Raises:
         RequestError: There are chunks of this output.

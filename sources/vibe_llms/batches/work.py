@@ -1,4 +1,4 @@
-"""The work of a batch whose inputs are put to what answers: a model, or an engine."""
+"""Models and engines as the work of a batch."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Ask: TypeAlias = Callable[[Any], Awaitable[BatchItem[Any]]]
 
 @frozen(kw_only=True)
 class Wording:
-    """How an input becomes what is said: by a prompt, or as it stands.
+    """Composition of an input: by a prompt, or as it is.
 
     Attributes:
         prompt: Makes canisters of inputs that are tables of variables.
@@ -53,7 +53,7 @@ class Wording:
     prompt: Composing | None = None
 
     async def compose(self, value: Any) -> tuple[AnyCanister, ...]:
-        """Returns what is said.
+        """Return what is said.
 
         Raises:
             RequestError: The input and the prompt do not go together.
@@ -73,7 +73,7 @@ class Wording:
         raise RequestError(path="inputs", detail=f"An input is {detail}.", remedy=f"{remedy}.")
 
     async def identify(self, value: Any) -> Any:
-        """Returns what tells an input from others; with a prompt, what becomes of it, too."""
+        """Return what tells an input from others; with a prompt, what becomes of it, too."""
         if self.prompt is None:
             return value
         try:
@@ -85,7 +85,7 @@ class Wording:
 
 
 class ModelWork:
-    """Puts each input to a model, or to an engine.
+    """Model or engine that is asked for each input.
 
     Args:
         answering: Is asked; what its answers share is looked up once for a run.
@@ -122,7 +122,7 @@ class ModelWork:
         return isinstance(self._answering, Engine)
 
     async def prepare(self) -> Ask:
-        """Looks up what all requests share, and returns what asks one.
+        """Look up what all requests share, and returns what asks one.
 
         Raises:
             ConverseError: The model, or a tool, cannot be used for any input.
@@ -182,11 +182,11 @@ class ModelWork:
         return conclude_run(await self._answering.answer(await self.wording.compose(value)))
 
     async def access_model(self) -> ConverserModel:
-        """Returns the model that is asked."""
+        """Return the model that is asked."""
         return await self._model.access()
 
     async def produce_estimator(self, cap: Decimal) -> AnyEstimator:
-        """Makes what says what an input costs at most.
+        """Make what says what an input costs at most.
 
         Raises:
             ConfigurationError: Nobody knows it.
@@ -216,7 +216,7 @@ class ModelWork:
         return self._answering
 
     async def _fill(self, value: Any) -> Request:
-        """Makes the request of one input."""
+        """Make the request of one input."""
         assert self._pattern is not None
         if isinstance(value, Request):
             return value
@@ -227,7 +227,7 @@ class ModelWork:
         return replace_canisters(self._pattern, (*preface, *await self.wording.compose(value)))
 
     async def compose(self, value: Any) -> Request:
-        """Makes the request of one input, for whoever sends it in a way of his own.
+        """Make the request of one input, for whoever sends it in a way of his own.
 
         Raises:
             RequestError: There is nothing to be asked, or it does not go with the parser.
@@ -239,7 +239,7 @@ class ModelWork:
         return self._parser.compose(request, model.descriptor.attributes)[0]
 
     async def conclude(self, response: Response) -> BatchItem[Any]:
-        """Returns what came of an input whose request was answered; the response is not kept."""
+        """Return what came of an input whose request was answered; the response is not kept."""
         item = attrs.evolve(produce_outcome(response), response=None)
         parser = self._parser
         if parser is None or item.error is not None:
@@ -259,7 +259,7 @@ class ModelWork:
         return await self.wording.compose(value)
 
     def describe(self) -> Any:
-        """Says what is the same for all inputs."""
+        """Say what is the same for all inputs."""
         assert self._pattern is not None
         kind = "engine" if isinstance(self._answering, Engine) else "request"
         told = {kind: self._pattern.digest()}
@@ -267,7 +267,7 @@ class ModelWork:
         return told if parser is None else {**told, "parser": [parser.name, parser.schema]}
 
     def carry(self) -> dict[str, Any]:
-        """Returns what an order says of the work; see :class:`.BatchOrder`."""
+        """Return what an order says of the work; see :class:`.BatchOrder`."""
         told: dict[str, Any] = {
             "model": self.pattern.model,
             "request": write_pattern(self.pattern),
@@ -284,7 +284,7 @@ class ModelWork:
         return {**told, **read}
 
     def ensure_portable(self) -> None:
-        """Refuses an engine that has something of this process alone. Raises TypeError."""
+        """Refuse an engine that has something of this process alone. Raises TypeError."""
         if isinstance(self._answering, Engine) and (own := self._answering.survey_own()):
             raise TypeError(
                 "Workers cannot use what belongs to this process, the engine's "
@@ -292,7 +292,7 @@ class ModelWork:
             )
 
     async def write(self, value: Any) -> tuple[str, str]:
-        """Returns the digest of an input, and how it is kept for whoever works at it.
+        """Return the digest of an input, and how it is kept for whoever works at it.
 
         Raises:
             RequestError: It cannot be kept.
@@ -309,19 +309,19 @@ class ModelWork:
         return told, write_input(await self.wording.compose(value))
 
     async def restore(self, item: BatchItem[Any]) -> BatchItem[Any]:
-        """Returns an item of the journal with its value."""
+        """Return an item of the journal with its value."""
         if self._parser is None or item.text is None:
             return item
         return attrs.evolve(item, value=await self._parser.read_meanwhile(item.text))
 
     async def close(self) -> None:
-        """Frees the model, where it is this batch's own."""
+        """Free the model, where it is this batch's own."""
         if self._is_owner:
             await self._answering.close()
 
 
 async def _take_turns(error: LimitError, ask: Callable[[], Awaitable[T]]) -> T:
-    """Asks again as soon as there is room in the queue of a model that answers one at a time.
+    """Ask again as soon as there is room in the queue of a model that answers one at a time.
 
     Where that is full, nothing was asked; it is no failure of an input that others are before it.
 
@@ -340,7 +340,7 @@ async def _take_turns(error: LimitError, ask: Callable[[], Awaitable[T]]) -> T:
 
 
 def produce_outcome(answered: Answer) -> BatchItem[Any]:
-    """Returns what came of an input as the text of its answer, with all that it used.
+    """Return what came of an input as the text of its answer, with all that it used.
 
     A turn without an answer, or a part of one, has failed; see :class:`.Shortfall`.
     """
@@ -368,7 +368,7 @@ def _gather_usage(answered: Answer) -> Origin | None:
 
 
 def conclude_run(outcome: RunOutcome) -> BatchItem[Any]:
-    """Returns what came of an input that was a run, with all that it used, also where it failed."""
+    """Return what came of an input that was a run, with all that it used, also where it failed."""
     try:
         ensure_answered(outcome)
     except ConverseError as error:
@@ -377,19 +377,19 @@ def conclude_run(outcome: RunOutcome) -> BatchItem[Any]:
 
 
 def _account(answers: Sequence[Response]) -> Origin:
-    """Returns where the last one came from, and what all used, where that of each is known."""
+    """Return where the last one came from, and what all used, where that of each is known."""
     usages = [each.usage for each in answers]
     used = None if None in usages else add_usages(usages)
     return attrs.evolve(answers[-1].origin, usage=used)
 
 
 def _count_sent(answers: Sequence[Response], last: int = 1) -> int:
-    """Returns how often that request was sent which was sent most often."""
+    """Return how often that request was sent which was sent most often."""
     return max(last, *(each.metadata.attempts for each in answers))
 
 
 def ensure_answered(outcome: RunOutcome) -> None:
-    """Raises what a run without an answer is, as what came of an input. Raises ConverseError."""
+    """Raise what a run without an answer is, as what came of an input. Raises ConverseError."""
     if outcome.error is not None:
         raise outcome.error
     if outcome.reason is Reason.ANSWERED:
