@@ -20,8 +20,8 @@ from support.runs.scripting import write_script
 from support.stores.postgresql_server import Server, produce_url
 from vibe_llms.agents.batches import look_at_batches, open_batches
 from vibe_llms.agents.local import LocalRuns
-from vibe_llms.agents.orders import Order
 from vibe_llms.agents.queues import Queue
+from vibe_llms.agents.run_specs import RunSpec
 from vibe_llms.agents.runners import LOCAL, open_runner
 from vibe_llms.agents.workers import RunWorker
 from vibe_llms.batches.channel import BatchChannel
@@ -207,7 +207,7 @@ async def test_a_function_is_performed_once_and_asks_no_model(build: Build) -> N
         "variables": {"amount": 1},
     }
     async with opened(build([produce_invoker(convert, effect="once")])) as premises:
-        order = Order(task=task, ensembles=("any",), variables={"amount": 12.5})
+        order = RunSpec(task=task, ensembles=("any",), variables={"amount": 12.5})
         for _ in range(2):
             found = await premises.runs.start(order, key="invoice-7")
             assert (await premises.wait(found.id, "ended")).reason == "ended"
@@ -452,7 +452,7 @@ async def test_whoever_asks_for_runs_survives_a_database_that_goes_away(tmp_path
     """Starting and waiting do, as workers do; what was asked for is asked for once."""
     server = Server()
     script = write_script(tmp_path, {"contents": DONE})
-    order = Order(model=f"scripted:{script}")
+    order = RunSpec(model=f"scripted:{script}")
     url = produce_url(tmp_path, server)
     try:
         async with open_runner(
@@ -490,7 +490,7 @@ async def test_runners_and_batches_are_opened_when_the_database_is_back(tmp_path
 
     async def open_run() -> str:
         async with open_runner(url, application=application, hosting=FAST) as runs:
-            order = Order(model=f"scripted:{script}")
+            order = RunSpec(model=f"scripted:{script}")
             run = await runs.start(order, [UserCanister("Go.")])
             return (await runs.wait(run.id)).reason
 

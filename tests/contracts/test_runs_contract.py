@@ -17,8 +17,8 @@ from support.runs.acting import invoke, say
 from support.runs.hosted import FAST, Premises
 from support.stores.postgresql_server import produce_url
 from vibe_llms.agents.interfaces import Runs, ToldEvent
-from vibe_llms.agents.orders import Order
 from vibe_llms.agents.remote import connect
+from vibe_llms.agents.run_specs import RunSpec
 from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.daemons.agents.making import produce_service
@@ -188,7 +188,7 @@ async def test_a_run_is_asked_for_once_under_a_key(house: House) -> None:
 
 
 async def test_an_order_that_may_not_be_is_refused(house: House) -> None:
-    order = Order(model=house.premises.order(DONE).model, limits={"run_stpes": 1})
+    order = RunSpec(model=house.premises.order(DONE).model, limits={"run_stpes": 1})
     with pytest.raises(ConfigurationError, match="Unknown limit") as caught:
         await house.runs.start(order, [UserCanister("Do it.")])
     assert [each.place for each in caught.value.findings] == ["order.limits.run_stpes"]
@@ -292,7 +292,7 @@ async def test_a_deleted_run_is_gone_for_those_who_watch_it(house: House) -> Non
 
 async def test_where_a_flow_stands_is_outlined(house: House) -> None:
     task = compose_task('START --> P0["Ask it"] --> END\n', "good")
-    run_id = (await house.runs.start(Order(task=task))).id
+    run_id = (await house.runs.start(RunSpec(task=task))).id
     await house.wait(run_id, "ended")
     outline = await house.runs.outline(run_id)
     assert outline == read_outline(house.premises.store, run_id)

@@ -20,7 +20,7 @@ from support.runs.scripting import write_script
 from vibe_llms.agents import workers
 from vibe_llms.agents.executing import RunExecutor
 from vibe_llms.agents.local import LocalRuns
-from vibe_llms.agents.orders import Order, OrderRules
+from vibe_llms.agents.run_specs import RunRules, RunSpec
 from vibe_llms.agents.workers import RunWorker, WorkerSettings
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.run_logs.file_log import FileLog
@@ -95,7 +95,7 @@ async def test_a_key_asks_for_one_run(tmp_path: Path) -> None:
 async def test_who_was_killed_before_the_order_asks_again(tmp_path: Path) -> None:
     premises = Premises(tmp_path)
     order = premises.order(DONE)
-    from vibe_llms.agents.orders import derive_identity
+    from vibe_llms.agents.run_specs import derive_identity
     from vibe_llms.conversations.metadata import ConversationMetadata
 
     premises.store.create(derive_identity("", "k"), ConversationMetadata())
@@ -212,7 +212,7 @@ async def test_what_is_said_while_the_end_is_written_is_heard(
 async def test_an_order_that_says_nothing_is_one(tmp_path: Path) -> None:
     """It comes to its end, here as nobody may fetch the embedded model, and does not wait."""
     async with Premises(tmp_path, []) as premises:
-        run_id = await premises.start(Order())
+        run_id = await premises.start(RunSpec())
         summary = await premises.wait(run_id, "ended")
         assert summary.reason == "failed"
         assert "The weights of smollm2 are missing" in summary.detail
@@ -446,7 +446,7 @@ async def test_a_flow_that_cannot_reach_its_model_is_tried_again_and_ends_once(
     cut = {"contents": [{"text": "yes"}], "fault": {"kind": "cut"}}
     task = compose_task("START --> P0 --> END", "yes", script=write_script(tmp_path, cut))
     async with Premises(tmp_path) as premises:
-        run_id = (await premises.runs.start(Order(task=task))).id
+        run_id = (await premises.runs.start(RunSpec(task=task))).id
         await become(lambda: not premises.host.working)
         summary = await premises.runs.find(run_id)
         kinds = premises.read_kinds(run_id)
@@ -523,7 +523,7 @@ async def test_a_run_whose_log_has_lost_events_is_reported_once(
 async def test_of_two_hosts_one_says_that_it_could_not_be_begun(tmp_path: Path) -> None:
     """Both try; whoever comes second finds that it has ended, once it has the log."""
     first, second = Premises(tmp_path), Premises(tmp_path)
-    run_id = await first.start(Order(model="scripted:nowhere"))
+    run_id = await first.start(RunSpec(model="scripted:nowhere"))
     await first.host.close()
     error = ConverseError(detail="It cannot be begun.")
     known = first.store.open_log(run_id).read()
@@ -584,7 +584,7 @@ async def test_an_order_exceeds_nothing(tmp_path: Path, more: dict[str, Any]) ->
 
 async def test_a_flow_waits_in_its_visits_and_leaves_nothing(tmp_path: Path) -> None:
     task = compose_task("START --> P0 --> T[/pay/] --> END", "yes")
-    order = Order(task=task, ensembles=("any",))
+    order = RunSpec(task=task, ensembles=("any",))
     async with Premises(tmp_path, [PAY]) as premises:
         run_id = (await premises.runs.start(order, subject="ann")).id
         summary = await premises.wait(run_id, "waiting", subject="ann")
@@ -622,39 +622,39 @@ async def test_whoever_hears_that_a_flow_has_ended_finds_its_answer(tmp_path: Pa
 async def test_a_task_that_cannot_run_is_refused_or_ends(tmp_path: Path) -> None:
     async with Premises(tmp_path) as premises:
         task = compose_task("START --> T[/pay/] --> END", "yes")
-        run_id = (await premises.runs.start(Order(task=task))).id
+        run_id = (await premises.runs.start(RunSpec(task=task))).id
         assert (await premises.wait(run_id, "ended")).reason == "failed"
         entry = {"name": "secrets", "source_url": "file:///etc/passwd"}
         task["resource_registry"] = {"entries": [entry]}
         with pytest.raises(ConfigurationError, match="source_url"):
-            await premises.runs.start(Order(task=task))
+            await premises.runs.start(RunSpec(task=task))
 
 
 async def test_only_some_models_and_tools_may_be_named(tmp_path: Path) -> None:
     premises = Premises(tmp_path)
-    premises.runs.rules = OrderRules(providers=frozenset({"remote"}), ensembles=frozenset({"web"}))
+    premises.runs.rules = RunRules(providers=frozenset({"remote"}), ensembles=frozenset({"web"}))
     with pytest.raises(ConfigurationError) as caught:
         await premises.start(premises.order(DONE))
     places = [finding.place for finding in caught.value.findings]
     assert places == ["order.ensembles", "order.model"]
     task = compose_task("START --> P0 --> END", "yes", mcp=["files"])
     with pytest.raises(ConfigurationError) as caught:
-        await premises.runs.start(Order(task=task))
+        await premises.runs.start(RunSpec(task=task))
     places = [finding.place for finding in caught.value.findings]
     assert places == ["order.task.resource_llm", "order.task.mcp"]
     task = compose_task("START --> P0 --> END", "yes", ensembles=["web"])
-    premises.runs.rules = OrderRules(ensembles=frozenset({"web"}))
+    premises.runs.rules = RunRules(ensembles=frozenset({"web"}))
     with pytest.raises(ConfigurationError, match=r"order\.task\.ensembles"):
-        await premises.runs.start(Order(task=task))
-    premises.runs.rules = OrderRules(ensembles=frozenset())
+        await premises.runs.start(RunSpec(task=task))
+    premises.runs.rules = RunRules(ensembles=frozenset())
     with pytest.raises(ConfigurationError, match=r"'web' is no ensemble .*; known: none\."):
-        await premises.runs.start(Order(ensembles=("web",)))
+        await premises.runs.start(RunSpec(ensembles=("web",)))
 
 
 async def test_a_flow_stops_at_the_limits_of_its_order_and_goes_on_anew(tmp_path: Path) -> None:
     task = compose_task("START --> P0 --> P1 --> P2 --> END", "a", "b", "c")
     async with Premises(tmp_path) as premises:
-        run_id = (await premises.runs.start(Order(task=task, limits={"run_steps": 1}))).id
+        run_id = (await premises.runs.start(RunSpec(task=task, limits={"run_steps": 1}))).id
         summary = await premises.wait(run_id, "ended")
         assert (summary.reason, summary.limit, summary.steps) == ("limit", "max_requests", 1)
         await premises.runs.resume(run_id)
@@ -667,7 +667,7 @@ async def test_a_flow_stops_at_the_limits_of_its_order_and_goes_on_anew(tmp_path
         assert len(nodes) == 5
         for limits in ({"run_faults": 1}, {"run_seconds": 10**6}, {"run_steps": 0}):
             with pytest.raises(ConfigurationError, match=r"order\.limits"):
-                await premises.runs.start(Order(task=task, limits=limits))
+                await premises.runs.start(RunSpec(task=task, limits=limits))
 
 
 async def test_a_flow_stops_in_time(tmp_path: Path) -> None:
@@ -677,7 +677,7 @@ async def test_a_flow_stops_in_time(tmp_path: Path) -> None:
         return "worked"
 
     task = compose_task("START --> T[/work/] --> P0 --> END", "yes")
-    order = Order(task=task, ensembles=("any",), limits={"run_seconds": 1})
+    order = RunSpec(task=task, ensembles=("any",), limits={"run_seconds": 1})
     async with Premises(tmp_path, [produce_invoker(work, effect="pure")]) as premises:
         run_id = (await premises.runs.start(order)).id
         summary = await premises.wait(run_id, "ended")
@@ -688,7 +688,7 @@ async def test_a_flow_is_forked_at_a_node(tmp_path: Path) -> None:
     task = compose_task("START --> P0 --> P1 --> P2 --> END", "a", "{{word}}", "c")
     task["variables"] = {"word": "one"}
     async with Premises(tmp_path) as premises:
-        run_id = (await premises.runs.start(Order(task=task))).id
+        run_id = (await premises.runs.start(RunSpec(task=task))).id
         await premises.wait(run_id, "ended")
         for node, visit in (("P9", 1), ("P1", 2), ("", 1)):
             with pytest.raises(RequestError, match=node or "say which"):
@@ -726,10 +726,10 @@ async def test_all_events_of_a_run_have_its_id_and_it_has_one_end(
 ) -> None:
     """Whoever finds an id in an event finds the run by it, also after it was tried again."""
     path = write_script(tmp_path, {"contents": [invoke("pay")]}, {"contents": DONE})
-    order = Order(model=f"scripted:{path}", ensembles=("any",))
+    order = RunSpec(model=f"scripted:{path}", ensembles=("any",))
     if kind == "flow":
         task = compose_task("START --> P0 --> END", "Pay.", script=path)
-        order = Order(task=task, ensembles=("any",))
+        order = RunSpec(task=task, ensembles=("any",))
     faults = [EnsembleError(detail="Nobody is there.") for _ in range(2)]
     async with Premises(tmp_path) as premises:
 
@@ -768,7 +768,7 @@ async def test_a_stop_is_told_before_the_end_that_it_brings_about(
     async with Premises(tmp_path, [tool]) as premises:
         order = premises.order([invoke("work")], DONE)
         if kind == "flow":
-            order = Order(
+            order = RunSpec(
                 task=compose_task("START --> T[/work/] --> P0 --> END", "x"), ensembles=("any",)
             )
         said = [] if kind == "flow" else [UserCanister("Work.")]
@@ -793,7 +793,7 @@ async def test_what_is_stopped_before_it_has_begun_has_an_end_too(
     runs = LocalRuns(premises.store, premises.runs.application)  # where nobody performs any
     order = premises.order(DONE)
     if kind == "flow":
-        order = Order(task=compose_task("START --> P0 --> END", "x"))
+        order = RunSpec(task=compose_task("START --> P0 --> END", "x"))
     said = [] if kind == "flow" else [UserCanister("Go.")]
     run_id = (await runs.start(order, said)).id
     for _ in range(2):
@@ -839,7 +839,9 @@ async def test_a_run_that_its_host_has_left_has_no_end_yet(tmp_path: Path, kind:
         return "worked"
 
     tool = produce_invoker(work, effect="pure")
-    order = Order(task=compose_task("START --> T[/work/] --> P0 --> END", "x"), ensembles=("any",))
+    order = RunSpec(
+        task=compose_task("START --> T[/work/] --> P0 --> END", "x"), ensembles=("any",)
+    )
     async with Premises(tmp_path, [tool]) as premises:
         if kind == "conversation":
             order = premises.order([invoke("work")], DONE)

@@ -15,7 +15,7 @@ from support.flows.flow_tasks import compose_task
 from support.quality.properties import STEP
 from support.runs.acting import invoke, say
 from support.runs.hosted import Premises
-from vibe_llms.agents.orders import Order
+from vibe_llms.agents.run_specs import RunSpec
 from vibe_llms.invocables.approvals import allow, deny
 from vibe_llms.messages.canisters import InvocationCanister, ResultCanister, UserCanister
 
@@ -83,7 +83,7 @@ async def test_what_may_have_happened_is_asked_about_and_not_repeated(
     premises.runs.host = None
     if kind == "flow":
         task = compose_task("START --> T[/pay/] --> P0 --> END", "yes")
-        summary = await premises.runs.start(Order(task=task, ensembles=("any",)))
+        summary = await premises.runs.start(RunSpec(task=task, ensembles=("any",)))
     else:
         order = premises.order([invoke("pay")], [say("Done.")])
         summary = await premises.runs.start(order, [UserCanister("Pay.")])

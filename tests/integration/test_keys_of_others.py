@@ -18,7 +18,7 @@ from support.gateways.doormen import Clerk
 from support.runs.acting import invoke, say
 from support.runs.hosted import FAST, Premises
 from support.stores.postgresql_server import produce_url
-from vibe_llms.agents.orders import Order
+from vibe_llms.agents.run_specs import RunSpec
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
@@ -86,9 +86,9 @@ async def live(premises: Premises) -> list[str]:
     waiting = await premises.start(premises.order([invoke("pay")], [say("Done.")]), subject="ann")
     await premises.wait(waiting, "waiting", subject="ann")
     said = [UserCanister("The secret is 4711.")]
-    ended = (await runs.start(Order(model="scripted:echo"), said, subject="ann")).id
+    ended = (await runs.start(RunSpec(model="scripted:echo"), said, subject="ann")).id
     task = compose_task('START --> P0["Ask it"] --> END\n', "good")
-    flow = (await runs.start(Order(task=task), subject="ann")).id
+    flow = (await runs.start(RunSpec(task=task), subject="ann")).id
     for each in (ended, flow):
         await premises.wait(each, "ended", subject="ann")
     fork = (await runs.fork(ended, subject="ann")).id

@@ -16,7 +16,7 @@ from vibe_llms.agents.deferred_batches import GATHER_SECONDS, DeferredBatches
 from vibe_llms.agents.deferred_requests import DeferredRequests
 from vibe_llms.agents.durable.runner import DurableRunner
 from vibe_llms.agents.local import LocalRuns
-from vibe_llms.agents.orders import Order, OrderRules
+from vibe_llms.agents.run_specs import RunRules, RunSpec
 from vibe_llms.agents.runners import open_runner
 from vibe_llms.agents.workers import RunWorker
 from vibe_llms.application import Application
@@ -140,7 +140,7 @@ def read_texts(runs: LocalRuns, run_id: str) -> list[str]:
 
 
 async def start(runs: LocalRuns, text: str = "Hello.", **order: Any) -> str:
-    summary = await runs.start(Order(channel="vendor", **order), [UserCanister(text)])
+    summary = await runs.start(RunSpec(channel="vendor", **order), [UserCanister(text)])
     return summary.id
 
 
@@ -440,9 +440,9 @@ async def test_orders_that_cannot_be_parked_are_refused(home: Path) -> None:
     application = Application.load(command_line={"model": "scripted:echo"})
     task = {"goal": {"description": "x"}}
     with pytest.raises(ConfigurationError, match="answered at once"):
-        OrderRules().check(Order(channel="vendor", task=task), application)
+        RunRules().check(RunSpec(channel="vendor", task=task), application)
     with pytest.raises(ConfigurationError, match="direct"):
-        Order(channel="direct")
+        RunSpec(channel="direct")
     desk = DeferredRequests(application.store, application)
     with pytest.raises(ConfigurationError, match="local: runner"):
         await desk.access("scripted:echo")

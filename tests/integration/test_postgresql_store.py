@@ -48,7 +48,7 @@ from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import ResultCanister, UserCanister
 from vibe_llms.messages.contents import ImageContent
 from vibe_llms.messages.views import text_of
-from vibe_llms.runs.delivering import deliver, take_letters
+from vibe_llms.runs.delivering import deliver, take_messages
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.opening import open_run
 from vibe_llms.runs.surveying import read_summary
@@ -396,11 +396,11 @@ def test_016_a_letter_that_is_taken_while_an_event_is_written_breaks_no_run(
         with log.fencing(), store.database.transact():
             writing = pool.submit(log.append, "run", ENDED)  # does not see the letter yet
             wait_until_one_waits(other)
-            assert take_letters(inbox, log, "run") == [LETTER]
+            assert take_messages(inbox, log, "run") == [LETTER]
         assert writing.result() == 3
 
     inbox.put(attrs.evolve(LETTER, letter="two"))
-    take_letters(inbox, log, "run")  # what is written next does not know of it
+    take_messages(inbox, log, "run")  # what is written next does not know of it
     assert log.append("run", ENDED) == 5
     assert log.append("run", ENDED) == 6
 
@@ -409,7 +409,7 @@ def test_016_a_letter_that_is_taken_while_an_event_is_written_breaks_no_run(
         connection.execute("DELETE FROM vibe_events WHERE sequence > 4")
     inbox.put(attrs.evolve(LETTER, letter="three"))
     with pytest.raises(StoreUnavailableError, match="no longer ends at number 6 any more"):
-        take_letters(inbox, log, "run")  # nor is a letter put in the place of what is forgotten
+        take_messages(inbox, log, "run")  # nor is a letter put in the place of what is forgotten
     log.close()
 
 
@@ -426,7 +426,7 @@ def test_016b_of_what_happened_at_one_moment_all_has_the_numbers_behind_the_lett
         with log.fencing(), store.database.transact():
             writing = pool.submit(log.append, "run", STARTED, ENDED, durable=True)
             wait_until_one_waits(other)
-            take_letters(inbox, log, "run")
+            take_messages(inbox, log, "run")
         assert writing.result() == 3
 
     assert [(each.sequence, each.event) for each in log.read()] == [
@@ -445,7 +445,7 @@ async def test_016c_what_was_written_behind_a_letter_is_certain_by_itself(
     inbox, log = store.open_inbox(conversation.id), store.open_log(conversation.id)
     log.claim()
     inbox.put(LETTER)
-    take_letters(inbox, log, "run")
+    take_messages(inbox, log, "run")
     statements.clear()
 
     await log.secure(log.append("run", ENDED))

@@ -14,7 +14,7 @@ from support.runs.acting import invoke, say
 from support.runs.hosted import Premises, produce_application
 from support.runs.scripting import write_script
 from vibe_llms.agents.local import LocalRuns, survey_parts
-from vibe_llms.agents.orders import Order
+from vibe_llms.agents.run_specs import RunSpec
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.events.flow import NodeFinishedEvent
 from vibe_llms.exceptions import RequestError
@@ -80,7 +80,7 @@ async def test_a_stop_from_elsewhere_ends_the_step_under_way(tmp_path: Path, kin
     async with Premises(tmp_path, [work.produce()]) as premises:
         if kind == "flow":
             task = compose_task("START --> T[/work/] --> P0 --> END", "yes")
-            run_id = (await premises.runs.start(Order(task=task, ensembles=("any",)))).id
+            run_id = (await premises.runs.start(RunSpec(task=task, ensembles=("any",)))).id
         else:
             run_id = await premises.start(premises.order([invoke("work")], DONE))
         await work.begun.wait()
@@ -100,7 +100,7 @@ async def test_a_visit_goes_on_when_it_is_answered_while_others_work(tmp_path: P
     diagram = "START --> S{{ }}\nS --> A[/work/] --> J\nS --> B[/pay/] --> J\nJ --> P0 --> END"
     task = compose_task(diagram, "yes")
     async with Premises(tmp_path, [work.produce(), PAY]) as premises:
-        run_id = (await premises.runs.start(Order(task=task, ensembles=("any",)))).id
+        run_id = (await premises.runs.start(RunSpec(task=task, ensembles=("any",)))).id
         await work.begun.wait()
         outside = stand_outside(premises)
         await wait_until(lambda: survey_waiting(premises.store))
@@ -172,7 +172,7 @@ async def test_a_stop_is_heard_that_came_while_tools_were_connected(
         object.__setattr__(premises.host.executor, "produce_tools", connect)
         if kind == "flow":
             task = compose_task("START --> T[/work/] --> P0 --> END", "yes")
-            run_id = (await premises.runs.start(Order(task=task, ensembles=("any",)))).id
+            run_id = (await premises.runs.start(RunSpec(task=task, ensembles=("any",)))).id
         else:
             run_id = await premises.start(premises.order([invoke("work")], DONE))
         await is_connecting.wait()
@@ -188,7 +188,7 @@ async def test_a_flow_is_told_something_in_the_visit_that_asks_a_model(tmp_path:
     model = write_script(tmp_path, {"contents": [invoke("work")]}, {"contents": [say("Aye.")]})
     task = compose_task("START --> P0 --> T[/work/] --> END", "Begin.", script=model)
     async with Premises(tmp_path, [work.produce()]) as premises:
-        run_id = (await premises.runs.start(Order(task=task, ensembles=("any",)))).id
+        run_id = (await premises.runs.start(RunSpec(task=task, ensembles=("any",)))).id
         await work.begun.wait()
         await stand_outside(premises).send(run_id, UserCanister("Hurry."))
         work.begun.clear()

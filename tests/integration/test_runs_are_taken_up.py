@@ -16,7 +16,7 @@ from support.runs.acting import invoke, say
 from support.runs.hosted import Premises, write_event
 from support.stores.postgresql_server import produce_url
 from vibe_llms.agents import workers
-from vibe_llms.agents.orders import Order
+from vibe_llms.agents.run_specs import RunSpec
 from vibe_llms.agents.workers import WorkerSettings
 from vibe_llms.conversations import MemoryStore
 from vibe_llms.conversations.run_logs.database_log import DatabaseLog
@@ -83,7 +83,7 @@ async def test_a_flow_is_claimed_once_and_so_is_its_visit(
     premises: Premises, claims: list[object]
 ) -> None:
     task = compose_task("START --> P0 --> END", "yes")
-    run_id = (await premises.runs.start(Order(task=task))).id
+    run_id = (await premises.runs.start(RunSpec(task=task))).id
     claims.clear()
     premises.host.wake(run_id)
     assert (await premises.wait(run_id, "ended")).reason == "ended"

@@ -15,7 +15,7 @@ from support.flows.flow_tasks import compose_task
 from support.gateways.doormen import Clerk, Doorman
 from support.runs.acting import invoke, say
 from vibe_llms.agents.local import LocalRuns
-from vibe_llms.agents.orders import Order
+from vibe_llms.agents.run_specs import RunSpec
 from vibe_llms.events.codec import decode_event
 from vibe_llms.invocables import produce_invoker
 
@@ -125,7 +125,7 @@ async def test_where_a_flow_stands_is_told_before_it_begins_and_after(tmp_path: 
     """
     async with serving(tmp_path) as daemon:
         condition = {"evaluation_type": "CONTAINS", "expected_value": "42", "description": "42"}
-        order = Order(task=compose_task(diagram, "good", "bad", conditions=[condition]))
+        order = RunSpec(task=compose_task(diagram, "good", "bad", conditions=[condition]))
         idle = LocalRuns(daemon.premises.store, daemon.premises.runs.application)  # performs none
         waits = await idle.outline((await idle.start(order)).id)
         assert {each.state for each in waits.nodes} == {"unreached"}

@@ -9,8 +9,8 @@ from typing import Any, Final, cast
 import attrs
 
 from vibe_llms.agents.deferred_requests import VENDOR, DeferredRequests, refuse_foreign
-from vibe_llms.agents.orders import Order, read_order
 from vibe_llms.agents.outcomes import PASSING
+from vibe_llms.agents.run_specs import RunSpec, read_run_spec
 from vibe_llms.application import Application
 from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.conversations.stores.interfaces import ConversationStore
@@ -104,7 +104,7 @@ class RunExecutor:
         """
         events = (each.event for each in claimed.events)
         wanted = [each for each in events if isinstance(each, RunRequestedEvent)][-1]
-        order, conversation = read_order(wanted.order), claimed.conversation
+        order, conversation = read_run_spec(wanted.order), claimed.conversation
         if not claimed.is_new:
             said = {canister.id for canister in conversation.canisters}
             lacking = [each for each in wanted.canisters if each.id not in said]
@@ -123,7 +123,7 @@ class RunExecutor:
         return list if pool is None else lambda ensembles: pool.share(ensembles, subject)
 
     async def _go_on(
-        self, order: Order, claimed: ClaimedRun, tools: Sequence[Ensemble], share: Share
+        self, order: RunSpec, claimed: ClaimedRun, tools: Sequence[Ensemble], share: Share
     ) -> None:
         conversation, log = claimed.conversation, claimed.events
         if order.task is not None:
@@ -153,7 +153,7 @@ class RunExecutor:
             await run.perform()
 
     async def _perform_flow(
-        self, order: Order, claimed: ClaimedRun, tools: Sequence[Ensemble], share: Share
+        self, order: RunSpec, claimed: ClaimedRun, tools: Sequence[Ensemble], share: Share
     ) -> None:
         conversation, log = claimed.conversation, claimed.events
         adapter = UniversalAdapter(
@@ -176,7 +176,7 @@ class RunExecutor:
             )
         _raise_refusal(result)
 
-    def _bound_flow(self, order: Order, log: Sequence[LoggedEvent]) -> AdapterConfig:
+    def _bound_flow(self, order: RunSpec, log: Sequence[LoggedEvent]) -> AdapterConfig:
         """Return the limits of a flow as a whole: the time left and its order's budgets."""
         left = order.bound(self.limits).run_seconds - measure_spent(log).seconds
         budgets = {name: order.limits.get(limit) for name, limit in BUDGETS.items()}

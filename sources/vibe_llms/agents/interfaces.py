@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from vibe_llms.agents.orders import Order
+from vibe_llms.agents.run_specs import RunSpec
 from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.events.flow import VisitEvent
 from vibe_llms.events.stream import StreamEvent
@@ -34,7 +34,7 @@ class Runs(Protocol):
 
     async def start(
         self,
-        order: Order,
+        order: RunSpec,
         canisters: Sequence[AnyCanister] = (),
         *,
         subject: str = "",

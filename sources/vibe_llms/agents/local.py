@@ -16,12 +16,12 @@ from vibe_llms.agents.deferred_requests import (
 )
 from vibe_llms.agents.interfaces import ToldEvent
 from vibe_llms.agents.ordering import begin_run, request_run, summarize_claimed
-from vibe_llms.agents.orders import Order, OrderRules, derive_identity
+from vibe_llms.agents.run_specs import RunRules, RunSpec, derive_identity
 from vibe_llms.agents.runners import Runner
 from vibe_llms.application import Application
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.metadata import ConversationMetadata
-from vibe_llms.conversations.run_logs.inbox import Letter
+from vibe_llms.conversations.run_logs.inbox import RunMessage
 from vibe_llms.conversations.run_logs.lines import open_envelope, read_envelope
 from vibe_llms.conversations.run_logs.log import LoggedEvent, claim_soon
 from vibe_llms.conversations.stores.interfaces import ConversationStore
@@ -88,7 +88,7 @@ class LocalRuns:
         store: ConversationStore,
         application: Application,
         *,
-        rules: OrderRules | None = None,
+        rules: RunRules | None = None,
         host: Runner | None = None,
         is_owner: bool = False,
         patience_seconds: float = 0.0,
@@ -96,14 +96,14 @@ class LocalRuns:
         self.patience_seconds = patience_seconds
         self.store = store
         self.application = application
-        self.rules = rules or OrderRules(limits=application.configuration.limits)
+        self.rules = rules or RunRules(limits=application.configuration.limits)
         self.host = host
         self.is_owner = is_owner
         self.index = RunIndex(store) if host is None else host.index
 
     async def start(
         self,
-        order: Order,
+        order: RunSpec,
         canisters: Sequence[AnyCanister] = (),
         *,
         subject: str = "",
@@ -120,7 +120,7 @@ class LocalRuns:
         return await retry_for(self.patience_seconds, start)
 
     async def _start(
-        self, identity: str, order: Order, canisters: Sequence[AnyCanister], subject: str
+        self, identity: str, order: RunSpec, canisters: Sequence[AnyCanister], subject: str
     ) -> RunSummary:
         host = self.host
         claims = host is not None and host.has_room and order.task is None
@@ -338,7 +338,7 @@ class LocalRuns:
     def _order(
         self,
         identity: str,
-        order: Order,
+        order: RunSpec,
         canisters: Sequence[AnyCanister],
         subject: str,
         *,
@@ -406,7 +406,7 @@ class LocalRuns:
             with suppress(UnknownConversationError):
                 self.store.delete(identity)
 
-    async def _put(self, run_id: str, letter: Letter) -> None:
+    async def _put(self, run_id: str, letter: RunMessage) -> None:
         def write() -> None:
             self.store.open_inbox(run_id).put(letter)
             deliver(self.store, run_id)

@@ -14,7 +14,7 @@ from vibe_llms.agents.awaiting import await_state
 from vibe_llms.agents.connecting import Connection, produce_connection
 from vibe_llms.agents.following import Follower
 from vibe_llms.agents.interfaces import ToldEvent
-from vibe_llms.agents.orders import Order
+from vibe_llms.agents.run_specs import RunSpec
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.foundation.async_closing import Closing
 from vibe_llms.foundation.clocks import Clock
@@ -66,7 +66,7 @@ class RemoteRuns(Closing):
 
     async def start(
         self,
-        order: Order,
+        order: RunSpec,
         canisters: Sequence[AnyCanister] = (),
         *,
         subject: str = "",

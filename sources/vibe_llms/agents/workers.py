@@ -15,7 +15,7 @@ import attrs
 from vibe_llms.agents.executing import RunExecutor
 from vibe_llms.agents.outcomes import PASSING, write_outcome
 from vibe_llms.conversations.conversation import Conversation
-from vibe_llms.conversations.run_logs.inbox import LETTER_WORDS
+from vibe_llms.conversations.run_logs.inbox import MESSAGE_WORDS
 from vibe_llms.conversations.run_logs.log import LoggedEvent, LogLine, claim_at_once
 from vibe_llms.conversations.run_logs.publishing import find_place, subscribe
 from vibe_llms.conversations.stores.interfaces import ConversationStore
@@ -395,7 +395,7 @@ class RunWorker:
             return nullcontext()
 
         def hear(line: LogLine) -> None:
-            if line.word in LETTER_WORDS:
+            if line.word in MESSAGE_WORDS:
                 active.woken.set()
 
         return subscribe(place, hear)

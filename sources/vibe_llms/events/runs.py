@@ -22,7 +22,7 @@ class RunRequestedEvent:
     """Somebody wants a run; what is wanted holds until the next such event.
 
     Attributes:
-        order: What is to be run, and how: the fields of an ``Order``, as plain data.
+        order: What is to be run, and how: the fields of a ``RunSpec``, as plain data.
         canisters: What is said first; those that the conversation lacks are added to it.
         subject: On whose behalf.
     """

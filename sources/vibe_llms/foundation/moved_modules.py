@@ -31,6 +31,7 @@ _NAMES = {
 _AGENTS = {
     "hosting": "workers",
     "lanes": "deferred_batches",
+    "orders": "run_specs",
     "parking": "deferred_requests",
     "performing": "executing",
 }

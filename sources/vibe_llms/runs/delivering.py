@@ -1,4 +1,4 @@
-"""Moving letters from the inbox of a run into its log, each once."""
+"""Moving messages from the inbox of a run into its log, each once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-from vibe_llms.conversations.run_logs.inbox import Inbox, Letter, read_letter_name
+from vibe_llms.conversations.run_logs.inbox import RunInbox, RunMessage, read_letter_name
 from vibe_llms.conversations.run_logs.log import (
     ENDS,
     PATIENCE_SECONDS,
@@ -89,8 +89,10 @@ def survey_open(events: Iterable[LogEvent]) -> dict[str, ApprovalRequestedEvent]
     return requests.survey()
 
 
-def take_letters(inbox: Inbox, log: RunLog, run_id: str, *, rests: bool = False) -> list[LogEvent]:
-    """Moves all letters into a log that the caller has claimed; returns what was written.
+def take_messages(
+    inbox: RunInbox, log: RunLog, run_id: str, *, rests: bool = False
+) -> list[LogEvent]:
+    """Move all messages into a log that the caller has claimed; return the events written.
 
     When this returns, it is certain. Does file work.
 
@@ -104,7 +106,7 @@ def take_letters(inbox: Inbox, log: RunLog, run_id: str, *, rests: bool = False)
     if inbox.is_empty:
         return written
 
-    def take(letters: Sequence[Letter]) -> None:
+    def take(letters: Sequence[RunMessage]) -> None:
         events = read_events(log)
         known = {read_letter_name(event) for event in events} - {""}
         for letter in letters:
@@ -144,7 +146,7 @@ def _compose_end(
     return FlowEndedEvent(run_id=run_id, reason="cancelled", detail=stop.reason)
 
 
-def judge(letter: Letter, events: Sequence[LogEvent]) -> LogEvent:
+def judge(letter: RunMessage, events: Sequence[LogEvent]) -> LogEvent:
     """Returns what the log shall say: of several answers to one request the first counts."""
     if isinstance(letter, ApprovalAnsweredEvent):
         asked = survey_open(events).get(letter.key)
@@ -177,7 +179,7 @@ def deliver(
             return False
         try:
             last = log.read_last()
-            take_letters(inbox, log, last.run_id if last else identity, rests=True)
+            take_messages(inbox, log, last.run_id if last else identity, rests=True)
         finally:
             log.close()
 

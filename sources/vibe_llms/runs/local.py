@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from vibe_llms.conversations.run_logs.inbox import Inbox
+from vibe_llms.conversations.run_logs.inbox import RunInbox
 from vibe_llms.conversations.run_logs.log import RunLog, read_events, wait_for_room
 from vibe_llms.engine.contexts import RunEvent
 from vibe_llms.events.bus import EventBus
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import StoreError
 from vibe_llms.foundation.files import is_full
-from vibe_llms.runs.delivering import take_letters
+from vibe_llms.runs.delivering import take_messages
 
 _LOOK_SECONDS: Final = 0.2
 """Interval at which a working run looks for new messages."""
@@ -41,7 +41,7 @@ class LocalRunContext:
         *,
         listener: Callable[[RunEvent], object] | None = None,
         earlier: Sequence[LogEvent] | None = None,
-        inbox: Inbox | None = None,
+        inbox: RunInbox | None = None,
         unheard: Sequence[LogEvent] = (),
         waits: bool = False,
     ) -> None:
@@ -112,7 +112,7 @@ class LocalRunContext:
         if self._inbox is not None and not self._inbox.is_empty:
             # In no thread: branches of a flow may write to the log meanwhile. Letters are rare.
             try:
-                events = [*events, *take_letters(self._inbox, self._log, self.run_id)]
+                events = [*events, *take_messages(self._inbox, self._log, self.run_id)]
             except StoreError as error:
                 if not (self._waits and is_full(error)):
                     raise
@@ -135,7 +135,7 @@ class LocalRunContext:
             timer = loop.call_later(_LOOK_SECONDS, look)
             with suppress(StoreError):  # they stay there: whoever receives is told of it
                 if not inbox.is_empty:
-                    events = take_letters(inbox, self._log, self.run_id)
+                    events = take_messages(inbox, self._log, self.run_id)
                     for event in events:
                         self.tell(event)
                     hear(events)

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 import attrs
 
 from vibe_llms.conversations.conversation import Conversation
-from vibe_llms.conversations.run_logs.inbox import Inbox
+from vibe_llms.conversations.run_logs.inbox import RunInbox
 from vibe_llms.conversations.run_logs.log import (
     RESTED,
     LoggedEvent,
@@ -26,7 +26,7 @@ from vibe_llms.exceptions import StoreError, UnknownConversationError
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.portal import finish
 from vibe_llms.messages.identities import produce_identity
-from vibe_llms.runs.delivering import take_letters
+from vibe_llms.runs.delivering import take_messages
 from vibe_llms.runs.earlier_calls import survey_doubtful, survey_inherited
 from vibe_llms.runs.journals import ConversationJournal, is_at_hand
 from vibe_llms.runs.local import LocalRunContext
@@ -152,7 +152,7 @@ class _Opening:
     store: ConversationStore | None
     run_id: str
     log: RunLog | None = None
-    inbox: Inbox | None = None
+    inbox: RunInbox | None = None
     unheard: Sequence[LogEvent] = ()
     earlier: Sequence[LogEvent] = ()
 
@@ -176,7 +176,7 @@ class _Opening:
         if store is not None:
             self.inbox = store.open_inbox(identity)
             if not self.inbox.is_empty:
-                self.unheard = take_letters(self.inbox, log, self.run_id)
+                self.unheard = take_messages(self.inbox, log, self.run_id)
         self.earlier = _read_earlier(log, store, journal.conversation)
 
     def _claim(self) -> RunLog:

@@ -8,7 +8,7 @@ from typing import Final, Self
 import attrs
 
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
-from vibe_llms.conversations.run_logs.inbox import Letter
+from vibe_llms.conversations.run_logs.inbox import RunMessage
 from vibe_llms.conversations.run_logs.lines import Flaw, find_base, read_head, read_lines
 from vibe_llms.conversations.run_logs.log import RunLog
 from vibe_llms.conversations.stores.defaults import adopt_lines
@@ -48,7 +48,7 @@ class Snapshot:
     inherited: int
     said: tuple[bytes, ...]
     events: tuple[bytes, ...]
-    letters: tuple[Letter, ...]
+    letters: tuple[RunMessage, ...]
     position: Position
     is_working: bool
     notices: tuple[Finding, ...]

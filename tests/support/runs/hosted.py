@@ -13,8 +13,8 @@ import attrs
 from support.runs.scripting import write_script
 from vibe_llms.agents.executing import RunExecutor
 from vibe_llms.agents.local import LocalRuns
-from vibe_llms.agents.orders import Order
 from vibe_llms.agents.queues import Queue
+from vibe_llms.agents.run_specs import RunSpec
 from vibe_llms.agents.runners import LOCAL, Runner, produce_runner
 from vibe_llms.agents.workers import WorkerSettings
 from vibe_llms.application import Application
@@ -97,12 +97,12 @@ class Premises:
         """Where all is kept."""
         return self.runs.store  # type: ignore[return-value]
 
-    def order(self, *turns: Iterable[dict[str, Any]], **more: Any) -> Order:
+    def order(self, *turns: Iterable[dict[str, Any]], **more: Any) -> RunSpec:
         """Asks for a model that says this turn by turn."""
         path = write_script(self.folder, *({"contents": list(turn)} for turn in turns))
-        return Order(model=f"scripted:{path}", ensembles=("any",), **more)
+        return RunSpec(model=f"scripted:{path}", ensembles=("any",), **more)
 
-    async def start(self, order: Order, **more: Any) -> str:
+    async def start(self, order: RunSpec, **more: Any) -> str:
         """Asks for a run; returns its id."""
         return (await self.runs.start(order, [UserCanister("Do it.")], **more)).id
 

@@ -17,7 +17,7 @@ from support.batches.vendor_batch_runner import install, outlive
 from support.batches.vendor_batching import advance_all, produce_application
 from vibe_llms.agents.deferred_batches import DeferredBatches
 from vibe_llms.agents.deferred_requests import DeferredRequests
-from vibe_llms.agents.orders import Order
+from vibe_llms.agents.run_specs import RunSpec
 from vibe_llms.agents.runners import open_runner
 from vibe_llms.batches.vendor_chunks import ChunkLog
 from vibe_llms.messages.canisters import UserCanister
@@ -55,7 +55,7 @@ async def perform(provider: str, url: str, key: str) -> None:
     """Sees a run to its end, or dies."""
     application = produce_application(provider, url, PatientClock(url))
     async with open_runner("local:", application=application) as runs:
-        summary = await runs.start(Order(channel="vendor"), [UserCanister(key)], key=key)
+        summary = await runs.start(RunSpec(channel="vendor"), [UserCanister(key)], key=key)
         summary = await runs.wait(summary.id)
         assert summary.reason == "answered", summary
     await application.close()

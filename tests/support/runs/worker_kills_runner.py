@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # a program of its own finds
 from support.batches.vendor_batch_runner import install, outlive
 from support.runs.hosted import FAST
 from vibe_llms.agents.durable.runner import DurableRunner
-from vibe_llms.agents.orders import Order
+from vibe_llms.agents.run_specs import RunSpec
 from vibe_llms.agents.runners import LOCAL, open_runner
 from vibe_llms.conversations.run_logs import claims, database_log
 from vibe_llms.invocables import produce_invoker
@@ -50,7 +50,7 @@ async def perform(url: str, folder: Path, key: str) -> None:
         return tools
 
     async with open_runner(url, hosting=FAST, produce_tools=produce_tools) as runs:
-        asked = await runs.start(Order(ensembles=("any",)), [UserCanister(key)], key=key)
+        asked = await runs.start(RunSpec(ensembles=("any",)), [UserCanister(key)], key=key)
         while (found := await runs.wait(asked.id, states=RESTS)).state == "waiting":
             for each in await runs.survey_approvals(asked.id):
                 is_done = each.request.in_doubt and paid.exists()

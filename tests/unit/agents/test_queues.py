@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from vibe_llms.agents.orders import Order, read_order
 from vibe_llms.agents.queues import Queue, read_queues
+from vibe_llms.agents.run_specs import RunSpec, read_run_spec
 from vibe_llms.agents.runners import check_shared, check_url
 from vibe_llms.exceptions import ConfigurationError
 
@@ -23,15 +23,15 @@ def test_what_is_no_queue_is_refused(text: str) -> None:
 
 
 def test_an_order_says_its_queue() -> None:
-    order = Order(model="m", queue="nightly", priority=-3)
-    assert read_order(order.export()) == order
-    assert Order(model="m").export() == {"model": "m"}
+    order = RunSpec(model="m", queue="nightly", priority=-3)
+    assert read_run_spec(order.export()) == order
+    assert RunSpec(model="m").export() == {"model": "m"}
 
 
 @pytest.mark.parametrize("said", [{"queue": "No Queue"}, {"priority": 1_001}, {"priority": True}])
 def test_an_order_for_no_queue_is_refused(said: dict[str, object]) -> None:
     with pytest.raises(ConfigurationError, match="It must be"):
-        read_order(said)
+        read_run_spec(said)
 
 
 @pytest.mark.parametrize("url", ["sqlite://", "mysql://u:secret@h/d", "runs.db", "sqlite:///"])

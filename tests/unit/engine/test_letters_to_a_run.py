@@ -14,7 +14,7 @@ import pytest
 from support.runs.acting import act, invoke, say, script
 from support.runs.scripting import produce_model
 from vibe_llms.conversations.conversation import Conversation
-from vibe_llms.conversations.run_logs.inbox import Letter
+from vibe_llms.conversations.run_logs.inbox import RunMessage
 from vibe_llms.conversations.stores.directory import DirectoryStore
 from vibe_llms.engine.attention import Attention
 from vibe_llms.engine.contexts import RunContext
@@ -34,7 +34,7 @@ def prepare(folder: Path) -> tuple[DirectoryStore, Conversation]:
     return store, conversation
 
 
-def write_letter(store: DirectoryStore, letter: Letter) -> str:
+def write_letter(store: DirectoryStore, letter: RunMessage) -> str:
     """Puts a letter into the inbox, as another process would."""
     store.open_inbox("a").put(letter)
     return "seen"

@@ -11,18 +11,18 @@ from vibe_llms.foundation.lazy_imports import produce_attribute_access
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from vibe_llms.conversations.run_logs.file_log import FileLog
-    from vibe_llms.conversations.run_logs.inbox import FileInbox, Inbox, MemoryInbox
+    from vibe_llms.conversations.run_logs.inbox import FileInbox, MemoryInbox, RunInbox
     from vibe_llms.conversations.run_logs.log import LoggedEvent, LogTail, RunLog
     from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 
 __all__ = [
     "FileInbox",
     "FileLog",
-    "Inbox",
     "LogTail",
     "LoggedEvent",
     "MemoryInbox",
     "MemoryLog",
+    "RunInbox",
     "RunLog",
 ]
 
@@ -31,7 +31,7 @@ __getattr__, __dir__ = produce_attribute_access(
     {
         "FileInbox": "inbox",
         "FileLog": "file_log",
-        "Inbox": "inbox",
+        "RunInbox": "inbox",
         "LogTail": "log",
         "LoggedEvent": "log",
         "MemoryInbox": "inbox",

@@ -1,4 +1,4 @@
-"""Letters to the runs of a conversation, in a database beside it."""
+"""Inbox of a conversation's runs in its database."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from vibe_llms.conversations.run_logs.inbox import LETTERS, Letter, decode_letter, describe_full
+from vibe_llms.conversations.run_logs.inbox import (
+    LETTERS,
+    RunMessage,
+    decode_message,
+    describe_full,
+)
 from vibe_llms.events.codec import encode_event
 from vibe_llms.exceptions import UnknownConversationError
 
@@ -16,7 +21,7 @@ if TYPE_CHECKING:
     from vibe_llms.conversations.stores.postgresql.database import Database
 
 _FRESH_SECONDS: Final = 0.1
-"""How old may be what is known of letters that other processes have written."""
+"""Maximum age of the cached list of conversations with messages."""
 
 _LOOKS: weakref.WeakKeyDictionary[Database, tuple[float, frozenset[str]]] = (
     weakref.WeakKeyDictionary()
@@ -24,7 +29,7 @@ _LOOKS: weakref.WeakKeyDictionary[Database, tuple[float, frozenset[str]]] = (
 
 
 class DatabaseInbox:
-    """Letters in rows of their own; see :class:`.inbox.Inbox`."""
+    """Inbox in a database table; see :class:`.inbox.RunInbox`."""
 
     def __init__(self, database: Database, identity: str) -> None:
         self._database = database
@@ -32,11 +37,11 @@ class DatabaseInbox:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no letter."""
+        """Whether the inbox is empty."""
         return self._identity not in _look(self._database)
 
-    def put(self, letter: Letter) -> None:
-        """Adds a letter."""
+    def put(self, letter: RunMessage) -> None:
+        """Add a message."""
         with self._database.transact() as connection:
             row: tuple[bool, int] | None = connection.execute(
                 "SELECT EXISTS (SELECT 1 FROM vibe_conversations WHERE id = %(id)s),"
@@ -56,8 +61,8 @@ class DatabaseInbox:
             )
         _LOOKS.pop(self._database, None)
 
-    def read(self) -> Sequence[Letter]:
-        """Returns all letters."""
+    def read(self) -> Sequence[RunMessage]:
+        """Return all messages."""
         with self._database.transact(reading=True) as connection:
             rows: list[tuple[int, str]] = connection.execute(
                 "SELECT number, letter FROM vibe_letters WHERE conversation = %s ORDER BY number",
@@ -65,8 +70,8 @@ class DatabaseInbox:
             ).fetchall()
         return self._decode(rows)
 
-    def empty(self, take: Callable[[Sequence[Letter]], None]) -> None:
-        """Hands over all letters; what takes them writes its events in the same transaction."""
+    def empty(self, take: Callable[[Sequence[RunMessage]], None]) -> None:
+        """Pass all messages to a function, which writes its events in the same transaction."""
         with self._database.transact() as connection:
             rows: list[tuple[int, str]] = connection.execute(
                 "SELECT number, letter FROM vibe_letters WHERE conversation = %s"
@@ -79,13 +84,13 @@ class DatabaseInbox:
             )
         _LOOKS.pop(self._database, None)
 
-    def _decode(self, rows: Sequence[tuple[int, str]]) -> list[Letter]:
+    def _decode(self, rows: Sequence[tuple[int, str]]) -> list[RunMessage]:
         place = f"{self._database.place} {self._identity} letters"
-        return [decode_letter(letter.encode(), place, number) for number, letter in rows]
+        return [decode_message(letter.encode(), place, number) for number, letter in rows]
 
 
 def _look(database: Database) -> frozenset[str]:
-    """Returns which conversations have letters: one question for all runs of this process."""
+    """Return the conversations with messages: one query for all runs of this process."""
     moment, found = _LOOKS.get(database, (-math.inf, frozenset()))
     if time.monotonic() > moment + _FRESH_SECONDS:
         with database.transact(reading=True) as connection:

@@ -1,9 +1,9 @@
-"""What is said to a run from outside, until whoever has its log has seen it.
+"""Inbox of a run: messages to it until the holder of its log moves them there.
 
-A log has one writer, and a run may work for hours. So an answer to a request for an approval, a
-message or a stop is a letter: the event that the log shall have, put into the inbox beside the
-log by anybody, and moved into the log by whoever has that next. A letter has a name, and a log
-that has the name has had the letter.
+A log has one writer, and a run may work for hours. So any process may put a message, such as an
+approval, a user's message or a stop, into the inbox beside the log, as the event that the log will
+contain. The next holder of the log moves it there. Each message has a name in its field ``letter``,
+by which a repeated move is recognized.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from vibe_llms.logs.log import Log
 
 INBOX: Final = "inbox.jsonl"
 LETTERS: Final = 1_000
-"""How many letters an inbox holds at most."""
+"""Capacity of an inbox."""
 
-Letter: TypeAlias = (
+RunMessage: TypeAlias = (
     ApprovalAnsweredEvent
     | GenerationAnsweredEvent
     | MessageReceivedEvent
@@ -62,45 +62,45 @@ _Named: TypeAlias = (
     | StopRequestedEvent
 )
 
-LETTER_WORDS: Final[frozenset[str]] = frozenset(
-    attrs.fields(each).type.default for each in get_args(Letter)
+MESSAGE_WORDS: Final[frozenset[str]] = frozenset(
+    attrs.fields(each).type.default for each in get_args(RunMessage)
 )
-"""By which words lines of a log say that something was said to the run."""
+"""Event types of messages in a log."""
 
 
-class Inbox(Protocol):
-    """Where letters to a conversation's runs are until one has seen them."""
+class RunInbox(Protocol):
+    """Inbox of a conversation's runs."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no letter; a short look."""
+        """Whether the inbox is empty; cheap."""
 
-    def put(self, letter: Letter) -> None:
-        """Adds a letter. When this returns, it survives whatever happens.
+    def put(self, letter: RunMessage) -> None:
+        """Add a message. When this returns, it is on the disk.
 
         Raises:
-            StoreError: It could not be written.
-            LimitError: There are too many that nobody has seen.
+            StoreError: The message could not be written.
+            LimitError: The inbox is full.
             UnknownConversationError: The conversation is not in the store.
         """
 
-    def read(self) -> Sequence[Letter]:
-        """Returns all letters, oldest first; they stay.
+    def read(self) -> Sequence[RunMessage]:
+        """Return all messages, oldest first; keep them.
 
         Raises:
-            StoreError: They could not be read.
+            StoreError: The inbox could not be read.
         """
 
-    def empty(self, take: Callable[[Sequence[Letter]], None]) -> None:
-        """Hands over all letters, and forgets them when that has returned; nobody adds meanwhile.
+    def empty(self, take: Callable[[Sequence[RunMessage]], None]) -> None:
+        """Pass all messages to a function and remove them when it returns; the inbox is locked.
 
         Raises:
-            StoreError: They could not be read.
+            StoreError: The inbox could not be read.
         """
 
 
 class FileInbox:
-    """Letters in a file of a conversation's folder; see :class:`Inbox`."""
+    """Inbox in a file of a conversation's folder; see :class:`RunInbox`."""
 
     def __init__(self, folder: str, disk: Disk | None = None) -> None:
         self._folder = folder
@@ -109,15 +109,15 @@ class FileInbox:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no letter."""
+        """Whether the inbox is empty."""
         try:
             return os.stat(self._path).st_size == 0  # in each turn of a run
         except OSError:
             return True
 
     @mapping_errors
-    def put(self, letter: Letter) -> None:
-        """Adds a letter."""
+    def put(self, letter: RunMessage) -> None:
+        """Add a message."""
         log = self._open(make=True)
         try:
             if log.read().count(b"\n") >= LETTERS:
@@ -127,8 +127,8 @@ class FileInbox:
             log.close()
 
     @mapping_errors
-    def read(self) -> Sequence[Letter]:
-        """Returns all letters."""
+    def read(self) -> Sequence[RunMessage]:
+        """Return all messages."""
         try:
             with self._open() as log:
                 return self._decode(log)
@@ -136,7 +136,7 @@ class FileInbox:
             return ()
 
     @mapping_errors
-    def empty(self, take: Callable[[Sequence[Letter]], None]) -> None:
+    def empty(self, take: Callable[[Sequence[RunMessage]], None]) -> None:
         """Hands over all letters."""
         try:
             log = self._open()
@@ -148,9 +148,9 @@ class FileInbox:
         finally:
             log.close()
 
-    def _decode(self, log: Log) -> list[Letter]:
+    def _decode(self, log: Log) -> list[RunMessage]:
         return [
-            decode_letter(line, self._path, number)
+            decode_message(line, self._path, number)
             for number, line in enumerate(log.read().splitlines(), 1)
         ]
 
@@ -178,39 +178,39 @@ class FileInbox:
 
 
 class MemoryInbox:
-    """Letters that end with their process; see :class:`Inbox`."""
+    """Inbox in memory; see :class:`RunInbox`."""
 
     def __init__(self) -> None:
-        self._letters: list[Letter] = []
+        self._letters: list[RunMessage] = []
         self._lock = threading.Lock()
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no letter."""
+        """Whether the inbox is empty."""
         return not self._letters
 
-    def put(self, letter: Letter) -> None:
-        """Adds a letter."""
+    def put(self, letter: RunMessage) -> None:
+        """Add a message."""
         with self._lock:
             if len(self._letters) >= LETTERS:
                 raise describe_full()
             self._letters.append(letter)
 
-    def read(self) -> Sequence[Letter]:
-        """Returns all letters."""
+    def read(self) -> Sequence[RunMessage]:
+        """Return all messages."""
         return tuple(self._letters)
 
-    def empty(self, take: Callable[[Sequence[Letter]], None]) -> None:
+    def empty(self, take: Callable[[Sequence[RunMessage]], None]) -> None:
         """Hands over all letters."""
         with self._lock:
             take(tuple(self._letters))
             self._letters.clear()
 
 
-def decode_letter(data: bytes, place: str, number: int) -> Letter:
+def decode_message(data: bytes, place: str, number: int) -> RunMessage:
     """Reads a letter. Raises CorruptionError."""
     try:
-        return cast(Letter, decode_event(data))
+        return cast(RunMessage, decode_event(data))
     except (CodecError, UnicodeDecodeError) as error:
         detail = f"Cannot read a message: {error}."
         raise CorruptionError(path=place, line=number, detail=detail) from error

@@ -10,7 +10,7 @@ from vibe_llms.exceptions import StoreError
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.metadata import ConversationMetadata
-    from vibe_llms.conversations.run_logs.inbox import Inbox, Letter
+    from vibe_llms.conversations.run_logs.inbox import RunInbox, RunMessage
     from vibe_llms.conversations.run_logs.log import RunLog
     from vibe_llms.conversations.stores.interfaces import ConversationStore, Position
     from vibe_llms.messages.canisters import AnyCanister
@@ -33,7 +33,7 @@ class StoreDefaults:
 
         return MemoryLog()
 
-    def open_inbox(self, identity: str) -> Inbox:
+    def open_inbox(self, identity: str) -> RunInbox:
         """Return a new inbox in memory, which only the caller can write to."""
         from vibe_llms.conversations.run_logs.inbox import MemoryInbox
 
@@ -50,7 +50,7 @@ class StoreDefaults:
         canisters: Sequence[AnyCanister],
         *,
         events: Sequence[bytes] = (),
-        letters: Sequence[Letter] = (),
+        letters: Sequence[RunMessage] = (),
     ) -> Position:
         """Create the conversation, then add its canisters, its log and its letters."""
         with self.transact():

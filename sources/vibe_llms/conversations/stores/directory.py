@@ -48,7 +48,7 @@ from vibe_llms.messages.identities import access_now, produce_identity
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.run_logs.file_log import FileLog
-    from vibe_llms.conversations.run_logs.inbox import FileInbox, Letter
+    from vibe_llms.conversations.run_logs.inbox import FileInbox, RunMessage
 
 
 @define(init=False)
@@ -104,7 +104,7 @@ class DirectoryStore(StoreDefaults):
         canisters: Sequence[AnyCanister],
         *,
         events: Sequence[bytes] = (),
-        letters: Sequence[Letter] = (),
+        letters: Sequence[RunMessage] = (),
     ) -> Position:
         """Create a conversation with its canisters, the log of its runs and its inbox."""
         ensure_distinct(canisters)

@@ -24,7 +24,7 @@ from vibe_llms.foundation.sentinels import ABSENT, Absence
 from vibe_llms.messages.canisters import AnyCanister
 
 if TYPE_CHECKING:
-    from vibe_llms.conversations.run_logs.inbox import Inbox, Letter
+    from vibe_llms.conversations.run_logs.inbox import RunInbox, RunMessage
     from vibe_llms.conversations.run_logs.log import RunLog
 
 
@@ -229,7 +229,7 @@ class ConversationStore(Protocol):
         in memory.
         """
 
-    def open_inbox(self, identity: str) -> Inbox:
+    def open_inbox(self, identity: str) -> RunInbox:
         """Return the inbox of a conversation's runs. Read and write nothing yet.
 
         The inbox lives and ends with the conversation.
@@ -254,7 +254,7 @@ class ConversationStore(Protocol):
         canisters: Sequence[AnyCanister],
         *,
         events: Sequence[bytes] = (),
-        letters: Sequence[Letter] = (),
+        letters: Sequence[RunMessage] = (),
     ) -> Position:
         """Create a conversation with its canisters, the log of its runs and its inbox.
 

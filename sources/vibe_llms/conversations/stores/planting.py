@@ -13,7 +13,7 @@ from vibe_llms.logs.disk import Disk, make_folders, unfinished_folder, write_new
 from vibe_llms.logs.tallies import Tally, encode_tally
 
 if TYPE_CHECKING:
-    from vibe_llms.conversations.run_logs.inbox import Letter
+    from vibe_llms.conversations.run_logs.inbox import RunMessage
 
 EMPTY: Mapping[str, bytes] = {MESSAGES: b"", TALLY: b"", LOCK: b""}
 """What a conversation has in which nothing was said.
@@ -22,7 +22,7 @@ An empty tally says that nothing was acknowledged; without one, nothing would be
 """
 
 
-def compose_beside(events: Sequence[bytes], letters: Sequence[Letter]) -> dict[str, bytes]:
+def compose_beside(events: Sequence[bytes], letters: Sequence[RunMessage]) -> dict[str, bytes]:
     """Compose the files of a log, from its lines, and of an inbox, by their names."""
     files: dict[str, bytes] = {}
     if events:

@@ -8,8 +8,8 @@ from functools import partial
 from vibe_llms.agents.conversations import LocalConversations
 from vibe_llms.agents.executing import RunExecutor
 from vibe_llms.agents.local import LocalRuns
-from vibe_llms.agents.orders import OrderRules
 from vibe_llms.agents.queues import read_queues
+from vibe_llms.agents.run_specs import RunRules
 from vibe_llms.agents.runners import produce_runner
 from vibe_llms.agents.workers import WorkerSettings
 from vibe_llms.application import Application
@@ -40,7 +40,7 @@ def produce_service(
     store: ConversationStore,
     settings: AgentsSettings | None = None,
     *,
-    rules: OrderRules | None = None,
+    rules: RunRules | None = None,
     produce_tools: Callable[[Sequence[str]], Awaitable[Sequence[Tool]]] | None = None,
     hosting: WorkerSettings | None = None,
     authorizer: Authorizer | None = None,
@@ -67,7 +67,7 @@ def produce_service(
     application.restrict()
     settings = settings or AgentsSettings()
     hosts = find_hosts(settings.server.host, settings.hosts)
-    rules = rules or OrderRules(limits=application.configuration.limits)
+    rules = rules or RunRules(limits=application.configuration.limits)
     index = RunIndex(store)
     subscriptions, pool = LogSubscriptions(index, EVENT_STREAM), EnsemblePool()
     executor = RunExecutor(

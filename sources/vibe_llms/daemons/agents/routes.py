@@ -10,7 +10,7 @@ from typing import Final
 import attrs
 
 from vibe_llms.agents.local import LocalRuns
-from vibe_llms.agents.orders import Order, read_order
+from vibe_llms.agents.run_specs import RunSpec, read_run_spec
 from vibe_llms.daemons.agents import answers, schemas
 from vibe_llms.daemons.agents.bodies import (
     ApprovalBody,
@@ -285,11 +285,11 @@ class Desk:
             del self._standing[task]
 
 
-def _read_start(body: bytes) -> tuple[Order, list[AnyCanister]]:
+def _read_start(body: bytes) -> tuple[RunSpec, list[AnyCanister]]:
     """Read what is to be done, and what is said first. Raises RequestError, ConfigurationError."""
     given = dict(read_json(body))
     said = read_said(given.pop("input", None))
-    return read_order(given), said
+    return read_run_spec(given), said
 
 
 def _read_states(given: str | None) -> list[RunState]:

@@ -322,7 +322,7 @@ class StoreContract(HistoryPromises):
         store = self.produce_store(tmp_path)
         if not store.keeps_logs:
             return
-        remedy = "See Inbox: the letters live and end with the conversation."
+        remedy = "See RunInbox: the letters live and end with the conversation."
         letters = [StopRequestedEvent(letter=f"letter-{number}") for number in range(2)]
         with expect(UnknownConversationError, "A ghost has an inbox.", remedy):
             store.open_inbox("a").put(letters[0])

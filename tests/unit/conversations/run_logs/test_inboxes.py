@@ -40,7 +40,7 @@ from vibe_llms.exceptions import (
 from vibe_llms.logs import locks
 from vibe_llms.logs.disk import Disk
 from vibe_llms.messages.canisters import ResultCanister, UserCanister
-from vibe_llms.runs.delivering import deliver, is_heard, survey_open, take_letters
+from vibe_llms.runs.delivering import deliver, is_heard, survey_open, take_messages
 
 
 @pytest.fixture(params=["directory", "memory"])
@@ -91,10 +91,10 @@ def test_of_several_answers_the_first_counts_and_the_others_are_refused(
         inbox.put(letter)
     log.claim()
     log.append("run", asked)
-    taken = take_letters(inbox, log, "run")
+    taken = take_messages(inbox, log, "run")
     inbox.put(letters[0])
     inbox.put(StopRequestedEvent(letter="5"))
-    again = take_letters(inbox, log, "run")
+    again = take_messages(inbox, log, "run")
     log.close()
 
     assert taken == [
@@ -166,7 +166,7 @@ def test_what_cannot_be_written_down_stays_a_letter(store: ConversationStore) ->
     inbox, log = store.open_inbox("a"), store.open_log("a")
     inbox.put(StopRequestedEvent(letter="1"))
     with pytest.raises(Exception, match="claim"):
-        take_letters(inbox, _Unwritable(log), "run")  # type: ignore[arg-type]
+        take_messages(inbox, _Unwritable(log), "run")  # type: ignore[arg-type]
     assert not inbox.is_empty
 
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from support.quality.working import LINEAR, find_growth
-from vibe_llms.agents.orders import read_order
+from vibe_llms.agents.run_specs import read_run_spec
 from vibe_llms.daemons.agents.bodies import read_json, read_said
 from vibe_llms.exceptions import ConfigurationError
 
@@ -37,7 +37,7 @@ def test_twice_as_much_is_read_with_twice_the_work(case: str) -> None:
             given = dict(read_json(body))
             with contextlib.suppress(ConfigurationError):
                 read_said(given.pop("input", None))
-                read_order(given)
+                read_run_spec(given)
 
         return read
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from vibe_llms.conversations.run_logs.database_inbox import DatabaseInbox
     from vibe_llms.conversations.run_logs.database_log import DatabaseLog
-    from vibe_llms.conversations.run_logs.inbox import Letter
+    from vibe_llms.conversations.run_logs.inbox import RunMessage
 
 # One round trip for what is said: nothing is added where the conversation does not end where it is
 # said to (a size), nor where a claim that is named is not held any more.
@@ -144,7 +144,7 @@ class PostgresqlStore(StoreDefaults):
         canisters: Sequence[AnyCanister],
         *,
         events: Sequence[bytes] = (),
-        letters: Sequence[Letter] = (),
+        letters: Sequence[RunMessage] = (),
     ) -> Position:
         """Create a conversation with its canisters, the log of its runs and its inbox."""
         with self.database.transact() as connection:

@@ -84,7 +84,7 @@ def _load(settings: AgentsSettings, *, yes: bool) -> Application:
 
 
 def _produce(settings: AgentsSettings, log: bool, yes: bool) -> Service:
-    from vibe_llms.agents.orders import OrderRules
+    from vibe_llms.agents.run_specs import RunRules
     from vibe_llms.agents.runners import choose_store
     from vibe_llms.daemons.agents.making import produce_service
     from vibe_llms.daemons.agents.refusing import PROVIDER
@@ -96,7 +96,7 @@ def _produce(settings: AgentsSettings, log: bool, yes: bool) -> Service:
         application,
         store,
         settings,
-        rules=OrderRules(
+        rules=RunRules(
             providers=frozenset({PROVIDER}),
             ensembles=frozenset(configuration.servers),
             limits=configuration.limits,

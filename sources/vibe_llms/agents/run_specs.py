@@ -1,4 +1,4 @@
-"""What is asked for when a run is: an order, and what an order may ask for."""
+"""Specifications of runs (orders), and the rules for them."""
 
 from __future__ import annotations
 
@@ -30,24 +30,22 @@ _TIME = "run_seconds"
 
 
 @frozen(kw_only=True)
-class Order:
-    """What is to be run, and how.
+class RunSpec:
+    """Specification of a run: the order of its caller.
 
     Attributes:
-        model: The address of the model; empty for the configured one. For a flow, instead of the
-            one that its task names.
-        ensembles: The names of what it may invoke.
-        task: A task as plain data: then it is a flow that runs.
-        variables: For the task.
-        limits: What bounds the run, by the names ``run_…``; others are as configured. Of a flow
-            steps, tokens, cents and seconds: what else is configured bounds each of its visits.
-        attached: Whether it ends with those who watch it: a daemon stops it when nobody has watched
-            it for a while, unless it is detached before.
-        queue: In which it waits for a worker, where a runner has some; those of ``runs`` by
-            default.
-        priority: Of two that wait there the higher one goes first.
-        channel: ``vendor`` to have each request to the model answered by its vendor's own batches:
-            within a day, for less. Not of a flow.
+        model: The address of the model; empty for the configured one. Replaces the model of a
+            flow's task.
+        ensembles: The names of the ensembles that the run may invoke.
+        task: A task as plain data; makes the run a flow.
+        variables: Variables of the task.
+        limits: Limits of the run, by the names ``run_…``; others are as configured. For a flow:
+            steps, tokens, cents and seconds; the configured limits apply to each visit.
+        attached: Stop the run when it has had no watchers for a while, unless it is detached.
+        queue: The queue of a runner with workers; ``runs`` by default.
+        priority: In a queue, the highest priority goes first.
+        channel: ``vendor`` to defer each request to batches of the model's vendor, which answer
+            within a day at a lower price. Invalid for a flow.
     """
 
     model: str = ""
@@ -64,7 +62,7 @@ class Order:
         require(self, "order")
 
     def export(self) -> dict[str, JsonValue]:
-        """Returns what was chosen, as plain data."""
+        """Return the values that differ from the defaults, as plain data."""
         plain: dict[str, JsonValue] = {
             "model": self.model,
             "ensembles": list(self.ensembles),
@@ -77,37 +75,37 @@ class Order:
             "channel": self.channel,
         }
         chosen: dict[str, JsonValue] = {name: value for name, value in plain.items() if value}
-        return chosen or {"ensembles": []}  # an empty table says that nobody has asked for a run
+        return chosen or {"ensembles": []}  # an empty table would mean that no run was requested
 
     def bound(self, limits: Limits) -> Limits:
-        """Returns the limits of the run, where these hold for all."""
+        """Return limits with those of this run."""
         return attrs.evolve(limits, **cast("Any", dict(self.limits)))
 
 
-def read_order(plain: object) -> Order:
-    """Reads an order from plain data.
+def read_run_spec(plain: object) -> RunSpec:
+    """Read a specification from plain data.
 
     Raises:
-        ConfigurationError: With all that is wrong with it.
+        ConfigurationError: The data is invalid; names all faults.
     """
-    return read_table(Order, plain, "order")
+    return read_table(RunSpec, plain, "order")
 
 
 @frozen(kw_only=True)
-class OrderRules:
-    """What orders may ask for.
+class RunRules:
+    """Rules for runs.
 
     Attributes:
-        providers: The only ones whose models may be asked; ``None`` for all.
-        ensembles: The only ones that may be named; ``None`` for all.
-        limits: Which nobody may exceed.
+        providers: The allowed providers; ``None`` for all.
+        ensembles: The allowed ensembles; ``None`` for all.
+        limits: Upper bounds of the limits of a run.
     """
 
     providers: frozenset[str] | None = None
     ensembles: frozenset[str] | None = None
     limits: Limits = attrs.field(factory=Limits)
 
-    def complete(self, order: Order, application: Application) -> Order:
+    def complete(self, order: RunSpec, application: Application) -> RunSpec:
         """Return the order with the model of the only provider there is, where it names none.
 
         A model that is configured comes first, if its provider may be asked. Of a gateway, this is
@@ -119,7 +117,7 @@ class OrderRules:
             return order
         return attrs.evolve(order, model=next(iter(self.providers)))
 
-    def check(self, order: Order, application: Application) -> None:
+    def check(self, order: RunSpec, application: Application) -> None:
         """Looks at an order; a task is read whole, and no file is opened for it.
 
         Raises:
@@ -141,7 +139,7 @@ class OrderRules:
         if findings:
             raise ConfigurationError(findings=tuple(findings))
 
-    def _check_task(self, order: Order, application: Application) -> Iterable[Finding]:
+    def _check_task(self, order: RunSpec, application: Application) -> Iterable[Finding]:
         reading = examine_task(order.task or {}, strict=False)
         if reading.errors:
             return reading.errors
@@ -183,7 +181,7 @@ class OrderRules:
             )
             yield Finding(place="order.task.ensembles", message=message)
 
-    def _check_limits(self, order: Order) -> Iterable[Finding]:
+    def _check_limits(self, order: RunSpec) -> Iterable[Finding]:
         most = export_limits(self.limits)
         if order.task is not None:  # these hold for each of its visits; it may have many
             most = dict.fromkeys(BUDGETS.values(), sys.maxsize) | {_TIME: most[_TIME]}
