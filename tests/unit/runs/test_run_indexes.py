@@ -315,7 +315,7 @@ def test_what_is_looked_at_is_what_may_be_wanted_and_is_there(
 
     def measure(log: Any) -> Any:  # of all logs, and reads none
         last = read_last(log)
-        return None if last is None else (id(log), last.sequence)
+        return None if last is None else (id(log._shared), last.sequence)
 
     index.refresh(all_of_them=True)
     assert [each.id for each in index.survey(owner="ann")] == ids[::-1]  # whose they are is known

@@ -67,6 +67,7 @@ class FileLog:
 
     _moments: Moments  # of what was written since it was claimed
     _before: int  # how many events there were when it was claimed
+    _turnstile: asyncio.Lock  # lets one at a time wait for the disk
     _synchronized: int  # the number of the last event that was waited for since
 
     def __init__(
@@ -79,7 +80,6 @@ class FileLog:
         self._disk = Disk() if disk is None else disk
         self._log: Log | None = None
         self._lock = threading.Lock()  # a file is not closed while it is synchronized
-        self._turnstile = asyncio.Lock()
 
     @property
     def place(self) -> str:
@@ -94,7 +94,7 @@ class FileLog:
         if self._log is not None:
             raise describe_busy(f"{self._folder}/{LOCK}")
         self._log = log = self._open()
-        self._moments = Moments()
+        self._moments, self._turnstile = Moments(), asyncio.Lock()
         self._synchronized = 0  # of what was lost meanwhile, the numbers are given again
         try:
             self.notices += log.notices

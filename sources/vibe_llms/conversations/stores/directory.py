@@ -327,9 +327,8 @@ class DirectoryStore(StoreDefaults):
 
     def open_log(self, identity: str) -> FileLog:
         """Return the log of a conversation's runs, in its folder."""
-        from vibe_llms.conversations.run_logs.file_log import FileLog
-
-        return FileLog(self.layout.folder(identity), contents=self.contents, disk=self.disk)
+        kind = _access_log_class()  # asked of all logs of a store, often
+        return kind(self.layout.folder(identity), contents=self.contents, disk=self.disk)
 
     def open_inbox(self, identity: str) -> FileInbox:
         """Return the inbox of a conversation's runs, in its folder."""
@@ -396,3 +395,10 @@ def _access_encoder() -> Callable[[Sequence[AnyCanister]], bytes]:
     from vibe_llms.messages.codec.lines import encode_canisters
 
     return encode_canisters
+
+
+@cache
+def _access_log_class() -> type[FileLog]:
+    from vibe_llms.conversations.run_logs.file_log import FileLog
+
+    return FileLog
