@@ -44,7 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Draws the seed before anybody asks for it, and lets a run of everything be the same anywhere.
 
     Without paths and marks on the command line, what wants more than Python is left to runs of its
-    own mark: see decision 0126. Whoever names a file or a folder runs all that is in it.
+    own mark: see decision 0012. Whoever names a file or a folder runs all that is in it.
     """
     draw_seed(config)
     is_all = config.args_source is pytest.Config.ArgsSource.TESTPATHS

@@ -2,7 +2,7 @@
 
 The package knows the protocols: discovery, registration, proof keys, resource indicators, more
 scope. Here it is kept from asking a person without end or telling secrets to whoever listens;
-what was granted outlives the process; and requests do not wait for each other (decision 0017).
+what was granted outlives the process; and requests do not wait for each other (decision 0016).
 Imported only where a connection is made: it needs the package.
 """
 
