@@ -43,7 +43,7 @@ from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import allow
 from vibe_llms.invocables.ensembles import FunctionsEnsemble
 
-PROGRAM = Path(__file__).parents[1] / "paying_batch_runner.py"
+PROGRAM = Path(__file__).parents[1] / "support" / "batches" / "paying_batch_runner.py"
 RUNNERS = [
     "local",
     pytest.param("sqlite", marks=NEEDS_DBOS),

@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[2]))  # a program of its own finds `support`
+
 from support.batches.vendor_batch_runner import install, outlive
 from support.runs.acting import invoke, say
 from support.runs.scripting import write_script

@@ -68,7 +68,7 @@ async def perform(url: str, folder: Path, turn: int) -> list[Any]:
         engine = Engine(f"scripted:{script}", await produce(()), application=application)
         batch = BatchChannel(engine, runner=runner, key="k", concurrency=1, retry_failed=turn == 2)
         report = await batch.collect([f"Q{n}" for n in range(3)])
-    errors = {" ".join(str(each.error).split()[3:7]).rstrip(".") for each in report.failures}
+    errors = {" ".join(str(each.error).split()[3:5]).rstrip(".") for each in report.failures}
     return [[each.index for each in report.results], "".join(errors)]
 
 
