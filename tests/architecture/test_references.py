@@ -19,6 +19,25 @@ _FIELDS = re.compile(r"^\.\. field-meanings:: ([\w.]+):(\w+)$", re.MULTILINE)
 _BLOCK = re.compile(r"^\.\. code-block:: python\n(?:   :.*\n)*\n((?:   .*\n|\n)+)", re.MULTILINE)
 
 
+_CITED = re.compile(r"\b[Dd]ecision (\d{4})\b|decisions/(\d{4}[\w-]*)")
+
+
+def survey_cited_decisions() -> set[tuple[str, str]]:
+    """Return the files that cite a decision, each with the number or page that it cites."""
+    files = [ROOT / "README.rst", ROOT / "pyproject.toml"]
+    for folder, pattern in (
+        ("sources", "*.py"),
+        ("tests", "*.py"),
+        ("documentation", "*.rst"),
+    ):
+        files += (ROOT / folder).rglob(pattern)
+    return {
+        (str(file.relative_to(ROOT)), number or page)
+        for file in files
+        for number, page in _CITED.findall(file.read_text("utf-8"))
+    }
+
+
 def survey_directives() -> set[tuple[str, str]]:
     """Returns module and name of all that the reference documents."""
     found = set()
@@ -127,3 +146,15 @@ def test_a_docstring_is_shown_as_it_was_written() -> None:
         "    end: Of the span.",
         "        X.",
     ]
+
+
+def test_a_decision_that_is_cited_has_a_page() -> None:
+    """Also by its number alone, as in docstrings; and the index lists every page."""
+    pages = {page.stem for page in (DOCUMENTATION / "architecture" / "decisions").glob("0*.rst")}
+    known = pages | {page[:4] for page in pages}
+    cited = survey_cited_decisions()
+    index = (DOCUMENTATION / "architecture" / "decisions" / "index.rst").read_text("utf-8")
+
+    assert len(cited) > 30
+    assert not sorted((file, decision) for file, decision in cited if decision not in known)
+    assert {*re.findall(r":doc:`(0[\w-]+)`", index)} == pages
