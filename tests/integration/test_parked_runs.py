@@ -297,7 +297,7 @@ async def test_a_run_that_cannot_be_submitted_fails(
 
     assert refused.reason == lacking.reason == "failed"
     assert "too many requests" in refused.detail
-    assert "The provider scripted has no batches" in lacking.detail
+    assert "The provider scripted does not support batches" in lacking.detail
 
 
 async def test_a_batch_that_is_refused_as_a_whole_fails_its_runs(
@@ -439,7 +439,7 @@ async def test_orders_that_cannot_be_parked_are_refused(home: Path) -> None:
     """A flow's requests are not; nor can anything be parked where nobody submits it."""
     application = Application.load(command_line={"model": "scripted:echo"})
     task = {"goal": {"description": "x"}}
-    with pytest.raises(ConfigurationError, match="answered at once"):
+    with pytest.raises(ConfigurationError, match="Flows cannot use"):
         RunRules().check(RunSpec(channel="vendor", task=task), application)
     with pytest.raises(ConfigurationError, match="direct"):
         RunSpec(channel="direct")
@@ -659,7 +659,7 @@ async def test_no_other_machine_goes_on_with_what_is_at_the_vendor(
         other = produce_application("anthropic", simulator.access_url("batch_polls=1"), Gate())
         async with open_runner("local:", application=other, store=runs.store) as others:
             for somebody in (others, LocalRuns(runs.store, other, is_owner=True)):
-                with pytest.raises(RequestError, match="bill it twice"):
+                with pytest.raises(RequestError, match="and billed, once more"):
                     await somebody.resume(run_id)
             assert isinstance(others.host, RunWorker)
             log = runs.store.open_log(run_id)
@@ -667,7 +667,7 @@ async def test_no_other_machine_goes_on_with_what_is_at_the_vendor(
             begun = ClaimedRun(
                 conversation=Conversation.restore(runs.store, run_id), log=log, events=log.read()
             )
-            with pytest.raises(RequestError, match="bill it twice"):
+            with pytest.raises(RequestError, match="and billed, once more"):
                 await others.host.executor.execute(begun)
             begun.release()
         await runs.resume(run_id)  # its own machine has the request already

@@ -796,7 +796,7 @@ async def test_other_settings_and_other_inputs_are_refused(
         await perform("anthropic", simulator, output, system="Be brief.")
     async with open_channel("anthropic", simulator.url, output) as channel:
         direct = BatchChannel(channel._work._model, journal=output)
-        with pytest.raises(RequestError, match="billed twice"):
+        with pytest.raises(RequestError, match="bill them twice"):
             await direct.collect(TEXTS)
         first = channel.run(TEXTS)
         await anext(first)
