@@ -140,7 +140,7 @@ async def test_what_cannot_go_elsewhere_is_refused_in_one_line(
         produce: Any = partial(BatchChannel, runner=runner)
         with pytest.raises(TypeError, match=r"A lambda has no name .*: define it as `async def"):
             produce(lambda number: invert(number))
-        with pytest.raises(TypeError, match="partial, has no name"):
+        with pytest.raises(TypeError, match="partial has no name"):
             produce(partial(invert, 1))
         with pytest.raises(TypeError, match=r"the engine's approver, store: make an engine"):
             produce(Engine("", approver=allow, store=MemoryStore(), application=application))

@@ -204,12 +204,12 @@ async def test_an_order_that_may_not_be_is_refused(house: House) -> None:
 async def test_blanks_are_not_said(house: House, said: str) -> None:
     """A run that began with them would only fail."""
     order = house.premises.order(DONE)
-    with pytest.raises((ConfigurationError, RequestError), match=r"Nothing is said|not empty"):
+    with pytest.raises((ConfigurationError, RequestError), match=r"first message is missing|empty"):
         await house.runs.start(order, [SupervisorCanister("Be brief."), UserCanister(said)])
     assert not await house.runs.survey()
     run_id = (await house.start(DONE)).id
     await house.wait(run_id, "ended")
-    with pytest.raises((ConfigurationError, RequestError), match=r"Nothing is said|not empty"):
+    with pytest.raises((ConfigurationError, RequestError), match=r"first message is missing|empty"):
         await house.runs.send(run_id, UserCanister(said))
     assert (await house.runs.find(run_id)).state == "ended"
 

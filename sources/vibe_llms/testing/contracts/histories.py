@@ -160,7 +160,9 @@ class HistoryPromises:
                 store.fork,
             )
             for attempt in attempts:
-                with expect(StoreError, f"It takes {odd!r}.", _CHECK, naming="cannot be the id"):
+                with expect(
+                    StoreError, f"It takes {odd!r}.", _CHECK, naming="Invalid id of a conversation"
+                ):
                     attempt(odd)
 
     def test_an_unknown_conversation_is_named(self, tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ class StoreContract(HistoryPromises):
 
         findings = verify(store).findings
 
-        named = bool(findings) and "no content" in str(findings[0])
+        named = bool(findings) and _ID in findings[0].message
         remedy = "Return Examination.references; examine of content says that there is none."
         require(named, f"A proof finds {findings}.", remedy)
 
