@@ -48,9 +48,9 @@ async def running(folder: Path, *options: str) -> AsyncIterator[str]:
     assert process.stderr is not None
     try:
         async with asyncio.timeout(60):
-            while b"asked for at" not in (line := await process.stderr.readline()):
+            while b"Agents daemon on " not in (line := await process.stderr.readline()):
                 assert line, "it did not start"
-        assert f" at http://127.0.0.1:{port} " in line.decode()  # as `--address` takes it
+        assert f" on http://127.0.0.1:{port} " in line.decode()  # as `--address` takes it
         yield f"http://127.0.0.1:{port}"
     finally:
         process.kill()

@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.terminal]
 
 _KEY = "key"
 _DECISIONS = {"page": "allow", "command": "deny", "screen": "allow", "request": "edit"}
-_TOLD = {"allow": "Allowed", "deny": "Refused", "edit": "Allowed with other arguments"}
+_TOLD = {"allow": "Allowed", "deny": "Denied", "edit": "Allowed with other arguments"}
 
 
 @attrs.define
@@ -88,7 +88,7 @@ class Race:
         assert counts == ["screen"] or "another answer for" in noticed
         assert status in (200, 409)
         if counts != ["page"]:  # it names what counts
-            assert f"{_TOLD[_DECISIONS[counts[0]]]} by somebody else: {name}." in told
+            assert f"{_TOLD[_DECISIONS[counts[0]]]} by another user: {name}." in told
         return counts[0]
 
     async def _read(self, pattern: str, number: int) -> str:

@@ -78,7 +78,7 @@ def test_ctrl_c_ends_promptly_and_says_how_to_go_on(slow_batch: list[str], tmp_p
     _, told = process.communicate(timeout=60)
 
     assert process.returncode == 130
-    assert "3 of 20 answers are in answers.jsonl." in told
+    assert "3 of 20 answers are in answers.jsonl" in told
     assert "same command again" in told
     assert len((tmp_path / "answers.jsonl").read_text().splitlines()) == 3
 

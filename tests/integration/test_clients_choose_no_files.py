@@ -131,10 +131,10 @@ async def test_a_file_that_is_cut_does_not_open_all_models(
                 routed.service.reload()
             assert (await routed.ask()).status == 200
             assert (await routed.ask(model="second:gpt-5.5")).status == 404
-        with pytest.raises(ConfigurationError, match="names no model"):
+        with pytest.raises(ConfigurationError, match="has no models"):
             routed.produce(needs_models=True)
         routed.produce()  # as an operator begins it who wants all of them open
-    assert "names no model" in caplog.text
+    assert "has no models" in caplog.text
     assert not second.requests
 
 

@@ -161,7 +161,7 @@ async def test_a_flood_ends_the_command_while_it_runs(tmp_path: Path) -> None:
 
     assert outcome.is_error
     assert outcome.text.startswith("first\ny\n")
-    assert "wrote more than 1000000 bytes, and was ended" in outcome.text
+    assert "wrote more than 1000000 bytes and was killed" in outcome.text
     assert "bytes left out" in outcome.text
     assert len(outcome.text) < HEAD_BYTES + TAIL_BYTES + 200
 
@@ -292,7 +292,7 @@ async def test_a_command_that_kills_its_watchdog_is_told_and_not_waited_for(
         ({"seconds": float("nan")}, "seconds: It must be a number of seconds above 0"),
         ({"output_bytes": "1"}, "output_bytes: It must be a whole number"),
         ({"variables": ["A B"]}, "variables: It must be a list of names of variables"),
-        ({"directories": []}, "directories: It must be a list that names one at least"),
+        ({"directories": []}, "directories: It must be a list with at least one name"),
         ({"second": 1}, "Unknown setting; did you mean 'seconds'?"),
     ],
 )

@@ -138,7 +138,7 @@ def test_020_who_dies_while_content_is_put_leaves_nothing_that_is_not_found(
 
     assert not store.contents.contains(ID)
     assert list(store.contents.survey()) == []
-    with pytest.raises(StoreError, match="no content"):
+    with pytest.raises(StoreError, match="is not in the store"):
         store.contents.read(ID)
     say(store)
     assert store.contents.read(ID) == DATA
@@ -446,7 +446,7 @@ def test_092_a_copy_of_a_database_takes_nothing_from_the_first(
     first.contents.add(b"more", mime_type="text/plain")
     assert second.contents.read(ID) == DATA
     assert not list(second.contents.survey_strays(grace_seconds=0))
-    with pytest.raises(StoreError, match=r"of another database, .* stands for it"):
+    with pytest.raises(StoreError, match=r"of another database, .* this one replaces it"):
         second.contents.add(b"other", mime_type="text/plain")
     second.delete("a")
     collect_content(second, plan_collection(second, grace_seconds=0), grace_seconds=0)

@@ -40,7 +40,7 @@ def test_ctrl_c_stops_a_run_and_says_how_it_goes_on(tmp_path: Path) -> None:
     out, err = process.communicate(timeout=60)
 
     assert (process.returncode, out) == (130, "")
-    found = re.search(r"Stopped\. Go on with: .* flow resume (\w+)", err)
+    found = re.search(r"Stopped\. Resume with: .* flow resume (\w+)", err)
     assert found, err
     resumed = subprocess.run(
         [*VIBE, "flow", "fork", found[1], "P1", "word=soon"],

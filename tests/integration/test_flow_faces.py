@@ -59,7 +59,7 @@ def test_variables_that_are_no_data_are_refused_before_anything_is_asked() -> No
 
 def test_a_config_of_another_kind_is_named() -> None:
     """As variables in its place are."""
-    with pytest.raises(TypeError, match="has to be an AdapterConfig, not dict"):
+    with pytest.raises(TypeError, match="must be an AdapterConfig, not dict"):
         run_task(TASK, {"name": "x"})  # type: ignore[arg-type]
 
 

@@ -205,7 +205,7 @@ def test_silence_is_a_failure(tmp_path: Path) -> None:
     )
     result = execute(UniversalAdapter(), task)
     assert (result.path, result.final_response) == (("START", "P0", "P1", "END"), "b")
-    assert "said nothing" in result.warnings[0]
+    assert "returned nothing" in result.warnings[0]
 
 
 def test_several_branches_that_wait_are_all_told(tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def test_some_branches_meet_before_the_others_where_they_begin_at_a_node_of_thei
     crossed = run(f"START --> P0 --> S\nS --> A & B\n{rest}", *prompts)
     nested = run(f"START --> P0 --> S --> F --> A & B\n{rest}", *prompts)
 
-    assert "or begin the branches that meet at J at a node of their own" in crossed.errors[0]
+    assert "or start the branches that meet at J at a node of their own" in crossed.errors[0]
     assert (nested.errors, nested.final_response) == ((), "first inner outer")
     assert [nested.path.count(name) for name in ("J", "P1", "M", "P2")] == [1, 1, 1, 1]
 

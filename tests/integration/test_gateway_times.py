@@ -202,7 +202,7 @@ async def test_a_request_may_take_no_longer_than_the_gateway_allows(
         assert not asked.records
         await (clock.move if silent else asked.trickle)(SHORTER * 0.4)
 
-        status, body = await asked.end(f"total_seconds = {SHORTER} allows")
+        status, body = await asked.end(f"total_seconds = {SHORTER}")
 
     if stream:
         assert (status, body[-5:]) == (200, b"<cut>")

@@ -40,10 +40,10 @@ async def gateway(folder: Path) -> AsyncIterator[tuple[asyncio.subprocess.Proces
             cwd=folder,
         )
     try:
-        while "answers at " not in (text := said.read_text()):
+        while "Gateway on " not in (text := said.read_text()):
             assert process.returncode is None, "The gateway has not started."
             await asyncio.sleep(0.02)
-        yield process, text.split("answers at ")[1].split()[0]
+        yield process, text.split("Gateway on ")[1].split()[0]
     finally:
         ended = process.returncode
         if ended is None:

@@ -195,7 +195,7 @@ async def test_the_daemon_as_a_process_keeps_its_runs_there(
         assert process.stderr is not None
         try:
             async with asyncio.timeout(60):
-                while b"asked for at" not in (line := await process.stderr.readline()):
+                while b"Agents daemon on " not in (line := await process.stderr.readline()):
                     assert line, "it did not start"
                 url = f"http://127.0.0.1:{ports[1]}/runs"
                 async with session.post(url, json={"input": "Hello?"}) as answer:

@@ -212,8 +212,7 @@ class _Said:
         return text_of(cast("AnyCanister", self))
 
 
-@frozen(slots=False, field_transformer=conform_fields)
-class _Given(_Said):
+class _Given(_Said):  # no attrs class: it has no fields, and each costs time at the start
     """A canister that never comes from a model."""
 
     origin: ClassVar[None] = None

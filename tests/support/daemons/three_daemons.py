@@ -27,7 +27,7 @@ from vibe_llms.testing.simulator.behaviour import respond
 SECRET: Final = "sk-of-the-vendor"
 MODEL: Final = "anthropic:claude-sonnet-4-5"
 NAMES: Final = ("gateway", "tools", "agents")
-_TOLD: Final = {"gateway": "answers at ", "tools": "are at ", "agents": "asked for at "}
+_TOLD: Final = {"gateway": "Gateway on ", "tools": "Tools on ", "agents": "Agents daemon on "}
 
 
 def play(ask: Ask) -> ScriptedAnswer:
