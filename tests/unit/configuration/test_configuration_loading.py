@@ -224,8 +224,8 @@ provider = "local"
         "user.toml:18: models[1].pattern: The pattern '^(a+)+$': '+' cannot be used here: a group "
         "may be followed by '?', not repeat, and nothing may look around or back, so that a search "
         "ends soon.",
-        "user.toml:19: models[2]: It needs 'pattern': a regular expression.",
-        "VIBE_LLMS_STREM:0: Nothing reads this variable; did you mean VIBE_LLMS_STREAM?",
+        "user.toml:19: models[2]: The key 'pattern' is missing: a regular expression.",
+        "VIBE_LLMS_STREM:0: Unknown variable; did you mean VIBE_LLMS_STREAM?",
         "user.toml:10: 'providers.harbour' has no 'module', and no shipped plugin has this name.",
     ]
 

@@ -57,7 +57,7 @@ def test_a_url_says_where_objects_are(address: str, found: tuple[str, ...]) -> N
 def test_other_urls_are_refused(address: str) -> None:
     """With what may stand there."""
     with pytest.raises(
-        ConfigurationError, match=r"Invalid content storage|names no bucket for content"
+        ConfigurationError, match=r"names no place for content\. Use file:///|names no bucket"
     ) as caught:
         produce_place(address)
     assert "hidden" not in str(caught.value)

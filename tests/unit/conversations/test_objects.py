@@ -122,7 +122,7 @@ def test_an_error_is_told_in_one_line(stack: ExitStack) -> None:
         place.read(ID)
 
     text = str(caught.value)
-    assert "status 403, AccessDenied: Not you?. Allow this key to read" in text
+    assert "status 403, AccessDenied: Not you?. Let this key read, write, list" in text
     assert "\n" not in text
 
 
@@ -196,10 +196,10 @@ def test_what_is_too_large_is_neither_sent_nor_received(
     monkeypatch.setattr(objects, "CONTENT_BYTES", 3)
     place, service = produce(stack, Answer(200, DATA))
 
-    with pytest.raises(StoreError, match=r"has 4 bytes; .* stores at most 3"):
+    with pytest.raises(StoreError, match=r"has 4 bytes; .* 3 at most"):
         place.put(ID, DATA, mime_type="image/png", name=None)
     assert not service.asked
-    with pytest.raises(StoreError, match=r"has 4 bytes; .* stores at most 3"):
+    with pytest.raises(StoreError, match=r"has 4 bytes; .* 3 at most"):
         place.read(ID)
 
 

@@ -862,7 +862,7 @@ def test_020_two_runs_of_one_conversation_are_refused(
     open_log(store).close()
     memory = MemoryLog()
     memory.claim()
-    with pytest.raises(StoreError, match=r"on its way\.") as caught:
+    with pytest.raises(StoreError, match=r"already active\. Wait until it ends") as caught:
         memory.claim()
     assert caught.value.path == ""
     memory.close()
