@@ -169,7 +169,7 @@ async def test_what_makes_no_sense_is_told_to_the_model() -> None:
     told = acted.words[5:9]
     assert all(isinstance(each, ResultCanister) and each.is_error for each in acted.canisters[5:9])
     assert "weather" in told[0]
-    assert "Invalid JSON" in told[1]
+    assert "are not JSON" in told[1]
     assert told[1].count("arguments") == 1  # said once
     assert "weather" in told[2]
     assert "place" in told[2]
