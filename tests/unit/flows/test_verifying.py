@@ -134,7 +134,7 @@ SCHEMA: JsonObject = {
         ('As {"x": 1}: {"score": 7}', SCHEMA, True, "matches the schema"),
         ("no JSON", SCHEMA, False, "The final response contains no JSON"),
         ("7", {"type": "integer"}, True, "matches the schema"),
-        ("{}", {"type": "nonsense"}, False, "could not be tested: The schema of the condition"),
+        ("{}", {"type": "nonsense"}, False, "could not be tested: Cannot apply the schema"),
         ("[1]", SCHEMA, False, "response must be"),
     ],
 )

@@ -6,8 +6,6 @@ import asyncio
 import threading
 from collections.abc import Sequence
 
-import pytest
-
 from vibe_llms.foundation.coalescing import Gatherer
 
 
@@ -59,24 +57,3 @@ async def test_what_can_wait_is_gathered_until_there_is_enough_of_it() -> None:
         assert asked == [1, 10]
         await gatherer.close()
     assert (asked, last.result()) == ([1, 10, 1], [10])
-
-
-async def test_what_takes_no_waiting_takes_no_thread() -> None:
-    """What cannot be answered at once is answered in a thread, as what fails is told to each."""
-    there: list[threading.Thread] = []
-
-    def answer(given: Sequence[int]) -> list[int]:
-        there.append(threading.current_thread())
-        return [2 * each for each in given]
-
-    def answer_small(given: Sequence[int]) -> list[int] | None:
-        if 13 in given:
-            raise LookupError("unlucky")
-        return answer(given) if max(given) < 10 else None
-
-    gatherer: Gatherer[int, int] = Gatherer(answer, at_once=answer_small)
-    assert await gatherer.ask(2) == 4
-    assert await gatherer.ask(20) == 40
-    with pytest.raises(LookupError, match="unlucky"):
-        await gatherer.ask(13)
-    assert [each is threading.main_thread() for each in there] == [True, False]

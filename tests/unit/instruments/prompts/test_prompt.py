@@ -158,7 +158,7 @@ def test_all_that_is_wrong_with_names_is_told_at_once() -> None:
     check_refused(
         "{{ a|uper }}\n {{ b is evn }} {% include 'x' %}{% include a %}",
         "p:1:6: Unknown filter 'uper'; did you mean 'upper'?",
-        "p:2:7: There is no test 'evn'; did you mean 'even'?",
+        "p:2:7: Unknown test 'evn'; did you mean 'even'?",
         "p:2:20: Unknown partial 'x'.",
         "p:2:37: The name of a partial must be a text, not a variable: choose with 'if' instead.",
     )

@@ -135,7 +135,7 @@ def test_a_skill_is_complete_in_itself(tmp_path: Path) -> None:
     [
         (b"prompt = [", "Invalid TOML"),
         (b"\xff", "TOML files must be UTF-8"),
-        (b"#" * 1_000_001, "more than 1000000 bytes"),
+        (b"#" * 1_000_001, "larger than 1000000 bytes"),
         (None, "Cannot read the file: No such file"),
         (b"description = 'a'\nprompt = 'b {{'", "poet.toml:2: Unexpected"),
     ],
@@ -240,5 +240,5 @@ async def test_a_skill_brings_no_tools_of_its_own(
 
     messages = [each.message for each in caught.value.findings]
     assert messages[0] == "Unknown ensemble 'ioo' in your configuration; did you mean 'io'?"
-    assert messages[1].startswith(f"There is no MCP server '{server}' in your configuration")
+    assert messages[1].startswith(f"Unknown MCP server '{server}' in your configuration")
     assert not (tmp_path / "ran").exists()

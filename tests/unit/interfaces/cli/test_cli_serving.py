@@ -106,7 +106,7 @@ def test_a_text_that_is_empty_is_no_wish(vibe: Vibe, words: tuple[str, ...], val
     assert f"Invalid value for '{words[1]}'" in outcome.err.replace("'-m' / ", "").replace(
         " / '-t'", ""
     )
-    assert "It is empty" in outcome.err
+    assert "The value is empty" in outcome.err
 
 
 def test_a_model_that_leads_nowhere_is_a_mistake_before_anybody_asks(vibe: Vibe) -> None:
