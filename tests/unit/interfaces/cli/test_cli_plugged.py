@@ -196,7 +196,7 @@ def test_an_importer_that_fails_is_named(home: Path, plug: Plug) -> None:
         choose_importer(forms, home / "x.blind")
     with pytest.raises(PluginError, match=r"'blank' failed to read .*x\.blank: ZeroDivision"):
         list(read_document(choose_importer(forms, home / "x.blank"), home / "x.blank"))
-    with pytest.raises(PluginError, match="'odd' yields int in place of a Translation"):
+    with pytest.raises(PluginError, match="'odd' returned int instead of a Translation"):
         list(read_document(choose_importer(forms, home / "x.odd"), home / "x.odd"))
 
 
