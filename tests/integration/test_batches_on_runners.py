@@ -462,7 +462,7 @@ async def test_a_cap_needs_a_price(tmp_path: Path, vendor: Vendor) -> None:
         channel = BatchChannel(
             model, runner=place.runner, cap=Decimal(1), controls={"max_tokens": 10}
         )
-        with pytest.raises(ConfigurationError, match="what the model costs"):
+        with pytest.raises(ConfigurationError, match="the price of the model is unknown"):
             await channel.collect(["x"])
         assert not vendor.asked
         assert not await place.runner.survey()

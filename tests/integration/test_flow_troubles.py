@@ -170,7 +170,7 @@ def test_two_cannot_take_up_one_run_at_once(
 
     loser, winner = asyncio.run(both())
     assert (loser.success, winner.success) == (False, True)
-    assert "on its way" in loser.errors[0]
+    assert "already active" in loser.errors[0]
     assert len(loser.errors) == 1
 
 
