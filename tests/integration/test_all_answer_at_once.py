@@ -121,7 +121,7 @@ class Race:
 
         A screen may be read while it is painted: a line may end as the one before it did.
         """
-        late = rf"Too late: .*{name}"
+        late = rf"Too late: another answer for {name} .*"
         whole = re.compile(rf"Allowed: {name}|{late}")
         async with asyncio.timeout(60):
             while not whole.fullmatch(notice := self.screen.read_lines()[-2].strip()):  # noqa: ASYNC110

@@ -110,7 +110,7 @@ def test_a_killed_run_has_broken_off_and_every_command_says_how_it_goes_on(
         with watching:
             assert watching.stdout is not None
             for line in watching.stdout:
-                if "P1 begins" in line:
+                if "P1 starts" in line:
                     break
             process.kill()  # while it is watched
             _, err = watching.communicate(timeout=60)

@@ -89,10 +89,10 @@ async def test_pages_are_fetched_as_text() -> None:
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("/absent", "answered with the status 404"),
-        ("/picture", "no text, but image/png"),
-        ("/large", "more than 1500 bytes"),
-        ("/big", "more than 1000 bytes"),
+        ("/absent", "answered with status 404"),
+        ("/picture", "not a text (image/png)"),
+        ("/large", "larger than the limit of 1500 bytes"),
+        ("/big", "larger than the limit of 1000 bytes"),
         ("/away", "redirects to an address"),
         ("/inside", "not on the public network"),
     ],
