@@ -363,8 +363,8 @@ async def start(
     assert running.stderr is not None
     async with asyncio.timeout(60):
         told = (await running.stderr.readline()).decode()
-    assert " at http" in told, told + (await running.stderr.read()).decode()
-    process = Process(folder, upstream, key, told.split(" at ")[1].split(" ")[0], running)
+        assert told.startswith("Gateway on "), told + (await running.stderr.read()).decode()
+    process = Process(folder, upstream, key, told.split(" ")[2], running)
     if not key:
         process.key = give_key(process.keys)
     return process
