@@ -375,7 +375,7 @@ async def test_what_cannot_be_said_is_an_outcome() -> None:
     """A value of no use to a model fails the call, in words for the developer."""
     outcome = await run(lambda arguments, context: object())
     assert outcome.is_error
-    assert "object is no text, content or plain data" in outcome.text
+    assert "type object is not text, content or plain data" in outcome.text
 
 
 CONTENTS = st.lists(

@@ -141,7 +141,7 @@ def test_nobody_outside_can_answer(store: Any) -> None:
         lambda: survey_waiting(store, conversation.id),
         lambda: answer(store, conversation.id, allow(REQUEST)),
     ):
-        with pytest.raises(StoreError, match=r"Bare stores no logs of runs.*open_log"):
+        with pytest.raises(StoreError, match=r"Bare keeps no logs of runs.*open_log"):
             attempt()
 
 

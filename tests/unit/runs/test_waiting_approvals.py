@@ -193,7 +193,7 @@ def test_011_an_edit_without_an_object_is_refused(store: ConversationStore) -> N
     write(store, "a", [request("k1", SEND), SUSPENDED])
     nonsense = Approval(digest=SEND.digest, decision=Decision.EDIT, arguments="[1]")
 
-    with pytest.raises(RequestError, match="not an object"):
+    with pytest.raises(RequestError, match="must be an object, not list"):
         answer(store, "a", nonsense)
 
     assert len(survey_waiting(store)) == 1

@@ -225,7 +225,7 @@ async def test_names_of_files_stay_apart() -> None:
 async def test_what_cannot_be_told_was_executed_all_the_same() -> None:
     """The model must not take it for a call that failed, and make it again."""
     _, text = await run_twice(make_ring, is_asynchronous=True)
-    assert text.startswith("tool was executed, but what it returned cannot be told: RecursionErr")
+    assert text.startswith("tool was executed, but its result cannot be converted: RecursionErr")
 
 
 def test_an_interrupt_out_of_a_tool_ends_the_host_and_leaves_the_call_in_doubt(

@@ -61,13 +61,13 @@ def test_every_character_is_found_where_it_is_written(value: str, escapes: bool)
     ("raw", "finding"),
     [
         (b'{"a": 1,}', "task.json:1:"),
-        (b'{\n "a": NaN}', "task.json: Invalid JSON: there is no number NaN."),
+        (b'{\n "a": NaN}', "task.json: Invalid JSON: NaN is not a JSON number."),
         (
             b"[1]",
             "task.json:1: The document must be a table: a JSON object, which begins with '{'.",
         ),
         (b"[" * 100_000, "task.json: Invalid JSON: objects or arrays nest too deeply."),
-        (b'{"a": ' * 101 + b"1" + b"}" * 101, "task.json: It nests more than 100 deep."),
+        (b'{"a": ' * 101 + b"1" + b"}" * 101, "task.json: It nests more than 100 levels deep."),
         (b'{"a": ' + b"1" * 5000 + b"}", "task.json: Invalid JSON: Exceeds the limit"),
         (b'{\n\n "a": "\xff"}', "task.json:3: JSON files must be UTF-8."),
     ],
@@ -86,7 +86,7 @@ def test_a_key_that_stands_twice_is_told_with_its_place() -> None:
 
     findings = document.produce_reader().findings
 
-    assert [str(each).split(": It")[0] for each in findings] == ["task.json:3:3: a"]
+    assert [str(each).split(": The key")[0] for each in findings] == ["task.json:3:3: a"]
 
 
 def test_a_mark_of_windows_editors_harms_nothing() -> None:
@@ -99,6 +99,6 @@ def test_rings_and_floods_end() -> None:
     ring: dict[str, Any] = {}
     ring["a"] = ring["b"] = ring
 
-    assert find_excess(ring) == f"It nests more than {DEPTH_LIMIT} deep."
+    assert find_excess(ring) == f"It nests more than {DEPTH_LIMIT} levels deep."
     assert find_excess([[0]] * NODES_LIMIT) == f"It has more than {NODES_LIMIT} values."
     assert find_excess({"a": [1, "b", {}]}) is None

@@ -129,7 +129,7 @@ tone = "soft"
         'clock.toml:11: bell.tone: It must be "soft" or "loud", not \'mild\'.',
         "clock.toml:12: bell.stroks: Unknown setting; did you mean 'strokes'?",
         "clock.toml:14: bells[0].strokes: It must be a whole number of at least 1, not 0.",
-        'clock.toml:13: bells[0]: It needs \'tone\': "soft" or "loud".',
+        'clock.toml:13: bells[0]: The key \'tone\' is missing: "soft" or "loud".',
     ]
 
 
@@ -157,7 +157,7 @@ def test_a_text_that_could_be_a_secret_is_not_repeated() -> None:
     found = parse('name = "a"\nshop = "sk-secret"\nmaker = ["sk-secret"]\n')
 
     assert found == [
-        "clock.toml:2: shop: It must be an address, as https://example.org.",
+        "clock.toml:2: shop: It must be an address such as https://example.org.",
         "clock.toml:3: maker: It must be a text that is not empty, not a list.",
     ]
 
@@ -168,7 +168,7 @@ def test_a_text_that_could_be_a_secret_is_not_repeated() -> None:
         (b"\na = = 1", "clock.toml:2: Invalid TOML: Invalid value."),
         (b"\n# \xff", "clock.toml:2: TOML files must be UTF-8."),
         (b"a = " + b"[" * 9000, "nest too deeply"),
-        (b"#" * 1_000_001, "It has more than 1000000 bytes."),
+        (b"#" * 1_000_001, "The file is larger than 1000000 bytes."),
         (None, "Cannot read the file: No such file"),
     ],
 )

@@ -196,7 +196,7 @@ def test_009_a_conversation_that_never_ran_is_no_run(vibe: Vibe) -> None:
         for command in (["show"], ["approve", "--allow"], ["stop"], ["fork"], ["resume"]):
             outcome = vibe("runs", *command, word)
             assert outcome.code == ExitCode.NOT_FOUND, command
-            assert f"There is no run {word!r}." in outcome.err
+            assert f"Unknown run {word!r}." in outcome.err
             assert "runs list" in outcome.err
 
 

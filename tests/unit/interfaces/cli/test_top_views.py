@@ -215,7 +215,7 @@ def test_it_is_said_how_a_run_goes_on_that_nobody_here_may_perform() -> None:
     """A daemon goes on with it by itself, or says how."""
     run = RunSummary(id="r1", created=NOW, updated=NOW, sequence=1, state="due")
     view = View(selected="r1", rows=(run,))
-    said = "It goes on where it was begun, or with: vibe runs resume r1"
+    said = "It continues where it was started, or with: vibe runs resume r1"
     assert words.describe_waiting(view, "") == said
     assert words.describe_waiting(view, "http://there") == ""
     for state in ("queued", "working", "waiting", "ended"):
