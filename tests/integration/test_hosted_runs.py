@@ -88,7 +88,7 @@ async def test_a_key_asks_for_one_run(tmp_path: Path) -> None:
     kinds = premises.read_kinds(found[0])  # whoever was told first may have begun by now
     assert (kinds[0], kinds.count("run.requested")) == ("run.requested", 1)
     assert await premises.start(order, key="k", subject="ann") != found[0]
-    with pytest.raises(RequestError, match="Something else"):
+    with pytest.raises(RequestError, match="Another request was made with this key"):
         await premises.start(premises.order([say("Other.")], limits={"run_steps": 3}), key="k")
 
 
@@ -481,7 +481,7 @@ async def test_a_run_waits_for_a_disk_that_is_full(
         run_id = await premises.start(premises.order(DONE))
         assert (await premises.wait(run_id, "ended")).reason == "answered"
     assert not faults
-    assert "waits: The disk is full." in caplog.text
+    assert "is delayed: The disk is full." in caplog.text
     assert not [each for each in caplog.records if each.levelname == "ERROR"]
 
 
@@ -591,7 +591,7 @@ async def test_a_flow_waits_in_its_visits_and_leaves_nothing(tmp_path: Path) -> 
         assert (summary.kind, summary.waiting) == ("flow", 1)
         (waiting,) = await premises.runs.survey_approvals(run_id, subject="ann")
         assert waiting.conversation_id != run_id
-        with pytest.raises(RequestError, match="could hear"):
+        with pytest.raises(RequestError, match="No visit of this flow is asking a model"):
             await premises.runs.send(run_id, UserCanister("Hello?"), subject="ann")
         await premises.runs.approve(run_id, allow(waiting.request), subject="ann")
         assert (await premises.wait(run_id, "ended", subject="ann")).reason == "ended"
@@ -647,7 +647,7 @@ async def test_only_some_models_and_tools_may_be_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"order\.task\.ensembles"):
         await premises.runs.start(RunSpec(task=task))
     premises.runs.rules = RunRules(ensembles=frozenset())
-    with pytest.raises(ConfigurationError, match=r"'web' is no ensemble .*; known: none\."):
+    with pytest.raises(ConfigurationError, match=r"order\.ensembles: .*'web'; known: none\."):
         await premises.runs.start(RunSpec(ensembles=("web",)))
 
 
@@ -691,7 +691,7 @@ async def test_a_flow_is_forked_at_a_node(tmp_path: Path) -> None:
         run_id = (await premises.runs.start(RunSpec(task=task))).id
         await premises.wait(run_id, "ended")
         for node, visit in (("P9", 1), ("P1", 2), ("", 1)):
-            with pytest.raises(RequestError, match=node or "say which"):
+            with pytest.raises(RequestError, match=node or "Name the node"):
                 await premises.runs.fork(run_id, node=node, visit=visit)
         made = await premises.runs.fork(run_id, node="P1", variables={"word": "two"})
         forked = await premises.wait(made.id, "ended")

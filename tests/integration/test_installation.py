@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -116,4 +117,4 @@ def test_a_wheel_has_what_it_should(tmp_path: Path) -> None:
     assert "vibe_llms/py.typed" in names
     assert {"METADATA", "entry_points.txt", "licenses/LICENSE"} <= endings
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"vibe_llms"}
-    assert not [name for name in names if "__pycache__" in name or "_cache" in name]
+    assert not [name for name in names if re.search(r"__pycache__|(^|/)\.\w+_cache/", name)]

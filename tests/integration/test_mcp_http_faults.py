@@ -158,9 +158,9 @@ async def connect(service: FaultyService, **fields: Any) -> AsyncIterator[Regist
 @pytest.mark.parametrize(
     ("tool", "words"),
     [
-        ("cut", "it broke off"),
+        ("cut", "the answer was interrupted"),
         ("drop", "it broke off: Server disconnected without sending a response"),
-        ("html", "it answered with the HTTP status 503"),
+        ("html", "it answered with HTTP status 503"),
         ("huge", "more than event_bytes = 1,000,000 bytes"),
         ("packed", "answered in an encoding that was not requested"),
         ("torrent", "SSE"),
@@ -196,7 +196,7 @@ async def test_a_session_that_was_forgotten_is_begun_anew() -> None:
         failed = await call(registry, "echo")
         served = await call(registry, "echo")
 
-    assert "it has forgotten the session. It is being connected again." in failed.text
+    assert "it has lost the session. It is being connected again." in failed.text
     assert failed.text.endswith("The call was not started.")
     assert served.text == "echo"
     assert service.sessions == 2
@@ -225,8 +225,8 @@ async def _hear(service: FaultyService, method: str) -> None:
 @pytest.mark.parametrize(
     ("manner", "words"),
     [
-        ("closed", "it answered with the HTTP status 401"),
-        ("broken", "it answered with the HTTP status 500"),
+        ("closed", "it answered with HTTP status 401"),
+        ("broken", "it answered with HTTP status 500"),
         ("moved", "Redirect to http://elsewhere.test/mcp not followed"),
     ],
 )

@@ -329,7 +329,7 @@ async def test_a_long_page_is_read_in_parts() -> None:
     beyond = await fetch(answer(text), start=1_000_000)
 
     body, _, note = first.text.partition("\n")[2].rpartition("\n")
-    assert note == f"[there is more; go on with start={TEXT_CHARACTERS}]"
+    assert note == f"[there is more; continue with start={TEXT_CHARACTERS}]"
     assert body + second.text.partition("\n")[2].rpartition("\n")[0] == text[: 2 * TEXT_CHARACTERS]
     assert (beyond.is_error, "has only" in beyond.text) == (True, True)
 

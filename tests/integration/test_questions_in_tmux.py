@@ -26,11 +26,11 @@ asking_server.produce_server().run()
 
 _MOMENTS = {
     "when it has just been shown": ([], "Enter to deny"),
-    "while a word is half typed": (["on"], r"time\? on"),
+    "while a word is half typed": (["on"], r"deny\? on"),
     "after an answer that makes no sense": (["what?", "Enter"], r"deny\? what\?.*Enter to deny"),
     "at other arguments": (["e", "Enter"], "as JSON"),
     "in the middle of other arguments": (["e", "Enter", "[1,"], r"\[1,"),
-    "at a reason": (["n", "Enter"], "Why not"),
+    "at a reason": (["n", "Enter"], "Reason for the model"),
 }
 """What is typed at the question of an approval before Ctrl-C, and what the screen shows then."""
 

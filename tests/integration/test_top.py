@@ -89,7 +89,7 @@ async def test_000_runs_are_seen_with_what_happens_in_them(
     runs = Flaky(premises.runs)
     app = TopApp(runs, "[b]here")
     async with premises, app.run_test(size=size) as pilot:
-        await wait_for(app, lambda text: "There is no run yet." in text)
+        await wait_for(app, lambda text: "There are no runs yet." in text)
         order = premises.order([invoke("pay")], [say("Done.")])
         for _ in range(2):
             run_id = await premises.start(order)
@@ -99,7 +99,7 @@ async def test_000_runs_are_seen_with_what_happens_in_them(
         assert "vibe top [b]here" in read(app)
         await pilot.press("home")
         text = await wait_for(app, lambda text: "waits for 1 approval" in text)
-        assert "1 call to be answered: press a" in text
+        assert "1 call to approve: press a" in text
 
         runs.is_broken = True
         text = await wait_for(app, lambda text: "The connection [b]broke." in text)
@@ -135,7 +135,7 @@ async def test_005_calls_are_answered_with_their_arguments_whole(
         run_id = await premises.start(order)
         await premises.wait(run_id, "waiting")
         app.feed.hurry()
-        await wait_for(app, lambda text: "3 calls to be answered: press a" in text)
+        await wait_for(app, lambda text: "3 calls to approve: press a" in text)
         await pilot.press("a")
         text = await wait_for(app, lambda text: "pay asks to be executed: Pays." in text)
         assert "Effect: once · 2 more" in text
@@ -153,23 +153,23 @@ async def test_005_calls_are_answered_with_their_arguments_whole(
         await pilot.press("ctrl+s")
         await wait_for(app, lambda text: "Allowed with other arguments: pay" in text)
 
-        await wait_for(app, lambda text: "2 calls to be answered" in text)
+        await wait_for(app, lambda text: "2 calls to approve" in text)
         await pilot.press("a")
         await wait_for(app, lambda text: "1 more" in text)
         await pilot.press("r")
-        await wait_for(app, lambda text: "Why not" in text)
+        await wait_for(app, lambda text: "Reason for the model" in text)
         await pilot.press(*"late", "enter")
         await wait_for(app, lambda text: "Denied: pay" in text)
 
-        await wait_for(app, lambda text: "1 call to be answered" in text)
+        await wait_for(app, lambda text: "1 call to approve" in text)
         await pilot.press("a")
         await wait_for(app, lambda text: "asks to be executed" in text)
         await pilot.press("n")
-        await wait_for(app, lambda text: "Why not" in text)
+        await wait_for(app, lambda text: "Reason for the model" in text)
         (waiting,) = await premises.runs.survey_approvals(run_id)
         await premises.runs.approve(run_id, allow(waiting.request), key=waiting.key)
         app.feed.hurry()
-        await wait_for(app, lambda text: "pay does not wait any more" in text)
+        await wait_for(app, lambda text: "pay no longer awaits approval" in text)
         assert len(app.screen_stack) == 1
         await premises.wait(run_id, "ended")
         results = [
@@ -232,15 +232,15 @@ async def test_007_a_run_is_told_something_and_stopped(premises: Premises) -> No
         app.feed.hurry()
         await wait_for(app, lambda text: "press a" in text)
         await pilot.press("m")
-        await wait_for(app, lambda text: f"Say to {run_id[:8]}" in text)
+        await wait_for(app, lambda text: f"Message to {run_id[:8]}" in text)
         await pilot.press(*"Wait", "enter")
-        text = await wait_for(app, lambda text: "hears: Wait" in text)
+        text = await wait_for(app, lambda text: "receives: Wait" in text)
         assert text.count("a [b]title") == 2  # in the list, and above what happens
         await pilot.press("s")
-        await wait_for(app, lambda text: f"Stop {run_id[:8]}?" in text)
+        await wait_for(app, lambda text: f"Reason to stop {run_id[:8]}" in text)
         await pilot.press("escape", "s", *"why", "enter")
         await premises.wait(run_id, "stopped")
-        await wait_for(app, lambda text: "is to stop: why" in text)
+        await wait_for(app, lambda text: "stop requested: why" in text)
         text = await wait_for(app, lambda text: f"vibe runs resume {run_id}" in text)
         assert "press a" not in text  # a run that was stopped asks no more
         await pilot.press("s", "a")  # there is nothing to stop or to answer any more
@@ -252,7 +252,7 @@ async def test_007_a_run_is_told_something_and_stopped(premises: Premises) -> No
 @pytest.mark.terminal
 def test_010_it_draws_on_a_terminal_and_gives_it_back(open_terminal: Terminals) -> None:
     terminal = open_terminal(80, 24, "top", afterwards="echo it is over; cat")
-    terminal.wait_for("There is no run yet.")
+    terminal.wait_for("There are no runs yet.")
     terminal.press("q")
     screen = terminal.wait_for("it is over")
     assert "State" not in screen
