@@ -149,4 +149,4 @@ async def test_events_that_a_kill_has_taken_are_said_to_be_lost(tmp_path: Path) 
                 assert (await answer.json())["status"] == "incomplete"
             async with session.get(f"{url}?stream=true") as answer:
                 assert answer.status == 400
-                assert "the events are lost" in await answer.text()
+                assert "its events are lost" in await answer.text()

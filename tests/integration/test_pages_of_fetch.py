@@ -293,8 +293,8 @@ async def test_what_is_no_text_is_told_by_its_type_and_size() -> None:
     outcome = await fetch(answer(b"\x89PNG" * 100, "image/png"))
     lying = await fetch(answer(b"\0\1\2", "text/plain"))
 
-    assert outcome.text.endswith("(image/png) is no text: 400 bytes]")
-    assert lying.text.endswith("(text/plain) is no text: 3 bytes]")
+    assert outcome.text.endswith("(image/png) is not text: 400 bytes]")
+    assert lying.text.endswith("(text/plain) is not text: 3 bytes]")
 
 
 @pytest.mark.parametrize(
@@ -339,7 +339,7 @@ async def test_an_error_of_the_server_is_an_error_with_its_words() -> None:
     outcome = await fetch(answer("<h1>Gone</h1>", "text/html", status=410))
 
     assert outcome.is_error
-    assert outcome.text.endswith("answered with the status 410]\n# Gone")
+    assert outcome.text.endswith("answered with status 410]\n# Gone")
 
 
 async def test_a_packed_page_is_unpacked_in_bounds() -> None:

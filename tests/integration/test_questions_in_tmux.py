@@ -168,7 +168,7 @@ def test_a_command_is_left_at_its_question(
         "ensembles": {"io": {"directories": [str(tmp_path)]}},
         "providers": {"mine": {"module": "nowhere", "package": "no-such-package"}},
     }
-    afterwards = "echo ended with $?; stty -a; sleep 600"
+    afterwards = "status=$?; echo; echo ended with $status; stty -a; sleep 600"
     terminal = open_terminal(120, 40, *arguments, settings=settings, afterwards=afterwards)
     terminal.wait_for(shown)
     terminal.press("hm")

@@ -122,7 +122,7 @@ def test_a_run_is_seen_and_spoken_to_elsewhere(
     run_id = asyncio.run(begin())
     command = [sys.executable, "-m", "vibe_llms", "runs", "watch", run_id, *there]
     watched = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
-    assert "waits for 1 approval" in watched.stdout
+    assert "awaits 1 approval" in watched.stdout
     assert f"runs approve {run_id} --address {address}" in watched.stderr
     assert run_id in (listed := vibe("list", *there, "--state", "waiting").stdout)
     assert listed.endswith("\tDo it.\n")  # so that one is told from another, as here
@@ -135,10 +135,10 @@ def test_a_run_is_seen_and_spoken_to_elsewhere(
     for word in ("", "../.."):
         told = vibe("show", word, *there)
         assert told.returncode == ExitCode.NOT_FOUND
-        assert f"There is no run {word!r}." in told.stderr
+        assert f"Unknown run {word!r}." in told.stderr
         assert f"runs list --address {address}" in told.stderr
     elsewhere = vibe("list", "--address", f"{address}/page/")
-    assert f"{address}/page is no agents daemon" in elsewhere.stderr
+    assert f"{address}/page is not an agents daemon" in elsewhere.stderr
     assert "not started attached" in vibe("detach", run_id, *there).stderr
 
     assert vibe("approve", run_id, *there, "--allow").stdout == "Allowed: pay\n"

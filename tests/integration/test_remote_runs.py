@@ -188,7 +188,7 @@ async def test_a_key_that_nobody_knows_is_refused_and_never_shown(
                 with pytest.raises(AccessError) as caught:
                     await ask
                 assert "stranger-4711" not in f"{caught.value}{caught.value.__dict__}"
-                assert str(caught.value).endswith("Ask Ann. Put it into VIBE_AGENTS_KEY.")
+                assert str(caught.value).endswith("Ask Ann. Set it in VIBE_AGENTS_KEY.")
         monkeypatch.setenv("VIBE_AGENTS_KEY", "friend")
         async with connect(server.urls[0]) as runs:
             assert await runs.survey() == ()
@@ -239,7 +239,7 @@ async def test_what_was_copied_with_an_address_is_named(tmp_path: Path, tail: st
         connect(server.urls[0] + tail) as runs,
     ):
         for ask in (runs.survey(), runs.find("any"), runs.stop("any")):
-            with pytest.raises(ConverseError, match=f"without {tail.rstrip('/')}\\."):
+            with pytest.raises(ConverseError, match=f"Remove {tail.rstrip('/')} from"):
                 await ask
 
 
@@ -251,7 +251,7 @@ async def test_a_gateway_is_no_agents_daemon(tmp_path: Path) -> None:
         connect(server.urls[0]) as runs,
     ):
         for ask in (runs.survey(), runs.find("any"), watch(runs, "any"), runs.stop("any")):
-            with pytest.raises(ConverseError, match="is no agents daemon") as caught:
+            with pytest.raises(ConverseError, match="is not an agents daemon") as caught:
                 await ask
             assert "\n" not in str(caught.value)
 
@@ -261,5 +261,5 @@ async def test_what_cannot_be_said_over_http_is_refused_here(tmp_path: Path) -> 
     async with connect("http://127.0.0.1:1") as runs:
         with pytest.raises(RequestError, match="texts"):
             await runs.send("any", picture)
-        with pytest.raises(RequestError, match="the key says"):
+        with pytest.raises(RequestError, match="the key decides"):
             await runs.survey(subject="somebody")

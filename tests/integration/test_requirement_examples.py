@@ -160,7 +160,7 @@ async def test_a_channel_connects_model_prompt_and_parser() -> None:
         "Which city is the capital of France?",
         PARIS,
     ]
-    with pytest.raises(ValueError, match=r"'contry' is not known \(did you mean 'country'\?\)"):
+    with pytest.raises(ValueError, match=r"unknown variable 'contry' \(did you mean 'country'\?\)"):
         await channel.ask(contry="France")
     assert len(channel.conversation) == 3
 

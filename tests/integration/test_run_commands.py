@@ -52,7 +52,7 @@ def test_000_of_two_who_answer_at_once_one_counts_and_the_other_is_told(tmp_path
     codes = [code for _, _, code in ends]
     assert sorted(codes) == [0, 1], ends
     late = ends[codes.index(1)][1]
-    assert "Too late" in late or "Nothing waits" in late
+    assert "Too late" in late or "No call awaits approval" in late
     (answered,) = (
         each.event
         for each in open_store(tmp_path).open_log(identity).read()

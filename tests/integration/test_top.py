@@ -98,7 +98,7 @@ async def test_000_runs_are_seen_with_what_happens_in_them(
         await wait_for(app, lambda text: "2 runs · 2 approvals wanted" in text)
         assert "vibe top [b]here" in read(app)
         await pilot.press("home")
-        text = await wait_for(app, lambda text: "waits for 1 approval" in text)
+        text = await wait_for(app, lambda text: "awaits 1 approval" in text)
         assert "1 call to approve: press a" in text
 
         runs.is_broken = True
