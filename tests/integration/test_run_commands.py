@@ -73,7 +73,7 @@ def test_001_whoever_answered_later_in_a_terminal_is_told(tmp_path: Path) -> Non
         terminals[0].type("o\r")
         assert terminals[0].wait_for_end() == 0
         terminals[1].type("n\r")
-        terminals[1].wait_for("Why not")
+        terminals[1].wait_for("Reason for the model")
         terminals[1].type("\r")
 
         assert terminals[1].wait_for_end() == 1

@@ -197,5 +197,5 @@ async def test_a_flow_is_told_something_in_the_visit_that_asks_a_model(tmp_path:
         (visit, _) = survey_parts(premises.store, run_id)
         said = [text_of(each) for each in premises.store.read(visit).canisters]
         assert said == ["Begin.", "", "worked", "Hurry.", "Aye."]
-        with pytest.raises(RequestError, match="could hear"):
+        with pytest.raises(RequestError, match="No visit of this flow is asking a model"):
             await premises.runs.send(run_id, UserCanister("Slower."))

@@ -409,7 +409,7 @@ async def test_nobody_takes_all_that_there_is(tmp_path: Path) -> None:
         assert "this client has 2; the rest is reserved" in refused
         assert "sessions.waiting = 4" in refused
         assert await wait(you) == ""
-        assert "for others" in await wait(you)
+        assert "for other clients" in await wait(you)
 
         opened = [await open_session(legacy, address, who) for who in (me, me, me, you, you)]
         assert [each if len(each) == 3 else "" for each in opened] == ["", "", "503", "", "503"]

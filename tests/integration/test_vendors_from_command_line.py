@@ -348,7 +348,7 @@ def test_a_vendor_that_lists_nothing_costs_a_line_and_not_the_others(
 
     assert outcome.code == 0
     assert "vllm:simulated-large" in outcome.out
-    assert "anthropic cannot be asked: anthropic failed (authentication)" in outcome.err
+    assert "Cannot ask anthropic: anthropic failed (authentication)" in outcome.err
 
 
 def test_the_providers_are_listed_with_no_vendor_asked(

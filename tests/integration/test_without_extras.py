@@ -84,7 +84,7 @@ def test_the_providers_and_the_check_tell_the_truth(bare: Bare) -> None:
     assert kinds["bedrock"] == ["package"]
     assert kinds["scripted"] == []
     assert check.returncode == 3
-    assert "model: local:smollm2 cannot be asked without the package xllamacpp" in check.stderr
+    assert "Cannot use local:smollm2 without the package xllamacpp" in check.stderr
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_the_screen_of_runs_tells_what_it_lacks(bare: Bare) -> None:
     outcome = bare("top")
 
     assert outcome.returncode == 3
-    assert "The screen of runs needs textual, which is not installed" in outcome.stderr
+    assert "`vibe top` needs textual, which is not installed" in outcome.stderr
     assert len(outcome.stderr.splitlines()) == 1
 
 
