@@ -104,7 +104,7 @@ def test_003_who_watches_sees_it_happen_and_may_leave(tmp_path: Path) -> None:
     watching = begin_command(tmp_path, "runs", "watch", identity, "--follow")
     assert watching.stdout is not None
     for line in watching.stdout:
-        if "waits for 1 approval" in line:
+        if "awaits 1 approval" in line:
             break
 
     approved = begin_command(tmp_path, "runs", "approve", identity, "--allow")
