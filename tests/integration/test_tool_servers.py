@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -82,9 +83,9 @@ async def test_a_stranger_lists_and_calls_what_is_configured(
     ("answer", "said"),
     [
         (Asked(allow=True), "hi\n"),
-        (Asked(allow=False), "refused"),
-        (Asked("accept"), "without 'allow', true or false"),
-        (Asked(allow="yes"), "without 'allow', true or false"),
+        (Asked(allow=False), "was asked and declined"),
+        (Asked("accept"), "lacks 'allow' (true or false)"),
+        (Asked(allow="yes"), "lacks 'allow' (true or false)"),
         (Asked("decline"), "did not allow it"),
         (None, "--allow run_command"),
     ],
@@ -230,7 +231,9 @@ async def test_nonsense_on_the_pipe_is_answered_and_harms_nothing(folder: Path) 
     assert len(complaints) == len(nonsense)
     for each in complaints:
         assert json.loads(each)["error"]["code"] in (-32700, -32600), each
-        assert b"valid" not in each  # nor whatever the package says of its own classes
+        assert not re.search(
+            rb"validat|pydantic|a valid", each
+        )  # nor whatever the package says of its own classes
     assert json.loads(last)["result"] == {}
 
 

@@ -122,7 +122,7 @@ def test_where_nobody_can_be_asked_nothing_is_allowed(work: Path, vibe: Vibe) ->
     assert done.returncode == 0, done.stderr
     results = [each for each in json.loads(done.stdout)["canisters"] if each["role"] == "result"]
     assert [each["is_error"] for each in results] == [False, True]
-    assert "Nobody can be asked" in results[1]["content"][0]["text"]
+    assert "No terminal to ask" in results[1]["content"][0]["text"]
 
 
 def test_tools_are_listed_with_what_they_cost(vibe: Vibe) -> None:
