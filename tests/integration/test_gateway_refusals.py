@@ -269,7 +269,7 @@ async def test_a_number_that_is_too_large_is_told_to_be_so(session: aiohttp.Clie
     asked = {"model": MODEL, "messages": TALK, "max_tokens": 10**23}
     async with session.post("/v1/chat/completions", json=asked) as told:
         assert told.status == 400
-        assert "whole number is beyond 64 bits" in find_openai(await told.json())
+        assert "integer exceeds 64 bits" in find_openai(await told.json())
 
 
 async def test_the_log_says_what_a_client_is_told_that_it_says(

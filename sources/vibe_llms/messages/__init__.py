@@ -1,5 +1,5 @@
-"""What can be said: canisters, contents, requests and responses, as frozen values.
+"""Messages as frozen values: canisters, contents, requests and responses.
 
 May import the standard library, attrs, and the errors; the codec also cattrs and msgspec, when
-it is first used. Refuses to know vendors, files, the network, and how anything is shown.
+it is first used. Must not import or know vendors, files, the network, or any display code.
 """

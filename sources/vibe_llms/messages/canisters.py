@@ -1,12 +1,12 @@
-"""The six kinds of message, and where those from a model came from.
+"""The six kinds of message, and the origin of those from a model.
 
-Every class is a frozen value and carries its stable word in ``role``. The order of the
-canisters is the order in which things were said: a model that thinks, speaks, calls and
-speaks again yields four contents in three canisters, which one turn id groups.
+Every class is a frozen value and stores the name of its kind in ``role``. Canisters are in
+chronological order: a model that thinks, speaks, calls and speaks again yields four contents in
+three canisters, which one turn id groups.
 
-Here and in ``contents`` the classes have no slots: msgspec writes an object with a dictionary
-in the order of its fields, and frozen ones are faster to make; a misspelt attribute is an
-error either way.
+Classes here and in ``contents`` have no slots: msgspec encodes an object with a ``__dict__``
+in the order of its fields, and frozen objects with one are faster to make. A misspelt attribute
+is an error either way.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class StopReason(enum.StrEnum):
 
 
 BROKEN_OFF: Final = frozenset({StopReason.INTERRUPTED, StopReason.FAILED})
-"""The reasons of a response that did not come to its end."""
+"""Stop reasons of a response that did not complete."""
 
 
 @frozen(kw_only=True, slots=False, field_transformer=conform_fields)
@@ -93,12 +93,12 @@ class Usage:
         return _sum_known(*_access_output(self))
 
     def __add__(self, other: Usage) -> Usage:
-        """Adds two accounts, bucket by bucket; the vendors' own words do not add up."""
+        """Add two usages, bucket by bucket; vendors' native data are left out."""
         sums: dict[str, Any] = {
             name: _sum_known(getattr(self, name), getattr(other, name))
             for name in (*INPUT_BUCKETS, *OUTPUT_BUCKETS)
         }
-        return Usage(**sums)  # the vendors' own words do not add up
+        return Usage(**sums)  # native data cannot be added
 
 
 INPUT_BUCKETS = (
@@ -109,7 +109,7 @@ INPUT_BUCKETS = (
     "input_audio_tokens",
 )
 OUTPUT_BUCKETS = ("output_tokens", "reasoning_tokens", "output_audio_tokens")
-"""The names of the buckets; none of them overlaps another."""
+"""Names of the buckets; they do not overlap."""
 
 _access_input, _access_output = attrgetter(*INPUT_BUCKETS), attrgetter(*OUTPUT_BUCKETS)
 
@@ -131,8 +131,8 @@ class Origin:
         stop_reason: Why the model stopped.
         native_stop_reason: The vendor's own reason, or ``None``.
         usage: Usage of the whole turn.
-        seconds: How long the whole turn took, from sending the request to its end; ``None`` where
-            that is not known. Two origins that differ in nothing else are equal.
+        seconds: Duration of the whole turn, from sending the request to its end; ``None`` if
+            unknown. Ignored when origins are compared.
     """
 
     provider: str
@@ -146,7 +146,7 @@ class Origin:
 
 
 class Owner(enum.StrEnum):
-    """Executor of an invocation: ``OURS``, this program; ``VENDOR``, the vendor."""
+    """Executor of an invocation: ``OURS`` is this program, ``VENDOR`` the vendor."""
 
     OURS = "ours"
     VENDOR = "vendor"
@@ -178,19 +178,19 @@ class Canister(Protocol):
 
 
 _PLACES = {"role": -1, "origin": 1, "turn_id": 2, "native": 3}
-"""Where fields stand that a class inherits, or its word: before its own (0), or behind them."""
+"""Position of inherited fields and of the type name: before a class's own (0), or after them."""
 
 
 def _conform_canister_fields(
     cls: type, fields: list[attrs.Attribute[object]]
 ) -> list[attrs.Attribute[object]]:
-    """Puts the fields into the order in which they are written down."""
+    """Put the fields into the order in which they are written."""
     return sorted(conform_fields(cls, fields), key=lambda field: _PLACES.get(field.name, 0))
 
 
 @frozen(slots=False, field_transformer=conform_fields)
 class _Said:
-    """What every canister has.
+    """Base class of all canisters.
 
     Attributes:
         content: A text, a content or several; stored as a tuple of contents.
@@ -206,7 +206,7 @@ class _Said:
 
     @property
     def text(self) -> str:
-        """Its words, without reasoning: see :func:`vibe_llms.messages.views.text_of`."""
+        """The text, without reasoning: see :func:`vibe_llms.messages.views.text_of`."""
         from vibe_llms.messages.views import text_of
 
         return text_of(cast("AnyCanister", self))
@@ -221,7 +221,7 @@ class _Given(_Said):  # no attrs class: it has no fields, and each costs time at
 
 @frozen(slots=False, field_transformer=conform_fields)
 class _Answered(_Said):
-    """What a canister has that can come from a model.
+    """Base class of canisters that can come from a model.
 
     Attributes:
         origin: The model that answered and its usage; ``None`` if no model did.
@@ -308,8 +308,8 @@ class InvocationCanister(_Answered):
     def fault(self) -> str | None:
         """The error of the arguments, in one line; ``None`` if they are a JSON object.
 
-        A model may write anything: what it wrote is kept, and whoever executes the invocation
-        asks here first. Free text has no fault, and nothing at all means no arguments.
+        Models can write invalid arguments. They are stored unchanged; check here before executing
+        the invocation. Free text has no fault, and an empty text means no arguments.
         """
         if self.form == "text":
             return None
@@ -322,16 +322,16 @@ class InvocationCanister(_Answered):
     def parse_arguments(self) -> dict[str, JsonValue]:
         """Parse the arguments as a JSON object; return a new one each time.
 
-        Nothing, in whatever form a vendor says it (an empty text, ``null``), is an object
-        without fields: that is how many models call what takes no arguments.
+        An empty text and ``null`` are an empty object: many models send them for a tool without
+        parameters.
 
         Raises:
-            ParseError: They are no JSON, or no object, or free text; it says what and where.
+            ParseError: They are invalid JSON, not an object, or free text; it says what and where.
         """
         text = self.arguments
         if self.form == "text":
             raise _refuse(self, f"The arguments of {self.name} are free text, not JSON.")
-        import msgspec  # most canisters are never asked
+        import msgspec  # imported here, as most canisters are not asked
 
         from vibe_llms.foundation.json_errors import UNREADABLE
 
@@ -380,7 +380,7 @@ AnyCanister: TypeAlias = (
     | ResultCanister
 )
 ModelCanister: TypeAlias = AssistantCanister | InvocationCanister | ResultCanister
-"""The kinds which can come from a model and then have an origin and a turn."""
+"""Canisters that can come from a model, and then have an origin and a turn."""
 
 CANISTER_CLASSES: dict[str, type[AnyCanister]] = {
     "user": UserCanister,
@@ -390,4 +390,4 @@ CANISTER_CLASSES: dict[str, type[AnyCanister]] = {
     "invocation": InvocationCanister,
     "result": ResultCanister,
 }
-"""From the stable word of each role to its class."""
+"""Class of each role."""

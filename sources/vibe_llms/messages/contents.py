@@ -1,9 +1,9 @@
-"""What a message can hold: text, media, reasoning, refusals, and a vendor's own blocks.
+"""Contents of a message: text, media, reasoning, refusals, and a vendor's own blocks.
 
-Every class is a frozen value and carries its stable word in ``type``. The shipped classes
+Every class is a frozen value and stores the name of its kind in ``type``. The shipped classes
 form the closed union :data:`AnyContent`, to be read with ``match``; code that only reads may
-rely on the protocol :class:`Content`. Data of media are named by their SHA-256
-(``content_id``); the bytes travel in ``data`` until a store has taken them over.
+use the protocol :class:`Content`. Media data are identified by their SHA-256 (``content_id``);
+the bytes are in ``data`` until a store has saved them.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ class Citation:
     """A citation: a span of a text and its source.
 
     Attributes:
-        start: Where the span begins: an index of a character of the text, from 0; ``None`` where
-            the vendor gave no span.
-        end: The index behind its last character, or ``None``.
-        cited_text: What the source says there.
+        start: Start of the span: the index of a character of the text, from 0; ``None`` if the
+            vendor gave no span.
+        end: The index after its last character, or ``None``.
+        cited_text: The cited text of the source.
         title: The title of the source.
         url: The address of the source.
-        file_id: The vendor's name of the source, where it is an uploaded file.
+        file_id: The vendor's id of the source, if it is an uploaded file.
         native: The vendor's citation, verbatim.
     """
 
@@ -104,16 +104,16 @@ _CONTENT_ID = re.compile("[0-9a-f]{64}")
 
 
 def compute_content_id(data: bytes) -> str:
-    """Returns the whole SHA-256 of content, in lower-case hexadecimal digits."""
-    import hashlib  # it brings OpenSSL, and most conversations are words
+    """Return the SHA-256 of content, as 64 lower-case hexadecimal digits."""
+    import hashlib  # imports OpenSSL, and most conversations are text
 
     return hashlib.sha256(data).hexdigest()
 
 
 def _ensure_content_id(given: str | None, data: bytes | None) -> str | None:
-    """Names the data where they are given, and lets nothing else pass for a name.
+    """Return the id of the data, if given; check an id that is given.
 
-    Stores make paths of these names, so that a strange one must not get that far.
+    Stores make paths from ids, so that an invalid one must be rejected.
     """
     if data is not None:
         computed = compute_content_id(data)
@@ -132,7 +132,7 @@ def _ensure_content_id(given: str | None, data: bytes | None) -> str | None:
 def _conform_media_fields(
     cls: type, fields: list[attrs.Attribute[object]]
 ) -> list[attrs.Attribute[object]]:
-    """Puts the stable word before the fields that a class inherits: it is written first."""
+    """Put ``type`` before the inherited fields: it is written first."""
     return sorted(conform_fields(cls, fields), key=lambda field: field.name != "type")
 
 
@@ -141,14 +141,17 @@ class _MediaContent:
     """Data that are not text: inline, in a content store, at a URL, or held by the vendor.
 
     Attributes:
-        mime_type: Such as ``image/png``. Left out, the first bytes of the data tell; where
-            these do not tell it is ``image/*`` and the like, or that of the content store.
-        content_id: The SHA-256 of the data; computed where the data are given.
+        mime_type: Such as ``image/png``. By default it is detected from the first bytes of the
+            data; if these are unknown or missing, it is ``image/*`` or similar, or the type in the
+            content store.
+        content_id: The SHA-256 of the data; computed from ``data`` if given.
         data: The bytes; ``None`` once a store has saved them.
-        url: Where the vendor shall fetch it.
-        file_id: The vendor's own name for an uploaded file. Which vendor's, the native says, be
-            it empty; without one, whoever answers next. No other vendor is told of it.
-        name: The name it was uploaded or generated with, if it had one.
+        url: The URL from which the vendor downloads it.
+        file_id: The vendor's id of an uploaded file. ``native``, even if empty, tells which
+            vendor; without it, the file belongs to the vendor that answers next. It is never sent
+            to
+            another vendor.
+        name: The name of the uploaded or generated file, if it has one.
         native: Vendor data without a common field.
     """
 
@@ -162,7 +165,7 @@ class _MediaContent:
 
     def __attrs_post_init__(self) -> None:
         content_id = _ensure_content_id(self.content_id, self.data)
-        object.__setattr__(self, "content_id", content_id)  # frozen for all others
+        object.__setattr__(self, "content_id", content_id)  # frozen outside of this method
         if not self.mime_type:
             object.__setattr__(self, "mime_type", self._find_mime_type())
         if content_id is None and self.url is None and self.file_id is None:
@@ -174,7 +177,7 @@ class _MediaContent:
 
     @property
     def is_vague(self) -> bool:
-        """Whether the type is not known any closer than the kind of content."""
+        """Whether only the kind of content is known, not the exact type."""
         return self.mime_type.endswith("/*") or self.mime_type == ANY_TYPE
 
     def _find_mime_type(self) -> str:
@@ -303,13 +306,13 @@ CONTENT_CLASSES: dict[str, type[AnyContent]] = {
     "refusal": RefusalContent,
     "native": NativeContent,
 }
-"""From the stable word of each kind of content to its class."""
+"""Class of each kind of content."""
 
 _KNOWN_CLASSES = tuple(CONTENT_CLASSES.values())
 
 
 def choose_media(mime_type: str) -> type[MediaContent]:
-    """Returns the class of media of a type: a picture, sound, a film, and else a file."""
+    """Return the class for a media type: image, audio, video, or otherwise file."""
     word = mime_type.partition("/")[0].lower()
     known = CONTENT_CLASSES.get(word)
     return next((each for each in MEDIA_CLASSES if each is known), FileContent)
@@ -318,16 +321,16 @@ def choose_media(mime_type: str) -> type[MediaContent]:
 def ensure_contents(
     given: str | AnyContent | Iterable[str | AnyContent],
 ) -> tuple[AnyContent, ...]:
-    """Makes contents from what a caller may conveniently give: a text, a content, or several.
+    """Return contents from a text, a content, or several of them.
 
-    A text stands for a :class:`TextualContent`.
+    A text becomes a :class:`TextualContent`.
 
     Raises:
-        RequestError: Something among them is not a content.
+        RequestError: One of them is not a content.
     """
     if isinstance(given, str):
         return (TextualContent(given),)
-    if given.__class__ is tuple:  # most were made by ourselves
+    if given.__class__ is tuple:  # most texts are validated already
         for item in given:
             if item.__class__ not in _KNOWN_CLASSES:
                 break

@@ -1,4 +1,4 @@
-"""What a model is told about something that it may invoke."""
+"""Descriptions of tools for the model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vibe_llms.messages.field_types import conform_fields
 from vibe_llms.messages.json_values import ensure_schema, write_plain
 
 CHOICES = ("auto", "none", "required")
-"""The choices which name no invocable, and which therefore none may be called."""
+"""Choices that do not name a tool; no tool may have such a name."""
 
 
 @frozen(kw_only=True, field_transformer=conform_fields)
@@ -21,15 +21,15 @@ class InvocableDescription:
 
     Attributes:
         name: The name for the model.
-        description: Mandatory: a model that is not told what a tool is for misuses it. Only a
-            vendor's own tool, which its model knows, may go without.
+        description: Required, as a model misuses a tool without one. Only a vendor's own tool,
+            which its model knows, does not need it.
         schema: A JSON Schema of the arguments, which are an object; the order of its properties
             is part of it. ``None`` for a custom tool, which takes free text.
-        enforced: Whether the vendor shall hold the model to the schema, where it can.
+        enforced: Whether the vendor enforces the schema, if it can.
         native: A vendor's own tool, verbatim.
 
     Raises:
-        RequestError: The name or the description is empty, or a field holds what it cannot.
+        RequestError: The name or the description is empty, or a field is invalid.
     """
 
     name: str
@@ -45,5 +45,5 @@ class InvocableDescription:
                 raise RequestError(
                     path=field,
                     detail=f"The invocable {self.name!r} needs a {field}.",
-                    remedy="A model cannot use well what it is not told about.",
+                    remedy="A model misuses tools without one.",
                 )

@@ -1,8 +1,8 @@
-"""Why a turn of a model is not an answer: the one rule for all interfaces.
+"""Reasons why a turn of a model is not an answer: one rule for all interfaces.
 
-A turn that was cut off, refused or failed is not an answer, and neither is one without a word that
-ended for an unknown reason. What a model has completed is one, even if it said nothing, and so are
-words or calls that ended with a reason of the server's own.
+A turn that was truncated, refused or failed is not an answer. Nor is a turn without text that
+ended for an unknown reason. A turn that the model completed is an answer, even if it is empty,
+and so are text or calls that ended with a reason of the server's own.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, Origin
 from vibe_llms.messages.contents import Native, ReasoningContent, RefusalContent, TextualContent
 
 _WORDS: Final[dict[StopReason, tuple[Literal["limit", "refused", "failed"], str]]] = {
-    StopReason.LIMIT: ("limit", "The model was cut off at its limit of output"),
-    StopReason.OVERFLOW: ("limit", "The conversation fills the model's window"),
+    StopReason.LIMIT: ("limit", "The answer reached the limit of output tokens"),
+    StopReason.OVERFLOW: ("limit", "The conversation fills the model's context window"),
     StopReason.REFUSED: ("refused", "The model, or a filter before it, refused"),
     StopReason.FILTERED: ("refused", "The model, or a filter before it, refused"),
     StopReason.FAILED: ("failed", "The vendor could not complete the answer"),
-    StopReason.INTERRUPTED: ("failed", "The vendor broke the answer off"),
-    StopReason.PAUSED: ("failed", "The model has only paused"),
-    StopReason.INVOCATION: ("failed", "The model wanted to call something, and named nothing"),
+    StopReason.INTERRUPTED: ("failed", "The vendor interrupted the answer"),
+    StopReason.PAUSED: ("failed", "The model paused its turn"),
+    StopReason.INVOCATION: ("failed", "The model stopped for a tool call, but made none"),
     StopReason.UNKNOWN: ("failed", "The model stopped for an unknown reason"),
 }
 
@@ -46,23 +46,23 @@ _MESSAGES: Final = (
     ("choices", 0, "error", "message"),
     ("error", "message"),
 )
-"""Where vendors say in a sentence why an answer ended."""
+"""Paths at which vendors explain why an answer ended."""
 
 _UNNAMED: Final = frozenset({"incomplete", "other", "unknown"})
-"""Words for an end that is not a good one, and whose reason the vendor does not name."""
+"""Reasons that mean an incomplete answer without saying why."""
 
 _CHARACTERS: Final = 500
 
 
 @frozen(kw_only=True)
 class Shortfall:
-    """Why a turn is not an answer.
+    """The reason why a turn is not an answer.
 
     Attributes:
         reason: The kind: ``limit``, ``refused`` or ``failed``.
-        detail: One sentence, with the vendor's own words where it has some.
-        limit: The name of the limit that was reached; empty where none was.
-        is_empty: Whether the turn has nothing that could be shown.
+        detail: One sentence, with the vendor's message, if there is one.
+        limit: The name of the limit that was reached; empty if none was.
+        is_empty: Whether the turn has no content to show.
         model: The address of the model.
     """
 
@@ -74,31 +74,31 @@ class Shortfall:
 
     @property
     def is_failure(self) -> bool:
-        """Whether the turn has neither a part of an answer nor the words of a refusal."""
+        """Whether the turn has neither a partial answer nor the text of a refusal."""
         return self.is_empty or self.reason == "failed"
 
 
 def find_shortfall(
     canisters: Sequence[AnyCanister], origin: Origin, native: Native | None = None
 ) -> Shortfall | None:
-    """Return why a turn is not an answer; ``None`` where it is one.
+    """Return why a turn is not an answer; ``None`` if it is one.
 
     Args:
-        canisters: Of the turn.
-        origin: Of the turn.
-        native: What else the vendor said about the response, which may have a message.
+        canisters: Canisters of the turn.
+        origin: Origin of the turn.
+        native: Other vendor data about the response, which may include a message.
     """
     refuses = "refusal" in [each.type for canister in canisters for each in canister.content]
     stop = StopReason.REFUSED if refuses else origin.stop_reason
     if stop is StopReason.ANSWERED or stop is StopReason.STOP_SEQUENCE:
         return None
     if stop is StopReason.INVOCATION and canisters and canisters[-1].role == "invocation":
-        return None  # most turns are answers or calls, and pay for no more than these looks
+        return None  # fast path for most turns, which are answers or calls
     word, is_empty = origin.native_stop_reason, not any(map(_says_anything, canisters))
     if not is_empty and stop is StopReason.INVOCATION:
         return None
     if not is_empty and stop is StopReason.UNKNOWN and (word or "").lower() not in _UNNAMED:
-        return None  # many servers have words of their own for a good end, or never say one
+        return None  # many servers have reasons of their own for a complete answer, or send none
     reason, detail = _WORDS[stop]
     limit = _LIMITS.get(stop, "")
     if is_empty and stop is StopReason.LIMIT:
@@ -115,7 +115,7 @@ def find_shortfall(
 
 
 def produce_error(shortfall: Shortfall) -> ConverseError:
-    """Make the error that a turn is where an answer is required."""
+    """Make the error to raise when an answer is required."""
     if shortfall.limit == "context_window_tokens":
         return ContextOverflowError(
             model=shortfall.model, detail=shortfall.detail, stage=Stage.DECODE
@@ -150,7 +150,7 @@ def _says_anything(canister: AnyCanister) -> bool:
 
 
 def _find_message(native: Native | None) -> list[str]:
-    """Find what the vendor says of the end, in one bounded line."""
+    """Find the vendor's message about the end, as one bounded line."""
     if native is None:
         return []
     import msgspec  # most turns are answers

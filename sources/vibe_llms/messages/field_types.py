@@ -1,8 +1,8 @@
-"""Fields that hold what their annotations say: whatever else is given is refused at once.
+"""Validation of fields by their annotations: wrongly typed values are refused at once.
 
-A wrongly typed value would be written, acknowledged, and then not read again. So each class
+Otherwise an invalid value would be written, acknowledged, and then fail to load. So each class
 passes its fields through :func:`conform_fields`, which gives them converters derived from their
-annotations. A field with a converter of its own is left to it.
+annotations. Fields with a converter of their own keep it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from vibe_llms.foundation.json_types import is_whole
 _T = TypeVar("_T")
 
 CONFORMS = "vibe_llms.conforms"
-"""The mark on fields whose derived converter has nothing to do where types are known to fit."""
+"""Mark of fields whose derived converter can be skipped if types are known to be right."""
 
 _NONE = type(None)
 _NAMES: Mapping[Any, tuple[str, str]] = {
@@ -38,10 +38,10 @@ _NAMES: Mapping[Any, tuple[str, str]] = {
 
 
 def conform_fields(cls: type, fields: list[attrs.Attribute[Any]]) -> list[attrs.Attribute[Any]]:
-    """Gives each field a converter which lets only what its annotation names pass.
+    """Give each field a converter that accepts only values of its annotated type.
 
-    For ``field_transformer``. Subclasses of plain types (``class Name(str)``) become plain,
-    words of an enumeration its members; ``True`` is no integer.
+    Used as ``field_transformer``. Instances of subclasses of plain types (``class Name(str)``)
+    become plain, values of an enumeration its members; ``True`` is not an integer.
     """
     own = inspect.get_annotations(cls)
     return [
@@ -57,13 +57,13 @@ def conform_fields(cls: type, fields: list[attrs.Attribute[Any]]) -> list[attrs.
 
 @functools.cache
 def _resolve(module: str, annotation: str) -> Any:
-    """Evaluates an annotation, once a module: ``get_type_hints`` would, once a class."""
+    """Evaluate an annotation once per module; ``get_type_hints`` would do so once per class."""
     return eval(annotation, vars(sys.modules[module]))
 
 
 @functools.cache
 def _derive_converter(name: str, hint: Any) -> attrs.Converter[Any, Any]:
-    """Makes the converter of a field; the same one for fields that are alike, as it costs."""
+    """Make the converter of a field. Cached, as making one is slow and many fields are alike."""
     is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
     kinds = typing.get_args(hint) if is_union else (hint,)
     for kind in kinds:
@@ -77,13 +77,13 @@ def _derive_converter(name: str, hint: Any) -> attrs.Converter[Any, Any]:
 
     def conform(value: Any) -> Any:
         if value.__class__ is str and str in admitted:
-            # Most are ASCII, in which there are no halves, and Python knows that at once.
+            # Most texts are ASCII, which has no surrogates, and Python checks that at once.
             if value.isascii() or is_whole(value):
                 return value
             raise _explain_half(name, value)
         if value.__class__ in admitted or (value.__class__ is str and value in words):
             return value
-        fits = bounded.get(value.__class__)  # most numbers are plain, and go no further
+        fits = bounded.get(value.__class__)  # fast path: most numbers are plain
         if fits is not None and fits(value):
             return value
         for kind in wanted:
@@ -99,20 +99,20 @@ def _explain_half(name: str, text: str) -> RequestError:
     place = next(index for index, each in enumerate(text) if "\ud800" <= each <= "\udfff")
     return RequestError(
         path=name,
-        detail=f"{name} holds half of a surrogate pair, its character {place + 1}: no text can be"
-        " written with it.",
+        detail=f"{name} has a lone surrogate (character {place + 1}): it cannot be encoded"
+        " as UTF-8.",
         remedy="Read bytes with errors='replace', or use"
         " vibe_llms.foundation.json_types.escape_halves.",
     )
 
 
 def _is_told_by_class(kind: Any) -> bool:
-    """Tells whether every instance of exactly this class will do; some numbers will not."""
+    """Return whether every instance of exactly this class is valid; not so for numbers."""
     return isinstance(kind, type) and kind not in (int, float)
 
 
 def _coerce(value: Any, kind: Any) -> Any:
-    """Returns the value as a plain one of a kind; ``None`` where it is none."""
+    """Return the value as a plain one of a kind; ``None`` if it is of another kind."""
     if typing.get_origin(kind) is typing.Literal:
         return next((word for word in typing.get_args(kind) if word == value), None)
     if kind is float:
@@ -122,7 +122,7 @@ def _coerce(value: Any, kind: Any) -> Any:
         is_integer = isinstance(value, int) and not isinstance(value, bool)
         return int(value) if is_integer and _has_64_bits(value) else None
     if kind is str and isinstance(value, str):
-        return str.__str__(value)  # str() would ask the subclass, and an enumeration answers other
+        return str.__str__(value)  # str() calls the subclass's __str__, as of an enum
     if kind is bytes and isinstance(value, bytes):
         return bytes(value)
     if issubclass(kind, enum.Enum) and isinstance(value, str):
@@ -133,7 +133,7 @@ def _coerce(value: Any, kind: Any) -> Any:
 def _is_finite(value: float) -> bool:
     try:
         return math.isfinite(value)
-    except OverflowError:  # an integer beyond all floats
+    except OverflowError:  # an integer beyond the range of floats
         return False
 
 
@@ -145,10 +145,11 @@ _BOUNDS: Mapping[Any, Callable[[Any], bool]] = {int: _has_64_bits, float: math.i
 
 
 def renew(value: _T, **changes: Any) -> _T:
-    """Returns a value of a class without slots, with fields changed to what is known to be right.
+    """Return a value of a class without slots, with some fields changed to valid values.
 
-    ``attrs.evolve`` checks the others once more, which for a long request takes seven times as
-    long.
+    Nothing is validated. ``attrs.evolve`` validates all fields again, which for a long request
+    takes
+    seven times as long.
     """
     made: _T = object.__new__(value.__class__)
     object.__setattr__(made, "__dict__", value.__dict__ | changes)
@@ -158,26 +159,26 @@ def renew(value: _T, **changes: Any) -> _T:
 def ensure_members(
     given: Iterable[_T], classes: tuple[type[Any], ...], field: str
 ) -> tuple[_T, ...]:
-    """Makes a tuple of what a caller gives, of which every member is of one of the classes.
+    """Return the given values as a tuple; check that each is of one of the classes.
 
     Args:
-        given: Several; a text or an object counts as one, and is refused.
-        classes: Those of ours, or ``str``.
+        given: Several values; a text or a mapping counts as one value and is refused.
+        classes: Classes of ours, or ``str``.
         field: The name of the field, for the error.
 
     Raises:
-        RequestError: Something among them is of another class.
+        RequestError: A value is of another class.
     """
     if given.__class__ is tuple and not given:
         return ()
-    is_plain = given.__class__ is tuple or given.__class__ is list  # and needs no further question
+    is_plain = given.__class__ is tuple or given.__class__ is list  # and can be iterated over
     if not is_plain and (
         not isinstance(given, Iterable) or isinstance(given, (str, bytes, Mapping))
     ):
-        raise _explain_misfit(f"{field} needs a list, each", field, given, *classes)
+        raise _explain_misfit(f"{field} needs a list, each item", field, given, *classes)
     members = tuple(given)
     if str not in classes and {*map(type, members)}.issubset(classes):
-        return members  # as of a conversation, which may be long
+        return members  # fast path for conversations, which may be long
     for index, member in enumerate(members):
         if member.__class__ is str and not is_whole(cast("str", member)):
             raise _explain_half(f"{field}[{index}]", cast("str", member))

@@ -1,4 +1,4 @@
-"""Names for things, and moments: the only places where chance and the clock come in."""
+"""Random ids, and the time: the only modules' use of chance and the clock."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from datetime import UTC, datetime, timedelta
 from vibe_llms.exceptions import RequestError
 
 _LETTERS = b"abcdefghijklmnopqrstuvwxyz234567" * 8
-"""For each byte one of 32 letters and digits, all alike often: each stands for five bits."""
+"""One of 32 letters and digits for each byte, all equally likely: each encodes five bits."""
 
 _LENGTH = 16
 _AT_ONCE = 64
-"""For so many ids the system is asked at once: each call has three, and each question costs."""
+"""Ids drawn from the system at once, as each call is slow."""
 
 _drawn: list[str] = []
-"""Ids that nobody has yet."""
+"""Unused ids."""
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_drawn.clear)  # or both would give the same to others
+    os.register_at_fork(after_in_child=_drawn.clear)  # or both use the same ids
 
 
 def produce_identity() -> str:
-    """Produces a new random id: 16 letters and digits (80 bits), safe in paths and URLs.
+    """Make a new random id: 16 letters and digits (80 bits), safe in paths and URLs.
 
     Random from the first letter on, so that a short prefix is soon unique.
     """
     try:
-        return _drawn.pop()  # one step, whichever threads do so at once
+        return _drawn.pop()  # atomic, also between threads
     except IndexError:
         letters = os.urandom(_LENGTH * _AT_ONCE).translate(_LETTERS).decode("ascii")
         first, *rest = [letters[at : at + _LENGTH] for at in range(0, len(letters), _LENGTH)]
@@ -39,7 +39,7 @@ def produce_identity() -> str:
 
 
 access_now = functools.partial(datetime.now, UTC)
-"""Returns the present moment, in UTC. Not a function: every event of a stream asks for it."""
+"""Return the current time, in UTC. A partial for speed: every event of a stream calls it."""
 
 
 _read_steady = functools.partial(
@@ -48,14 +48,14 @@ _read_steady = functools.partial(
 
 
 class Moments:
-    """The moments of one writer: they follow each other as time does, whoever sets the clock.
+    """Clock of one writer: its times never go backwards, even if the system clock is set.
 
-    The clock on the wall is asked once; from there on one goes that nobody sets, and that goes on
-    while the machine sleeps.
+    The system clock is read once; from then on a monotonic clock is used that also runs while the
+    machine sleeps.
 
     Args:
-        now: The clock on the wall.
-        read: The seconds since some moment.
+        now: Returns the system time.
+        read: Returns the seconds of the monotonic clock.
     """
 
     __slots__ = ("_begun", "_offset", "_read")
@@ -68,23 +68,23 @@ class Moments:
         self._begun, self._offset, self._read = now(), read(), read
 
     def access(self) -> datetime:
-        """Returns the present moment, in UTC."""
+        """Return the current time, in UTC."""
         return self._begun + timedelta(0, self._read() - self._offset)
 
 
 def ensure_utc(moment: datetime) -> datetime:
-    """Brings a moment to UTC, so that equal moments are written alike.
+    """Convert a time to UTC, so that equal times are written alike.
 
     Raises:
-        RequestError: It is no moment, does not say in which time zone it is, or lies beyond
-            the years 1 to 9999 in UTC.
+        RequestError: It is not a datetime, has no time zone, or lies outside of the years 1 to
+            9999 in UTC.
     """
     if moment.__class__ is datetime and moment.tzinfo is UTC:
         return moment
     if not isinstance(moment, datetime):
         raise RequestError(
             path="timestamp",
-            detail=f"timestamp needs a moment, not {type(moment).__name__}.",
+            detail=f"timestamp needs a datetime, not {type(moment).__name__}.",
             remedy="Give an aware datetime; datetime.fromisoformat reads a text.",
         )
     if moment.utcoffset() is None:
@@ -98,7 +98,7 @@ def ensure_utc(moment: datetime) -> datetime:
     except OverflowError as error:
         raise RequestError(
             path="timestamp",
-            detail=f"The timestamp {moment.isoformat()} has no counterpart in UTC.",
+            detail=f"The timestamp {moment.isoformat()} is out of range in UTC.",
             remedy="Use one of the years 1 to 9999.",
         ) from error
-    return datetime.combine(there.date(), there.time(), UTC)  # a subclass becomes plain
+    return datetime.combine(there.date(), there.time(), UTC)  # a subclass becomes a plain datetime

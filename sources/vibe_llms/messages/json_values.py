@@ -1,4 +1,4 @@
-"""Plain data within messages: copied, checked, and brought to one form when they are given."""
+"""Plain data in messages: copied, validated and normalized when they are given."""
 
 from __future__ import annotations
 
@@ -10,43 +10,43 @@ from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.json_types import JsonObject, is_whole
 
 DEPTH_LIMIT = 100
-"""How deeply plain data may nest; vendors take a tenth of it. Ends rings, too."""
+"""Maximum nesting of plain data; vendors accept a tenth of it. Also stops circular data."""
 
 _SMALLEST, _BEYOND = -(2**63), 2**64
-"""Of integers, what a reader does not have to turn into an inexact float."""
+"""Range of integers that readers of JSON need not turn into an inexact float."""
 
 _REMEDY = "Give text, finite numbers, true, false, null, lists, or objects of these."
 
 
 def copy_plain(value: Any, path: str, *, keeps_order: bool, depth: int = 0) -> Any:
-    """Returns plain data of its own: lists for tuples, whole numbers as integers.
+    """Return a copy of plain data: lists for tuples, whole numbers as integers.
 
-    Python holds ``1``, ``1.0`` and ``True`` for equal; the first two are made alike, the
-    third is not: it means something else to whoever reads it.
+    In Python ``1``, ``1.0`` and ``True`` are equal. The first two become the same integer; ``True``
+    stays, as it has another meaning in JSON.
 
     Args:
-        value: What may be shared with the caller, who may go on to change it.
-        path: Of the value, for errors.
-        keeps_order: Keys stay in the order in which they are given; else they are sorted.
-        depth: How deep the value lies already.
+        value: Data that the caller may change later.
+        path: Path of the value, for errors.
+        keeps_order: Keep the order of keys; otherwise sort them.
+        depth: Depth of the value.
 
     Raises:
-        RequestError: Something in it is beyond JSON: not a number, infinite, or too large an
-            integer, a key that is no text, an object of some class, or it nests too deeply.
+        RequestError: JSON cannot represent a value: NaN, infinity, an integer that is too large,
+            a key that is not a text, an object of another class; or the data nest too deeply.
     """
     if depth > DEPTH_LIMIT:
         detail = f"The data nest deeper than {DEPTH_LIMIT} levels."
-        raise RequestError(path=path, detail=detail, remedy="Flatten them, or break their ring.")
+        raise RequestError(path=path, detail=detail, remedy="Flatten them, or remove the cycle.")
     match value:
-        # Before numbers: to Python, True is one.
+        # Before numbers, as True is an int in Python.
         case None | bool():
             return value
         case str():
             return _copy_text(value, path)
         case int() if _SMALLEST <= value < _BEYOND:
-            return int(value)  # a subclass becomes plain
+            return int(value)  # a subclass becomes a plain str
         case float() if math.isfinite(value):
-            # To JSON `1.0` and `1` are the same number, so that they are written alike.
+            # In JSON `1.0` and `1` are the same number, so write them alike.
             whole = value.is_integer() and _SMALLEST <= value < _BEYOND
             return int(value) if whole else float(value)
         case Mapping():
@@ -57,17 +57,17 @@ def copy_plain(value: Any, path: str, *, keeps_order: bool, depth: int = 0) -> A
                 for index, each in enumerate(value)
             ]
     if isinstance(value, int):
-        detail = "A whole number is beyond 64 bits, which readers of JSON make another number of."
+        detail = "An integer exceeds 64 bits, which many readers of JSON cannot represent exactly."
         raise RequestError(path=path, detail=detail, remedy="Give a smaller one, or a text.")
     shown = repr(value) if isinstance(value, float) else f"a value of type {type(value).__name__}"
-    raise RequestError(path=path, detail=f"JSON cannot say {shown}.", remedy=_REMEDY)
+    raise RequestError(path=path, detail=f"JSON cannot represent {shown}.", remedy=_REMEDY)
 
 
 def _copy_text(value: str, path: str) -> str:
     if is_whole(value):
         return str.__str__(value)
-    detail = f"A text holds half of a surrogate pair, which JSON in UTF-8 cannot carry: {value!r}."
-    raise RequestError(path=path, detail=detail, remedy="Leave it out, or replace it.")
+    detail = f"A text has a lone surrogate, which cannot be encoded as UTF-8: {value!r}."
+    raise RequestError(path=path, detail=detail, remedy="Remove or replace it.")
 
 
 def _copy_mapping(
@@ -76,7 +76,7 @@ def _copy_mapping(
     for key in value:
         if not isinstance(key, str):
             detail = f"The key {key!r} is not a text."
-            raise RequestError(path=path, detail=detail, remedy="Give objects with texts as keys.")
+            raise RequestError(path=path, detail=detail, remedy="Use texts as keys.")
     return {
         _copy_text(key, path): copy_plain(
             value[key], f"{path}.{key}", keeps_order=keeps_order, depth=depth + 1
@@ -86,14 +86,14 @@ def _copy_mapping(
 
 
 def ensure_controls(given: JsonObject) -> JsonObject:
-    """Copies control values, keys in order: it means nothing. Raises RequestError."""
-    if given.__class__ is dict and not given:  # as of most requests
+    """Copy controls and sort their keys, as the order has no meaning. Raises RequestError."""
+    if given.__class__ is dict and not given:  # most requests have none
         return {}
     return _copy_object(given, "controls", keeps_order=False)
 
 
 def ensure_schema(given: JsonObject | None) -> JsonObject | None:
-    """Copies a JSON Schema, its keys as they stand. Raises RequestError."""
+    """Copy a JSON Schema, and keep the order of its keys. Raises RequestError."""
     return None if given is None else _copy_object(given, "schema", keeps_order=True)
 
 
@@ -106,10 +106,10 @@ def _copy_object(given: object, path: str, *, keeps_order: bool) -> JsonObject:
 
 
 def write_plain(value: Any) -> str:
-    """Returns the text by which copied data are compared.
+    """Return the text by which copied data are compared.
 
-    Dictionaries would be equal whatever their order, and ``True`` would equal ``1``.
+    Dictionaries are equal whatever the order of their keys, and ``True`` equals ``1``.
     """
-    import json  # whoever compares no requests need not load it
+    import json  # needed to compare requests only
 
     return json.dumps(value)

@@ -1,4 +1,4 @@
-"""What a translation could not carry over. Nothing is dropped without one of these."""
+"""Losses of a translation. Nothing is dropped without one of these."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _T = TypeVar("_T")
 
 
 class LossKind(enum.StrEnum):
-    """What became of something that a translation could not carry over.
+    """Kind of a loss.
 
-    ``COERCED``: it goes in another form. ``DROPPED``: it does not go. ``SYNTHESIZED``: it was made
-    up, because the vendor insists on it. ``WITHHELD``: it is kept back, and goes where it belongs.
+    ``COERCED``: sent in another form. ``DROPPED``: not sent. ``SYNTHESIZED``: made up, because the
+    vendor requires it. ``WITHHELD``: not sent here, but kept for the vendor it belongs to.
     """
 
     COERCED = "coerced"
@@ -28,11 +28,11 @@ class LossKind(enum.StrEnum):
 
 
 class LossGrade(enum.StrEnum):
-    """How serious a loss is, the most serious first.
+    """Severity of a loss, the most serious first.
 
-    ``MEANING``: something was said that the other side does not see. ``FORM``: it sees it in
-    another form, or sees something that was made up. ``ROUTINE``: bookkeeping of a vendor's that
-    most translations lose, such as the time at which an answer was made.
+    ``MEANING``: the other side does not see part of what was said. ``FORM``: it sees it in another
+    form, or sees something that was made up. ``ROUTINE``: a vendor's bookkeeping that most
+    translations lose, such as the time of an answer.
     """
 
     MEANING = "meaning"
@@ -42,12 +42,12 @@ class LossGrade(enum.StrEnum):
 
 @frozen(kw_only=True, field_transformer=conform_fields)
 class Loss:
-    """One thing that a translation changed, left out, made up or kept back.
+    """One thing that a translation changed, left out, made up or withheld.
 
     Attributes:
-        kind: What became of it.
+        kind: The kind of loss.
         path: The place in the request or the response, such as ``canisters[2].content[0]``.
-        reason: Why, for a person to read.
+        reason: The reason, for people.
         is_routine: Whether it is bookkeeping that most translations lose.
     """
 
@@ -58,7 +58,7 @@ class Loss:
 
     @property
     def grade(self) -> LossGrade:
-        """How serious it is."""
+        """The severity."""
         if self.is_routine:
             return LossGrade.ROUTINE
         is_gone = self.kind in (LossKind.DROPPED, LossKind.WITHHELD)
@@ -77,19 +77,19 @@ def rank_losses(losses: Iterable[Loss]) -> list[Loss]:
 
 
 def ensure_losses(given: Iterable[Loss]) -> tuple[Loss, ...]:
-    """Makes a tuple of losses. Raises RequestError for anything else among them."""
-    if not given and given.__class__ in (list, tuple):  # as of most translations
+    """Return losses as a tuple. Raises RequestError if one is not a loss."""
+    if not given and given.__class__ in (list, tuple):  # most translations lose nothing
         return ()
     return ensure_members(given, (Loss,), "losses")
 
 
 @frozen(slots=False)
 class Translation(Generic[_T]):
-    """The outcome of a translation, and what it could not carry over.
+    """The result of a translation, and its losses.
 
     Attributes:
-        value: The outcome.
-        losses: What was changed, left out, made up or kept back; empty where all went over.
+        value: The result.
+        losses: What was changed, left out, made up or withheld; empty if nothing was.
     """
 
     value: _T

@@ -1,4 +1,4 @@
-"""What is asked of a model, and what came of it."""
+"""Requests to a model, and its responses."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from vibe_llms.messages.losses import Loss, ensure_losses
 from vibe_llms.messages.views import add_usages, text_of
 
 ANSWERABLE_ROLES = frozenset({"user", "document", "supervisor", "result"})
-"""The roles of a last canister that leaves something to be answered."""
+"""Roles of a last canister that a model can answer."""
 
 WindowPolicy: TypeAlias = Literal["stop", "drop", "summarize"]
-"""What becomes of the oldest turns of a conversation that exceeds the model's window."""
+"""Handling of the oldest turns of a conversation that exceeds the model's window."""
 
 _KNOWN_CLASSES = tuple(CANISTER_CLASSES.values())
 
@@ -102,16 +102,16 @@ class Request:
     def extend(self, new: Iterable[AnyCanister], *, continuation: bool = False) -> Request:
         """Return the same request with further canisters.
 
-        Only what is new is checked, so that a long conversation costs no more than a short one.
+        Only the new ones are checked, so that a long conversation costs no more than a short one.
 
         Args:
-            new: What was said since.
-            continuation: The model shall go on with its own last turn.
+            new: The new canisters.
+            continuation: Let the model continue its own last turn.
 
         Raises:
-            RequestError: There is nothing to answer; or something new is no canister.
+            RequestError: There is nothing to answer, or an item is not a canister.
         """
-        # The others were proven when they came in, and a conversation may be long.
+        # The others were checked before, and a conversation may be long.
         canisters = self.canisters + _ensure_canisters(new)
         grown = renew(self, canisters=canisters, continuation=continuation)
         _ensure_answerable(grown)
@@ -129,7 +129,7 @@ class Request:
 
 
 class RequestFields(TypedDict, total=False):
-    """What requests about different conversations share; see :class:`Request`."""
+    """The fields of a request but its canisters, its address and the like; see :class:`Request`."""
 
     model: str
     controls: Mapping[str, JsonValue]
@@ -142,9 +142,9 @@ class RequestFields(TypedDict, total=False):
 
 
 def replace_canisters(request: Request, canisters: Iterable[AnyCanister]) -> Request:
-    """Returns the same request with another conversation.
+    """Return the same request with another conversation.
 
-    What was checked when the request was made is not checked again.
+    The other fields were checked before and are not checked again.
 
     Raises:
         RequestError: There is nothing to answer.
@@ -155,9 +155,11 @@ def replace_canisters(request: Request, canisters: Iterable[AnyCanister]) -> Req
 
 
 def is_answerable(last: AnyCanister) -> bool:
-    """Tells whether a conversation that ends so leaves something to answer.
+    """Return whether a model can answer a conversation that ends with this canister.
 
-    The result of what a vendor executed itself leaves nothing: it is part of its own turn.
+    It cannot answer the result of a call that the vendor executed itself: that is part of the
+    model's
+    own turn.
     """
     vendors = isinstance(last, ResultCanister) and last.owner is Owner.VENDOR
     return last.role in ANSWERABLE_ROLES and not vendors
@@ -177,7 +179,7 @@ def _ensure_answerable(request: Request) -> None:
     remedy = (
         "Append the ResultCanister of the invocation."
         if isinstance(last, InvocationCanister) and last.owner is Owner.OURS
-        else "Append a UserCanister, or say continuation=True to let the model go on."
+        else "Append a UserCanister, or set continuation=True to let the model continue."
     )
     raise RequestError(
         path=f"canisters[{len(canisters) - 1}]",
@@ -191,8 +193,8 @@ def _ensure_choosable(request: Request) -> None:
     for index, invocable in enumerate(request.invocables):
         name, path = invocable.name, f"invocables[{index}].name"
         if name in CHOICES:
-            detail = f"An invocable cannot be called {name!r}: as a choice it means another thing."
-            raise RequestError(path=path, detail=detail, remedy="Give it another name.")
+            detail = f"Invalid name of an invocable: {name!r} is a value of invocation_choice."
+            raise RequestError(path=path, detail=detail, remedy="Rename it.")
         if name in names:
             detail = f"Two invocables are called {name!r}."
             raise RequestError(path=path, detail=detail, remedy="Give each its own name.")
@@ -201,8 +203,8 @@ def _ensure_choosable(request: Request) -> None:
     if choice == "required" and not names:
         raise RequestError(
             path="invocation_choice",
-            detail="An invocation is required, and there is nothing to invoke.",
-            remedy="Give invocables, or leave the choice at 'auto'.",
+            detail="An invocation is required, but there are no invocables.",
+            remedy="Add invocables, or set the choice to 'auto'.",
         )
     if choice not in CHOICES and choice not in names:
         raise RequestError(
@@ -223,13 +225,13 @@ class ResponseMetadata:
     Attributes:
         origin: The origin, as on the canisters.
         duration_seconds: From sending the request to the end of the response.
-        first_seconds: From sending the request to the first content; ``None`` where the response
-            came in one piece.
+        first_seconds: From sending the request to the first content; ``None`` if the response was
+            not streamed.
         attempts: How often the request was sent; 1 without retries.
-        request_id: The vendor's name for the exchange, for its support.
-        summaries: Where each summary of the oldest turns came from that was asked for first, so
-            that what it used can be counted, too.
-        native: What else the vendor said about the response, as a JSON object.
+        request_id: The vendor's id of the request, for its support.
+        summaries: Origins of the summaries of the oldest turns that were requested first, so that
+            their usage is counted, too.
+        native: Other vendor data about the response, as a JSON object.
     """
 
     origin: Origin
@@ -320,4 +322,4 @@ class Response:
     def text(self) -> str:
         """The text of the answer, without reasoning."""
         canisters = self.canisters
-        return text_of(canisters[0] if len(canisters) == 1 else canisters)  # as mostly
+        return text_of(canisters[0] if len(canisters) == 1 else canisters)  # usually

@@ -1,4 +1,4 @@
-"""What data are, by their first bytes."""
+"""File signatures: the type of data by their first bytes."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _SIGNATURES: Final = (
     (rb"%PDF-", "application/pdf"),
     (rb"PK\x03\x04", "application/zip"),
 )
-"""What stands at the beginning, and what it is then; the first that fits."""
+"""File signatures and their media types; the first match wins."""
 
 
 def recognize(data: bytes, *kinds: str) -> str | None:
-    """Returns the media type of data; ``None`` where their beginning does not tell.
+    """Return the media type of data; ``None`` if their first bytes are unknown.
 
     Args:
-        kinds: Which types come into question, as ``image/``; by default all.
+        kinds: Prefixes of the types to check, such as ``image/``; by default all types.
     """
     for beginning, media_type in _SIGNATURES:
         if media_type.startswith(kinds or "") and re.match(beginning, data, re.DOTALL):

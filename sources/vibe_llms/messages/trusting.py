@@ -1,7 +1,7 @@
-"""Values made of what is known to be right.
+"""Construction of values without validation, from parts that are known to be valid.
 
-A value of ours checks what it is given. Where the parts were checked a moment before, by a typed
-decoder or by the values that they come from, checking again is most of what a small answer costs.
+Our values validate their fields. If a typed decoder or other values have just checked the parts,
+checking them again is most of the cost of a small answer.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ _T = TypeVar("_T")
 
 
 def trusted(kind: type[_T]) -> Callable[..., _T]:
-    """Returns what makes values of a class of attrs without checking or converting anything.
+    """Return a function that makes values of an attrs class without validation or conversion.
 
-    It takes the fields by name. What is left out has its default; where that is made anew each
-    time (an id, a moment, a dictionary), it must be given. Its source is written here, as attrs
-    writes that of the class: what is told by name, and looks defaults up, takes twice as long.
+    It takes the fields by name. A field that is left out has its default; one with a default
+    factory (an id, a time, a dictionary) must be given. The source of the function is generated, as
+    attrs does for constructors: setting fields by name and looking up defaults takes twice as long.
 
     Args:
         kind: The class, which has no slots.
@@ -33,7 +33,7 @@ def trusted(kind: type[_T]) -> Callable[..., _T]:
         else:
             known[f"_{field.name}"] = field.default
             named.append(f"{field.name}=_{field.name}")
-        # They stand in the order in which a value is written down.
+        # In the order in which a value is written.
         lines.append(f"    _held[{field.name!r}] = {field.name}\n")
     source = (
         f"def produce(*, {', '.join(named)}):\n"

@@ -1,4 +1,4 @@
-"""Ways to look at canisters without changing them."""
+"""Read-only views of canisters."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from vibe_llms.messages.contents import (
 )
 
 BOUNDARY: Final = "\n\n"
-"""What parts texts where they stand in one."""
+"""Separator of texts that are joined."""
 
 
 def text_of(canisters: AnyCanister | Iterable[AnyCanister]) -> str:
-    """Returns the text of one or several canisters, without reasoning; blocks as they follow.
+    """Return the text of one or several canisters, without reasoning; blocks in order.
 
-    What a model says in one go joins directly, as it streams it (vendors part a text where a
-    source is cited). An empty line parts canisters, what a model says before and after it
-    reasoned or showed something, and the texts of anybody else.
+    Texts of a model join directly, as they are streamed (vendors split a text at citations). An
+    empty line separates canisters, a model's texts before and after reasoning or media, and all
+    texts from others.
     """
     if not isinstance(canisters, AssistantCanister):
         if isinstance(canisters, Iterable):
@@ -51,7 +51,7 @@ def text_of(canisters: AnyCanister | Iterable[AnyCanister]) -> str:
 
 
 def parts_texts(content: AnyContent) -> bool:
-    """Tells whether the texts before and after a content are two: it is none, nor within one."""
+    """Return whether a content separates the texts before and after it."""
     return not isinstance(content, (TextualContent, NativeContent))
 
 
@@ -67,16 +67,16 @@ def media_of(canisters: Iterable[AnyCanister]) -> tuple[MediaContent, ...]:
 
 @frozen(kw_only=True)
 class Pair:
-    """An invocation and what came of it; ``result`` is ``None`` while it is owed."""
+    """An invocation and its result; ``result`` is ``None`` while it is missing."""
 
     invocation: InvocationCanister
     result: ResultCanister | None
 
 
 def pairs_of(canisters: Iterable[AnyCanister]) -> tuple[Pair, ...]:
-    """Pairs each invocation with the first later result that bears its id and is not yet taken.
+    """Pair each invocation with the first later unpaired result that has its id.
 
-    Vendors may use an id again in a later turn, so that an id alone does not name a pair.
+    Vendors may use an id again in a later turn, so that an id alone does not identify a pair.
     """
     invocations: list[InvocationCanister] = []
     waiting: dict[str, list[int]] = {}
@@ -94,7 +94,7 @@ def pairs_of(canisters: Iterable[AnyCanister]) -> tuple[Pair, ...]:
 
 
 def usage_of(canisters: Sequence[AnyCanister]) -> Usage | None:
-    """Adds up what the turns used, each turn once; ``None`` where no turn said."""
+    """Add up the usage of the turns, each turn once; ``None`` if none reported it."""
     usages: list[Usage] = []
     counted: set[str] = set()
     for canister in canisters:
@@ -110,7 +110,7 @@ def usage_of(canisters: Sequence[AnyCanister]) -> Usage | None:
 
 
 def add_usages(usages: Iterable[Usage | None]) -> Usage | None:
-    """Adds up what vendors said; ``None`` where none of them did."""
+    """Add up usages; ``None`` if none was reported."""
     total: Usage | None = None
     for usage in usages:
         if usage is not None:
@@ -119,7 +119,7 @@ def add_usages(usages: Iterable[Usage | None]) -> Usage | None:
 
 
 def asks_nothing(canisters: Sequence[AnyCanister]) -> bool:
-    """Tells whether nothing but blanks was said since a model has spoken, or a tool."""
+    """Return whether only blank text follows the last answer or tool result."""
     blank: list[AnyCanister] = []
     told: list[AnyCanister] = []
     for canister in reversed(canisters):

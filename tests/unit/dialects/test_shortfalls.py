@@ -98,7 +98,7 @@ def test_a_turn_without_an_answer_says_why(
 @pytest.mark.parametrize(
     ("dialect", "body", "reason", "words"),
     [
-        (chat_completions, chat("length", content="Half"), "limit", "at its limit of output."),
+        (chat_completions, chat("length", content="Half"), "limit", "limit of output tokens."),
         (chat_completions, chat("stop", refusal="I will not."), "refused", "refused."),
         (messages, claude({"type": "text", "text": "No"}, **_REFUSED), "refused", "policy."),
     ],

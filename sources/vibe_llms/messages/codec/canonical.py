@@ -1,4 +1,4 @@
-"""What JSON can say: one way to write plain data, so that what is equal is written alike."""
+"""Canonical JSON: equal data give equal bytes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from vibe_llms.messages.json_values import copy_plain
 
 
 def canonicalize(value: Any, path: str = "$", *, keeps_order: bool = False) -> Any:
-    """Returns plain data with keys in order, lists for tuples, and whole numbers as integers.
+    """Return plain data with sorted keys, lists for tuples, and whole numbers as integers.
 
     Args:
-        value: What is to be written.
-        path: Of the value, for errors.
-        keeps_order: Keys stay as they stand, where their order has a meaning.
+        value: The data.
+        path: Path of the value, for errors.
+        keeps_order: Keep the order of keys, where it has a meaning.
 
     Raises:
-        CodecError: Something in it is beyond JSON, or it nests too deeply.
+        CodecError: JSON cannot represent a value, or the data nest too deeply.
     """
     try:
         return copy_plain(value, path, keeps_order=keeps_order)
@@ -28,14 +28,14 @@ def canonicalize(value: Any, path: str = "$", *, keeps_order: bool = False) -> A
 
 
 def encode_document(value: Any) -> bytes:
-    """Returns plain data, or values that msgspec writes itself, as one JSON document.
+    """Return plain data, or values that msgspec encodes itself, as one JSON document.
 
     Raises:
-        CodecError: It cannot be written; names the place where a text is to blame.
+        CodecError: They cannot be encoded; for an invalid text, the error names its path.
     """
     try:
         return msgspec.json.encode(value)
     except (RecursionError, OverflowError, TypeError, ValueError) as error:
         if isinstance(error, UnicodeEncodeError):
-            canonicalize(value)  # which says where the text is that nobody can write
+            canonicalize(value)  # raises with the path of the invalid text
         raise CodecError(detail=f"This cannot be written as JSON: {error}") from error

@@ -1,4 +1,4 @@
-"""The public converter of cattrs: it reads as all else is read, and writes plain data."""
+"""The public cattrs converter: it validates as the codec does, and writes plain data."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ from vibe_llms.messages.contents import AnyContent
 
 @functools.cache
 def produce_converter() -> cattrs.Converter:
-    """Produces the converter between our classes and what JSON can say.
+    """Make the converter between our classes and plain JSON data.
 
-    It takes nothing for something else (no ``1`` for ``true``, no text for a list), drops no
-    unknown field, and raises a CodecError with the place of the first mistake. One is enough
-    for a process.
+    It coerces nothing (no ``1`` for ``true``, no text for a list), rejects unknown fields, and
+    raises a CodecError with the path of the first error. One converter is enough for a process.
     """
     converter = cattrs.Converter()
     converter.register_structure_hook_func(lambda _: True, read_tree)
@@ -45,7 +44,7 @@ def _produce_hook(cls: type, converter: cattrs.Converter) -> Callable[[Any], dic
     ordered = ORDERED_FIELDS & {field.name for field in attrs.fields(cls)}
     keep = override(unstruct_hook=functools.partial(canonicalize, keeps_order=True))
     settings: dict[str, Any] = dict.fromkeys(ordered, keep)
-    # Among the fields that no constructor takes are the words that tell the classes apart.
+    # The type names that tell the classes apart are fields without a constructor argument.
     return make_dict_unstructure_fn(cls, converter, _cattrs_include_init_false=True, **settings)
 
 

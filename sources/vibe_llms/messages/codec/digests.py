@@ -1,4 +1,4 @@
-"""The name of what a request means: a key for caches and recordings."""
+"""Digest of a request's meaning: a key for caches and recordings."""
 
 from __future__ import annotations
 
@@ -11,34 +11,33 @@ from vibe_llms.messages.json_values import write_plain
 from vibe_llms.messages.requests import Request
 
 _CIRCUMSTANCES = frozenset({"id", "timestamp", "turn_id"})
-"""What a canister has that is no part of what it says."""
+"""Fields of a canister that are not part of its meaning."""
 
 
 def digest_request(request: Request) -> str:
-    """Names the meaning of a request.
+    """Return a digest of a request's meaning.
 
-    The same whatever the ids and the timestamps are, of which conversation it is part, what
-    earlier turns used, and whether media are inline or in a store. The model's address, and
-    the order of properties in schemas, are part of the meaning. Invocations are told apart
-    by the order in which their ids first appear.
+    It ignores ids, timestamps, the conversation id, the usage of earlier turns, and whether
+    media are inline or in a store. The model's address, and the order of properties in schemas,
+    are part of the meaning. Invocations are numbered in the order in which their ids first appear.
 
     Returns:
         A SHA-256, in lower-case hexadecimal digits.
 
     Raises:
-        CodecError: JSON cannot say a control or a schema.
+        CodecError: JSON cannot represent a control or a schema.
     """
     tree = produce_converter().unstructure(request)
     del tree["conversation_id"]
-    if tree["window"] == "stop":  # as before there was such a choice
+    if tree["window"] == "stop":  # keeps the digests from before this field existed
         del tree["window"]
-    # Likewise: what was recorded before keeps its name.
+    # Likewise: keeps the digests of earlier recordings.
     if not tree["lenient"]:
         del tree["lenient"]
     numbers: dict[str, int] = {}
     tree["canisters"] = [_reduce_canister(canister, numbers) for canister in tree["canisters"]]
     for described in (tree, *tree["invocables"]):
-        if described["schema"] is not None:  # as text, for its order is part of what it says
+        if described["schema"] is not None:  # as text, because its order is part of the meaning
             described["schema"] = write_plain(described["schema"])
     return hashlib.sha256(encode_document(canonicalize(tree))).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Requests and responses as JSON documents: what crosses to another process."""
+"""Requests and responses as JSON documents, to send them to another process."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ from vibe_llms.messages.requests import Request, Response
 
 
 def encode_request(request: Request) -> bytes:
-    """Returns the request as one JSON document.
+    """Return the request as one JSON document.
 
-    Equal requests have equal bytes. Controls are written with their keys in order; schemas
-    with theirs as they were given, which is part of what they say.
+    Equal requests have equal bytes. The keys of controls are sorted; those of schemas keep their
+    order, which is part of the meaning.
 
     Raises:
-        CodecError: JSON cannot say a control, a schema or a text.
+        CodecError: JSON cannot represent a control, a schema or a text.
     """
     return _encode(request)
 
 
 def decode_request(data: bytes | str) -> Request:
-    """Reads a request.
+    """Decode a request.
 
     Raises:
-        CodecError: It is none; names the path and the words known there.
+        CodecError: It is invalid; the error has the path and the known names.
     """
     request: Request = read_json(data, Request)
     return request
 
 
 def encode_response(response: Response) -> bytes:
-    """Returns the response, with the request that it answers, as one JSON document.
+    """Return the response, with its request, as one JSON document.
 
     Raises:
-        CodecError: JSON cannot say a control, a schema, a number or a text.
+        CodecError: JSON cannot represent a control, a schema, a number or a text.
     """
     return _encode(response)
 
 
 def decode_response(data: bytes | str) -> Response:
-    """Reads a response.
+    """Decode a response.
 
     Raises:
-        CodecError: It is none; names the path and the words known there.
+        CodecError: It is invalid; the error has the path and the known names.
     """
     response: Response = read_json(data, Response)
     return response
@@ -57,11 +57,11 @@ def _encode(envelope: Request | Response) -> bytes:
 
 
 def _unfold(value: Any, path: str) -> Any:
-    """Opens envelopes down to canisters, which msgspec writes itself, and to plain data."""
+    """Unfold envelopes into canisters, which msgspec encodes itself, and plain data."""
     if not attrs.has(type(value)):
         if isinstance(value, tuple):
             return [_unfold(each, f"{path}[{index}]") for index, each in enumerate(value)]
-        return canonicalize(value, path, keeps_order=True)  # controls are in order already
+        return canonicalize(value, path, keeps_order=True)  # keys of controls are sorted already
     if hasattr(value, "role"):
         return value
     return {

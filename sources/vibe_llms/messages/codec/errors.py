@@ -1,7 +1,7 @@
-"""Errors that cross to another process, and arrive as the same class, stage and facts.
+"""Errors as JSON, to send them to another process, which gets the same class, stage and facts.
 
-Only what an error class declares as its facts is written: no arguments, no frames, no
-attributes that somebody hung on it. So what may not leave must not be made a fact.
+Only the facts that an error class declares are written: no arguments, no frames, no other
+attributes. So data that must not leave the process must not be declared as facts.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from vibe_llms.messages.codec.mirrors import Mirror, register_mirror
 from vibe_llms.messages.codec.reading import read_json, read_tree
 
 CAUSES_LIMIT = 16
-"""How far the chain of causes is followed; it may even be a ring."""
+"""Maximum length of the chain of causes, which may be circular."""
 
 _BEYOND_JSON = ("inf", "-inf", "nan")
-"""Numbers which JSON has no words for, as they are written."""
+"""Numbers that JSON cannot represent, as they are written."""
 
 
 @frozen(kw_only=True)
@@ -45,11 +45,11 @@ class _Envelope:
 
 
 def encode_error(error: BaseException) -> bytes:
-    """Returns the error as one JSON document.
+    """Return the error as one JSON document.
 
-    An error that is not one of ours becomes a :class:`ForeignError`: its type and its text.
-    An error can always be told: half surrogates, as paths may hold them, are escaped; a fact
-    which JSON cannot say is told as text, and numbers beyond it read back from that.
+    An error of a foreign class becomes a :class:`ForeignError` with its type and text. Encoding
+    does not fail: lone surrogates, as paths may contain, are escaped; facts that JSON cannot
+    represent become text, and infinite numbers and NaN are restored from it.
     """
     ours = error if isinstance(error, ConverseError) else _portray(error)
     facts = {
@@ -66,19 +66,19 @@ def encode_error(error: BaseException) -> bytes:
 
 
 def decode_error(data: bytes | str) -> ConverseError:
-    """Reads an error. Its causes come back as :class:`ForeignError`, chained as they were.
+    """Decode an error. Its causes become :class:`ForeignError`, chained as before.
 
-    One of a class which nothing imported here declares, or whose facts do not fit the class as
-    it is here, comes as a :class:`ForeignError` with its word and its text.
+    If nothing imported here declares its class, or the facts do not fit the class as declared
+    here, it becomes a :class:`ForeignError` with its class name and text.
 
     Raises:
-        CodecError: It is no error in this form.
+        CodecError: It is not an error in this format.
     """
     return _produce_error(read_json(data, _Envelope))
 
 
 def read_error(tree: object) -> ConverseError:
-    """Reads an error from plain data, such as JSON became; otherwise like :func:`decode_error`."""
+    """Decode an error from plain data, such as parsed JSON; see :func:`decode_error`."""
     return _produce_error(read_tree(tree, _Envelope))
 
 
@@ -101,7 +101,7 @@ def _produce_error(envelope: _Envelope) -> ConverseError:
 
 
 def survey_error_classes() -> dict[str, type[ConverseError]]:
-    """Returns the classes of errors by their stable words, those of plugins among them."""
+    """Return the error classes by name, including those of plugins."""
     classes: dict[str, type[ConverseError]] = {}
     waiting: list[type[ConverseError]] = [ConverseError]
     while waiting:
@@ -112,7 +112,7 @@ def survey_error_classes() -> dict[str, type[ConverseError]]:
 
 
 def _word_of(cls: type[ConverseError]) -> str:
-    """Returns a class's own word; for one that was given none, where it is declared."""
+    """Return the code of an error class; without one, its module and name."""
     own = cls.__dict__.get("WORD")
     return own if isinstance(own, str) else f"{cls.__module__}.{cls.__qualname__}"
 
@@ -121,7 +121,7 @@ def _rebuild(envelope: _Envelope) -> ConverseError:
     stage = envelope.stage
     cls = survey_error_classes().get(envelope.error)
     if cls is not None:
-        # A plugin's class may do anything in its constructor, and facts come from anywhere.
+        # A plugin's constructor may do anything, and the facts come from outside.
         with contextlib.suppress(Exception):
             hints = typing.get_type_hints(cls)
             facts = {name: _read_fact(each, hints[name]) for name, each in envelope.facts.items()}
@@ -136,7 +136,7 @@ def _read_fact(value: Any, hint: Any) -> Any:
 
 
 def _plainify(value: Any) -> Any:
-    """Returns a fact as plain data; what JSON cannot say, as text."""
+    """Return a fact as plain data, or as text if JSON cannot represent it."""
     try:
         return canonicalize(produce_converter().unstructure(value))
     except (CodecError, RecursionError):
@@ -146,7 +146,7 @@ def _plainify(value: Any) -> Any:
 def _tell(value: object) -> str:
     try:
         return str(value)
-    except Exception:  # whatever somebody's __str__ does, an error can be told
+    except Exception:  # encoding must not fail, whatever a foreign __str__ raises
         return type(value).__name__
 
 

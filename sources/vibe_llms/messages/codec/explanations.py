@@ -1,4 +1,4 @@
-"""What is wrong with data that does not read, as one of our errors."""
+"""Explain data that failed validation, as one of our errors."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _NAMES: Mapping[type, str] = {
 
 
 def explain(tree: object, kind: Any, path: str, error: Exception) -> CodecError:
-    """Finds the first mistake in what could not be read.
+    """Find the first error in data that failed validation.
 
     Args:
         tree: Plain data.
-        kind: What it was read as.
-        path: Of the tree.
-        error: What was raised, for where no mistake is found.
+        kind: The type that was expected.
+        path: Path of the tree.
+        error: The exception, used if no error is found.
     """
     return _find(tree, kind, path) or _explain_error(error, path)
 
@@ -87,9 +87,9 @@ def _find_in_object(tree: Any, cls: Any, path: str) -> CodecError | None:
         return explain_unknown_word(tree.get(key), (str(word),), f"{path}.{key}")
     known = tuple(field.name for field in attrs.fields(cls))
     fields = [field for field in attrs.fields(cls) if field.init]
-    # An unknown field explains a missing one: somebody misspelt it.
+    # An unknown field explains a missing one: its name is misspelt.
     if unknown := tree.keys() - {key, *(field.name for field in fields)}:
-        # Always the same one: sets are in another order in each process.
+        # Sorted, as the order of sets differs between processes.
         return explain_unknown_field(min(unknown), cls.__name__, known, path)
     hints = typing.get_type_hints(cls)
     for field in fields:
@@ -99,7 +99,7 @@ def _find_in_object(tree: Any, cls: Any, path: str) -> CodecError | None:
                 return found
         elif field.default is attrs.NOTHING or field.name in REQUIRED_FIELDS:
             return CodecError(path=place, detail=f"The field {field.name!r} is missing")
-    # Each field by itself is right: what remains is what they are together.
+    # Each field is valid by itself: the combination is not.
     return _try(lambda: access_mirror(cls).convert(tree), path)
 
 
@@ -119,7 +119,7 @@ def _find_in_plain(tree: Any, kind: Any, path: str) -> CodecError | None:
 
 
 def _explain_misfit(tree: Any, kind: Any, path: str, error: Exception) -> CodecError:
-    if kind not in _NAMES and isinstance(tree, str):  # a text that says no moment, and no bytes
+    if kind not in _NAMES and isinstance(tree, str):  # an invalid time or invalid Base64
         return _explain_error(error, path)
     return _refuse_kind(_NAMES.get(kind, "a text"), tree, path)
 
@@ -133,7 +133,7 @@ def _try(read: Callable[[], object], path: str) -> CodecError | None:
 
 
 def _explain_error(error: Exception, path: str) -> CodecError:
-    """Turns what was raised into an error about the value at a path."""
+    """Convert an exception to an error about the value at a path."""
     match error:
         case CodecError():
             return CodecError(
@@ -155,7 +155,7 @@ def _refuse_kind(wanted: str, tree: object, path: str) -> CodecError:
 
 
 def explain_unknown_field(name: str, owner: str, known: tuple[str, ...], path: str) -> CodecError:
-    """Says that something has no field of this name, and which it has."""
+    """Return an error about an unknown field, with the known ones."""
     return CodecError(
         path=f"{path}.{name}",
         detail=f"{owner} has no field {name!r}{_suggest(name, known)}",
@@ -165,7 +165,7 @@ def explain_unknown_field(name: str, owner: str, known: tuple[str, ...], path: s
 
 
 def explain_unknown_word(word: object, known: tuple[str, ...], path: str) -> CodecError:
-    """Says that a word tells nothing here, and which words would."""
+    """Return an error about an unknown name, with the known ones."""
     detail = f"{word!r} is not known here{_suggest(word, known)}"
     return CodecError(path=path, detail=detail, known=known)
 

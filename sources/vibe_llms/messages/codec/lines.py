@@ -1,6 +1,6 @@
 """Canisters as JSON Lines.
 
-Writing is left to msgspec, which encodes our classes itself, in the order of their fields.
+msgspec encodes our classes directly, in the order of their fields.
 """
 
 from __future__ import annotations
@@ -18,37 +18,36 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def encode_canister(canister: AnyCanister) -> bytes:
-    """Returns the canister as one line of JSON, without the newline."""
+    """Return the canister as one line of JSON, without the newline."""
     return encode_document(canister)
 
 
 def encode_canisters(canisters: Iterable[AnyCanister]) -> bytes:
-    """Returns canisters as JSON Lines, each with its newline."""
-    # No text in them is half of a surrogate pair, nor anything else that JSON cannot say: what
-    # is a canister can be written.
+    """Return canisters as JSON Lines, each with its newline."""
+    # Cannot fail: canisters are validated, so that JSON can represent every text in them.
     return _ENCODER.encode_lines(list(canisters))
 
 
 def decode_canister(line: bytes | str) -> AnyCanister:
-    """Reads one canister. A missing id is derived from what the line says.
+    """Decode one canister. A missing id is derived from the line.
 
     Raises:
-        CodecError: The line is not one; names the path and the words known there.
+        CodecError: The line is not a canister; the error has the path and the known names.
     """
     canister: AnyCanister = read_json(line, AnyCanister)
     return canister
 
 
 def decode_canisters(data: bytes) -> list[AnyCanister]:
-    """Reads JSON Lines; empty lines are skipped.
+    """Decode JSON Lines; skip empty lines.
 
     Raises:
-        CodecError: A line is not a canister; names the line, counted from 1, and the path.
+        CodecError: A line is not a canister; the error has the line, counted from 1, and the path.
     """
     mirror = access_mirror(AnyCanister)
     try:
         mirrors = mirror.decoder.decode_lines(data)
-        if len(mirrors) == _count_lines(data):  # it would read two from one line as well
+        if len(mirrors) == _count_lines(data):  # decode_lines accepts two in one line
             return [mirror.build(each) for each in mirrors]
     except REFUSALS:
         pass

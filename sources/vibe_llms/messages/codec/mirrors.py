@@ -1,9 +1,9 @@
-"""Mirrors: one msgspec struct for each of our classes, and a compiled way from it to ours.
+"""Mirrors: one msgspec struct for each of our classes, and a compiled builder.
 
-msgspec reads fastest into structs of its own. So each class has a mirror with the same fields,
-derived from ``attrs.fields``, and a builder: a function, compiled once, that does what the
-class's own constructor does (converters, what comes after), less the keyword call, which costs
-as much again as all else. The tests hold it equal to the constructor, field by field.
+msgspec decodes fastest into structs of its own. So each class has a mirror with the same fields,
+derived from ``attrs.fields``, and a builder: a function, compiled once, that does the same as the
+class's constructor (converters, ``__attrs_post_init__``), but without the keyword call, which
+takes as long as the rest. Tests check that both give equal values, field by field.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _Canister = TypeVar("_Canister", bound=AnyCanister)
 
 
 def identify(canister: _Canister) -> _Canister:
-    """Gives the canister an id that follows from what it holds: read twice, it is the same.
+    """Derive the id of a canister from its data, so that decoding it twice gives the same id.
 
     Args:
-        canister: Its present id is no part of what the new one is derived from.
+        canister: Its present id is ignored.
     """
     nameless = attrs.evolve(canister, id="")
     summary = hashlib.sha256(msgspec.json.encode(nameless)).digest()
@@ -39,41 +39,41 @@ def identify(canister: _Canister) -> _Canister:
 
 
 REQUIRED_FIELDS = frozenset({"timestamp"})
-"""Fields with a default that reading may not take: the same line must read alike twice."""
+"""Fields without their default when decoding: decoding a line twice must give equal values."""
 
 IDENTIFIED_CLASSES = frozenset(CANISTER_CLASSES.values())
-"""Classes whose missing ``id`` is derived from what they hold."""
+"""Classes whose missing ``id`` is derived from their data."""
 
 ORDERED_FIELDS = frozenset({"schema"})
-"""Fields of plain data in which the order of keys is part of what is said."""
+"""Fields of plain data in which the order of keys has a meaning."""
 
 
 @frozen
 class Mirror:
-    """What msgspec reads into, and the function that makes ours of it."""
+    """A msgspec struct, and the function that makes our value from it."""
 
     struct: Any
     build: Callable[[Any], Any]
 
     @functools.cached_property
     def decoder(self) -> msgspec.json.Decoder[Any]:
-        """Reads JSON into the struct."""
+        """Decoder from JSON to the struct."""
         return msgspec.json.Decoder(self.struct)
 
     def convert(self, tree: object) -> Any:
-        """Reads plain data. Raises as msgspec and our classes do."""
+        """Decode plain data. Raises as msgspec and our classes do."""
         return self.build(msgspec.convert({"value": tree}, self._box).value)
 
     @functools.cached_property
     def _box(self) -> Any:
-        # What a struct holds is worked out once, what a union is, each time.
+        # msgspec analyses a struct once, but a union at each call.
         return _resolve(msgspec.defstruct("Box", [("value", self.struct)]))
 
 
 def _resolve(struct: type) -> type:
-    """Has msgspec work out what a struct holds, before anybody else has it.
+    """Make msgspec analyse a struct before another thread uses it.
 
-    It does so at the first use otherwise, and two threads that use it first at once crash it.
+    Otherwise it does so at the first use, and two threads that do so at once crash it.
     """
     msgspec.json.Decoder(struct)
     return struct
@@ -83,16 +83,16 @@ _GUESTS: list[tuple[Callable[[Any], bool], Mirror]] = []
 
 
 def register_mirror(is_meant: Callable[[Any], bool], mirror: Mirror) -> None:
-    """Says how values are read whose classes are no attrs classes of their own union.
+    """Register the decoding of values whose classes are not attrs classes of our unions.
 
     Args:
-        is_meant: Tells whether an annotation means such a value.
+        is_meant: Return true if an annotation means such a value.
     """
     _GUESTS.append((is_meant, mirror))
 
 
 def find_guest(hint: Any) -> Mirror | None:
-    """Returns the mirror that was registered for an annotation."""
+    """Return the mirror registered for an annotation, or ``None``."""
     return next((mirror for is_meant, mirror in _GUESTS if is_meant(hint)), None)
 
 
@@ -101,11 +101,11 @@ _MAKING = threading.RLock()
 
 @functools.cache
 def access_mirror(kind: Any) -> Mirror:
-    """Returns the mirror of a class of ours, or of what else an annotation can say.
+    """Return the mirror of one of our classes or of another annotation.
 
-    It is made when it is first asked for.
+    It is made at the first call.
     """
-    # Two threads that make it at once would make two, each of which takes the other's for foreign.
+    # Two threads at once would make two mirrors, which reject each other's structs.
     with _MAKING:
         return _make_mirror(kind)
 
@@ -127,14 +127,14 @@ def _make_mirror(kind: Any) -> Mirror:
         tag=tag,
         kw_only=True,
         forbid_unknown_fields=True,
-        # Not followed by the collector: they last only until ours are made of them.
+        # Without garbage collection: structs exist only until our values are made.
         gc=False,
     )
     return Mirror(_resolve(struct), _compile_builder(cls, fields, hints))
 
 
 def find_tag(cls: Any) -> tuple[str | None, str | None]:
-    """Returns the field that tells a class among others, and its word: ``role`` or ``type``."""
+    """Return the tag field of a class, ``role`` or ``type``, and its value."""
     tags = (
         (field.name, field.default)
         for field in attrs.fields(cls)
@@ -144,7 +144,7 @@ def find_tag(cls: Any) -> tuple[str | None, str | None]:
 
 
 def reflect_type(hint: Any) -> Any:
-    """Returns a type annotation with each of our classes replaced by its mirror's struct."""
+    """Return a type annotation with each of our classes replaced by its mirror's struct."""
     if guest := find_guest(hint):
         return guest.struct
     if isinstance(hint, type) and attrs.has(hint):
@@ -185,7 +185,7 @@ def _compile_builder(
         for field in fields
     }
     identified = cls in IDENTIFIED_CLASSES
-    # Slots leave no dictionary to fill, and validators run in the constructor alone.
+    # Classes with slots have no dictionary to fill, and only a constructor runs validators.
     if "__slots__" in cls.__dict__ or any(field.validator for field in fields):
         arguments = ", ".join(f"{field.alias}={values[field.name]}" for field in fields)
         lines = ["def build(mirror):", f"    return cls({arguments})"]
@@ -201,16 +201,16 @@ def _compile_builder(
 
 
 def _express_field(field: attrs.Attribute[Any], hint: Any, names: dict[str, Any]) -> str:
-    """Writes the expression of a field's final value, through its converter where it has one."""
+    """Return the source code of a field's final value, with its converter, if it has one."""
     text = _express(f"mirror.{field.name}", hint, names)
     if field.converter is None or CONFORMS in field.metadata or typing.get_origin(hint) is tuple:
-        return text  # msgspec has seen to the types; a caller may give more than it does
+        return text  # msgspec has checked the types; the converter also accepts other ones
     names[f"convert_{field.name}"] = field.converter
     return f"convert_{field.name}({text})"
 
 
 def _express(source: str, hint: Any, names: dict[str, Any]) -> str:
-    """Writes the expression that makes ours of one field of a mirror."""
+    """Return the source code that makes our value of one field of a mirror."""
     kinds = [kind for kind in typing.get_args(hint) if kind is not types.NoneType]
     inner = kinds[0] if is_union(hint) and len(kinds) == 1 else hint
     if guest := find_guest(hint) or find_guest(inner):
@@ -230,7 +230,7 @@ def _express(source: str, hint: Any, names: dict[str, Any]) -> str:
 
 
 def _survey_classes(hint: Any) -> list[type]:
-    """Returns the classes of ours which an annotation admits."""
+    """Return our classes in an annotation."""
     kinds = typing.get_args(hint) if is_union(hint) else (hint,)
     return [kind for kind in kinds if isinstance(kind, type) and attrs.has(kind)]
 
@@ -247,5 +247,5 @@ def _express_build(source: str, classes: list[type], names: dict[str, Any]) -> s
 
 
 def is_union(hint: Any) -> bool:
-    """Tells whether an annotation admits one of several kinds."""
+    """Return whether an annotation allows several kinds."""
     return typing.get_origin(hint) in (typing.Union, types.UnionType)

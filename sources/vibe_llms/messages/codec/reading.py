@@ -1,6 +1,6 @@
-"""The one way in: JSON, or what JSON became, through the mirrors to values of ours.
+"""Decoding: from JSON or plain data, through the mirrors, to our values.
 
-Whatever is refused is looked through once more, slowly, to say what is wrong and where.
+Invalid data are examined a second time, slowly, to find what is wrong and where.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from vibe_llms.exceptions import CodecError
 from vibe_llms.messages.codec.mirrors import access_mirror
 
 REFUSALS = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
-"""What reading into a mirror and building from it may raise: among others RequestError."""
+"""Exceptions of decoding into a mirror and building from it, including RequestError."""
 
 
 def read_json(data: bytes | str, kind: Any, place: str = "") -> Any:
-    """Reads one JSON document.
+    """Decode one JSON document.
 
     Args:
-        kind: The class to read it as, or another annotation.
-        place: What to put before the path in an error, such as ``line 3:``.
+        kind: The expected class, or another annotation.
+        place: Prefix of the path in an error, such as ``line 3:``.
 
     Raises:
-        CodecError: It does not read as that; names the path and the words known there.
+        CodecError: It is invalid; the error has the path and the known names.
     """
     mirror = access_mirror(kind)
     try:
         return mirror.build(mirror.decoder.decode(data))
     except REFUSALS as error:
-        # Only of what was refused: documents in today's words pay nothing for this.
+        # Only after a failure, so that documents in the present format cost nothing more.
         older = _respell(data)
         if older is not None:
             return read_tree(older, kind, f"{place}$")
@@ -39,17 +39,17 @@ def read_json(data: bytes | str, kind: Any, place: str = "") -> Any:
 
 
 def read_tree(tree: object, kind: Any, path: str = "$") -> Any:
-    """Reads plain data, such as JSON became; otherwise like :func:`read_json`."""
+    """Decode plain data, such as parsed JSON; see :func:`read_json`."""
     try:
         return access_mirror(kind).convert(tree)
     except REFUSALS as error:
-        from vibe_llms.messages.codec.explanations import explain  # needed after a mistake only
+        from vibe_llms.messages.codec.explanations import explain  # needed after an error only
 
         raise explain(tree, kind, path, error) from error
 
 
 def _respell(data: bytes | str) -> object:
-    """Returns a document in today's words if its signature is called ``seal``, as once; or None."""
+    """Return an earlier document with its ``seal`` renamed to ``signature``; otherwise ``None``."""
     text = data if isinstance(data, str) else data.decode("utf-8", "replace")
     if '"seal"' not in text:
         return None
@@ -70,7 +70,7 @@ def _respell(data: bytes | str) -> object:
 
 
 def _explain(data: bytes | str, kind: Any, path: str, error: Exception) -> CodecError:
-    from vibe_llms.messages.codec.explanations import explain  # needed after a mistake only
+    from vibe_llms.messages.codec.explanations import explain  # needed after an error only
 
     try:
         tree = msgspec.json.decode(data)
