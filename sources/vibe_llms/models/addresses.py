@@ -1,4 +1,4 @@
-"""How a person names a model: ``provider:name``."""
+"""Addresses of models: ``provider:name``."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ _PROVIDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 def is_provider_name(text: str) -> bool:
-    """Tells whether the text can name a provider: letters, digits, ``_``, ``.`` and ``-``."""
+    """Return whether the text is a valid provider name: letters, digits, ``_``, ``.`` and ``-``."""
     return _PROVIDER.fullmatch(text) is not None
 
 
 @frozen
 class ModelAddress:
-    """A model of a provider; ``str`` gives the text that :meth:`parse` reads.
+    """The address of a model; ``str`` gives the text that :meth:`parse` reads.
 
     Attributes:
         provider: The provider's name.
-        name: The model's name in the provider's own words, which may contain colons and
-            slashes; empty for the provider's default model.
+        name: The model's name as the provider spells it, which may contain colons and slashes;
+            empty for the provider's default model.
 
     Raises:
-        ConfigurationError: The provider's name is none, or the name has blanks at its ends.
+        ConfigurationError: The provider's name is invalid, or the model's name begins or ends with
+            blanks.
     """
 
     provider: str
@@ -34,12 +35,12 @@ class ModelAddress:
     def __attrs_post_init__(self) -> None:
         if not is_provider_name(self.provider):
             raise ConfigurationError(
-                detail=f"{self.provider!r} cannot name a provider.",
+                detail=f"Invalid provider name {self.provider!r}.",
                 remedy="Write provider:model, such as local:smollm2.",
             )
         if self.name != self.name.strip():
             raise ConfigurationError(
-                detail=f"The model's name {self.name!r} has blanks at its ends.",
+                detail=f"The model's name {self.name!r} begins or ends with blanks.",
                 remedy="Remove them.",
             )
 
@@ -48,17 +49,17 @@ class ModelAddress:
 
     @classmethod
     def parse(cls, text: str) -> ModelAddress:
-        """Reads ``provider:name``, or a bare ``provider``, which means its default model.
+        """Parse ``provider:name``, or just ``provider``, which means its default model.
 
         The first colon separates; all others belong to the name.
 
         Raises:
-            ConfigurationError: The text is neither.
+            ConfigurationError: The text is not an address.
         """
         provider, colon, name = text.strip().partition(":")
         if colon and not name:
             raise ConfigurationError(
-                detail=f"{text!r} names no model after the colon.",
+                detail=f"{text!r} has no model name after the colon.",
                 remedy=f"Write {provider}:model, or {provider!r} alone for its default model.",
             )
         return cls(provider, name)

@@ -1,4 +1,4 @@
-"""What is known about one model, and how each fact came to be known."""
+"""Attributes of one model, and the source of each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vibe_llms.models.keys import CAPABILITIES, resolve_spelling
 
 
 class Capability(enum.StrEnum):
-    """Whether a model can do something. Unknown is not no: the request is sent and seen."""
+    """Whether a model can do something. ``UNKNOWN`` is not ``NO``: the request is sent."""
 
     YES = "yes"
     NO = "no"
@@ -26,33 +26,33 @@ class Capability(enum.StrEnum):
 
 
 class AttributeLayer(enum.StrEnum):
-    """Who set a value, from the weakest to the strongest."""
+    """Origin of a value, from the weakest to the strongest."""
 
     SHIPPED = "key table"
-    """The definition of a control that the data mention by its default alone."""
+    """Definition of a control for which the data give only a default."""
     DEFAULT = "default"
     """The provider's defaults."""
     FAMILY = "family"
     """A family whose pattern the model's name matches."""
     MODEL = "model"
-    """The record of this very model."""
+    """The record of this model."""
     VENDOR = "vendor"
-    """Learnt from the vendor's service, or from the model itself."""
+    """Reported by the vendor's service, or by the model itself."""
     USER = "user"
     """The user's own configuration."""
 
 
 @frozen(kw_only=True)
 class Provenance:
-    """Where a value is from.
+    """The source of a value.
 
     Attributes:
-        layer: Who set it.
-        name: Which one of the layer: a family's pattern, a model's name; else empty.
-        file: Where that is written.
-        line: Of the rule in the file, counted from 1; 0 where there are no lines.
-        source: What the writer of the file had it from.
-        date: When the writer read it there, as ``2026-11-21``.
+        layer: The layer that sets it.
+        name: The part of the layer: a family's pattern, a model's name; otherwise empty.
+        file: The file.
+        line: The line of the rule in the file, counted from 1; 0 if there are no lines.
+        source: The source that the author of the file gives.
+        date: When the author read the source, as ``2026-11-21``.
     """
 
     layer: AttributeLayer
@@ -68,13 +68,13 @@ class Provenance:
 
 @frozen(kw_only=True)
 class TracedValue:
-    """A value and where it is from.
+    """A value and its source.
 
     Attributes:
-        key: As the explanation shows it, such as ``temperature.maximum``.
-        value: Absent where a layer removed it.
-        control: The control that the value helps to define; empty where it is a fact.
-        overrode: What held before, latest first.
+        key: The key in explanations, such as ``temperature.maximum``.
+        value: Absent if a layer removed it.
+        control: The control whose definition the value is part of; empty for a fact.
+        overrode: Earlier values, the latest first.
     """
 
     key: str
@@ -85,7 +85,7 @@ class TracedValue:
 
     @property
     def history(self) -> tuple[TracedValue, ...]:
-        """The value and what it overrode, as one list without lists inside."""
+        """The value and those that it overrode, as one flat list."""
         return (attrs.evolve(self, overrode=()), *self.overrode)
 
 
@@ -95,9 +95,9 @@ class AttributeRow:
 
     Attributes:
         key: An attribute, a capability or a control.
-        value: Absent where a layer removed it. For a control a table of those fields that come
-            from the same place; a control that several layers define takes several rows.
-        overrode: What held before, latest first.
+        value: Absent if a layer removed it. For a control, a table of the fields with the same
+            source; a control that several layers define takes several rows.
+        overrode: Earlier values, the latest first.
     """
 
     key: str
@@ -111,12 +111,12 @@ class AttributeRow:
 
 @frozen(kw_only=True)
 class ModelAttributes:
-    """What is known about one model.
+    """Attributes of one model.
 
     Attributes:
-        address: Which model.
-        genus: What it is for.
-        controls: What a caller may set, by name.
+        address: The address of the model.
+        genus: Its purpose.
+        controls: The parameters that a caller may set, by name.
         traced: Every value with its history, in the order of the explanation.
     """
 
@@ -130,35 +130,35 @@ class ModelAttributes:
         return {traced.key: traced for traced in self.traced}
 
     def access_value(self, key: str) -> JsonValue | Absence:
-        """Returns an attribute, such as ``context_window_tokens``; absent is not known."""
+        """Return an attribute, such as ``context_window_tokens``; ``ABSENT`` if unknown."""
         traced = self._by_key.get(key)
         return ABSENT if traced is None else traced.value
 
     def access_provenance(self, key: str) -> Provenance | None:
-        """Tells where the value of a key is from; ``None`` where nobody set it."""
+        """Return the source of a key's value; ``None`` if it is not set."""
         traced = self._by_key.get(key)
         return None if traced is None else traced.provenance
 
     def access_capability(self, name: str) -> Capability:
-        """Tells whether the model can do something, such as ``supports_images``."""
+        """Return whether the model can do something, such as ``supports_images``."""
         value = self.access_value(resolve_spelling(name))
         return Capability.UNKNOWN if value is ABSENT else Capability(str(value))
 
     @property
     def capabilities(self) -> Mapping[str, Capability]:
-        """All capabilities by name: those of the key table, and what else the data know."""
+        """All capabilities by name: those of the key table, and others in the data."""
         named = dict.fromkeys((*CAPABILITIES, *(t.key for t in self.traced)))
         return {
             name: self.access_capability(name) for name in named if name.startswith("supports_")
         }
 
     def access_control(self, name: str) -> Control | None:
-        """Returns the control of this name, ``None`` where the model has none."""
+        """Return the control of this name; ``None`` if the model does not have it."""
         return next((control for control in self.controls if control.name == name), None)
 
     @cached_property
     def control_defaults(self) -> Mapping[str, JsonValue]:
-        """The defaults of those controls that have one."""
+        """The defaults of controls, if they have one."""
         return {
             control.name: control.default
             for control in self.controls
@@ -166,7 +166,7 @@ class ModelAttributes:
         }
 
     def explain(self) -> tuple[AttributeRow, ...]:
-        """Lists every value with its layer, file, source and date, and what it overrode."""
+        """List every value with its layer, file, source and date, and what it overrode."""
         groups: dict[object, list[TracedValue]] = {}
         for traced in self.traced:
             origin = (traced.control, traced.provenance) if traced.control else traced.key
@@ -175,7 +175,7 @@ class ModelAttributes:
 
 
 def _explain(group: Sequence[TracedValue]) -> AttributeRow:
-    """Makes one row of a value, or of the fields of a control that are from one place."""
+    """Make one row of a value, or of the fields of a control that have the same source."""
     first = group[0]
     value = first.value
     if first.control:

@@ -1,4 +1,4 @@
-"""Finds and reads what is known about the models of each provider, when it is asked for."""
+"""Catalogue of models: find and load each provider's attribute files on demand."""
 
 from __future__ import annotations
 
@@ -22,13 +22,12 @@ from vibe_llms.models.rules import Rule
 
 @define(kw_only=True)
 class Catalogue:
-    """The models of all providers. A provider's files are read when it is first asked for.
+    """The models of all providers. A provider's files are read at its first use.
 
     Attributes:
-        directory: Holds one folder a provider; by default what ships with the package.
-        providers: Which providers are configured; empty for all that have data here.
-        plugin_directories: From the name of a provider to further folders with its data, which
-            may be none.
+        directory: Has one folder for each provider; by default the shipped data.
+        providers: Names of the configured providers; empty for all that have data here.
+        plugin_directories: Further folders with data, by provider; they may not exist.
         overrides: The user's own, the strongest last.
     """
 
@@ -39,51 +38,55 @@ class Catalogue:
     _integrators: dict[str, ModelsIntegrator] = attrs.field(factory=dict, init=False)
 
     def survey_providers(self) -> tuple[str, ...]:
-        """Lists the providers that have data about models; reads none of it."""
+        """List the providers that have data about models; does not read the data."""
         if self.providers:
             return tuple(sorted(self.providers))
         shipped = (path.parent.name for path in self.directory.glob("*/attributes.toml"))
         return tuple(sorted({*shipped, *self.plugin_directories}))
 
     def access_integrator(self, provider: str) -> ModelsIntegrator:
-        """Returns what is known about a provider's models; a strange one has only the user's.
+        """Return the attributes of a provider's models; an unknown provider has only the user's.
 
         Raises:
-            ConfigurationError: With all the mistakes in the files of this provider.
+            ConfigurationError: The files of this provider are invalid; lists all errors.
         """
         if provider not in self._integrators:
             self._integrators[provider] = self._read(provider)
         return self._integrators[provider]
 
     def access_attributes(self, address: ModelAddress) -> ModelAttributes:
-        """Returns what is known about a model; a bare provider means its default model.
+        """Return the attributes of a model; an address without a name means the default model.
 
         Raises:
-            ConfigurationError: The data about it do not hold.
-            UnknownNameError: It has no default model.
+            ConfigurationError: The data about it are invalid.
+            UnknownNameError: The provider has no default model.
         """
         return self.access_integrator(address.provider).integrate(address.name)
 
     def survey_models(self, provider: str) -> tuple[ModelAddress, ...]:
-        """Lists the models that have a record, the default one first."""
+        """List the models that have a record, the default model first."""
         names = self.access_integrator(provider).survey_models()
         return tuple(ModelAddress(provider, name) for name in names)
 
     def resolve_address(
         self, text: str, *, aliases: Mapping[str, str] = MappingProxyType({})
     ) -> ModelAddress:
-        """Reads what a user typed: ``provider:model``, a provider, or a model's bare name.
+        """Resolve a user's input: ``provider:model``, a provider, or just a model's name.
 
-        A bare name goes to the only provider that has a record or a family for it; of several, to
-        the only one that has them under its own name, or else has an alias.
+        A model's name without a provider means the only provider that has a record or a family for
+        it.
+        Of several providers, it means the only one that lists it among its own names, or the only
+        one that
+        has an alias.
 
         Args:
-            aliases: From other names to what they stand for; they are followed already, and here
-                only say whom people name, and what somebody may have meant.
+            aliases: Other names and what they stand for. They are resolved already, and used here
+            only
+                to see which providers people name, and to suggest a name.
 
         Raises:
-            UnknownNameError: No provider, or more than one, knows the bare name.
-            ConfigurationError: The text names nothing.
+            UnknownNameError: No provider, or more than one, knows the model's name.
+            ConfigurationError: The text is empty or invalid.
         """
         text = text.strip()
         if ":" in text or text in self.survey_providers():
@@ -99,7 +102,7 @@ class Catalogue:
             known = tuple(f"{provider}:{text}" for provider in fitting)
             detail = f"Several providers know a model {text!r}: {', '.join(known)}."
             raise UnknownNameError(
-                kind="model", name=text, known=known, detail=detail, remedy="Name the one you mean."
+                kind="model", name=text, known=known, detail=detail, remedy="Add the provider."
             )
         found = self.survey_providers()
         providers = sorted({*found, *(name for name in aliases if aliases[name] in found)})
@@ -115,7 +118,9 @@ class Catalogue:
         )
 
     def _find_providers(self, model: str) -> list[str]:
-        """Lists the providers that know a model; a broken one matters only if no other does."""
+        """List the providers that know a model; invalid data of one are reported if no other knows
+        it.
+        """
         fitting: list[str] = []
         errors: list[ConfigurationError] = []
         for provider in self.survey_providers():
@@ -131,10 +136,11 @@ class Catalogue:
     def _find_called(
         self, word: str, providers: Collection[str], usual: Collection[str]
     ) -> list[str]:
-        """Lists the models that have a word in their names, such as ``sonnet``.
+        """List the models that have a word in their names, such as ``sonnet``.
 
-        Or one that is nearly it, unless that is nearly a provider. Defaults come first, and those
-        of providers that have usual names.
+        Unknown words are corrected to the nearest known one, unless they resemble a provider.
+        Default
+        models come first, then those of providers in ``usual``.
         """
         folders = filter(self._has_folder, self.survey_providers())
         models = [pair for each in folders for pair in enumerate(self.survey_models(each))]
@@ -146,11 +152,11 @@ class Catalogue:
             for place, model in models
             if f"-{nearest}-" in f"-{model.name.lower()}-"
         ]
-        # Not by their names as well: among equals the order of the data stays.
+        # Do not sort by name: among equals keep the order of the data.
         return [address for *_, address in sorted(found, key=lambda each: each[:2])]
 
     def _survey_names(self) -> set[str]:
-        """Lists what the models are called that have a record, whoever has them."""
+        """List the names of all models that have a record, of any provider."""
         providers = self.survey_providers()
         return {each.name for provider in providers for each in self.survey_models(provider)}
 
@@ -191,7 +197,7 @@ class Catalogue:
 
     @cached_property
     def _overridden(self) -> tuple[list[Rule], list[Finding]]:
-        """What the user wrote is the same for all providers, so it is read once."""
+        """Rules of the user's configuration, read once, as they are the same for all providers."""
         findings: list[Finding] = []
         rules = [rule for written in self.overrides for rule in read_overrides(written, findings)]
         return rules, findings

@@ -1,7 +1,7 @@
-"""What a caller may set, within which bounds, and what is wrong with a value that is outside.
+"""Controls: the parameters that a caller may set, their bounds, and errors of invalid values.
 
-A control knows no vendor: how its value is written on a wire is the business of a provider's
-``ControlsProcessor``.
+A control is independent of vendors: a provider's ``ControlsProcessor`` writes its value into a
+request.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class BooleanControl:
 
 @frozen(kw_only=True)
 class IntervalControl:
-    """A number between two bounds, both allowed; ``None`` is no bound.
+    """A number between two bounds, both allowed; ``None`` means unbounded.
 
     Attributes:
-        grade: The step between two values, counted from the minimum, or from 0 where there is
-            none. A whole number as grade makes it a control of whole numbers; with ``None``
-            every number between the bounds will do.
+        grade: The step between two values, counted from the minimum, or from 0 without one. An
+            integer here makes it a control of integers; ``None`` allows every number between the
+            bounds.
     """
 
     name: str
@@ -52,13 +52,13 @@ class IntervalControl:
 
     @property
     def is_integer(self) -> bool:
-        """Whether only whole numbers will do."""
+        """Whether only integers are valid."""
         return isinstance(self.grade, int)
 
 
 @frozen(kw_only=True)
 class OptionsControl:
-    """One of several values, each a text, a number, or true or false."""
+    """One of several values: texts, numbers, or true or false."""
 
     name: str
     options: tuple[JsonValue, ...] = attrs.field(converter=_freeze)
@@ -75,7 +75,7 @@ class TextControl:
 
 @frozen(kw_only=True)
 class SequenceControl:
-    """A list whose elements all obey one control; ``maximum_items`` of ``None`` is no bound."""
+    """A list whose items conform to one control; ``maximum_items`` of ``None`` means unbounded."""
 
     name: str
     element: Control
@@ -85,7 +85,7 @@ class SequenceControl:
 
 @frozen(kw_only=True)
 class DictionaryControl:
-    """A table with free keys whose values all obey one control."""
+    """A table with free keys whose values conform to one control."""
 
     name: str
     element: Control
@@ -105,15 +105,15 @@ Control: TypeAlias = (
 def check_controls(
     values: Mapping[str, JsonValue], controls: Iterable[Control]
 ) -> dict[str, JsonValue]:
-    """Returns the values as they may be sent; what is not given is not filled in.
+    """Validate controls and return their values; defaults are not filled in.
 
     Args:
-        values: From the name of a control to its value.
-        controls: What the model takes, such as ``ModelAttributes.controls``.
+        values: Values by name.
+        controls: The model's controls, such as ``ModelAttributes.controls``.
 
     Raises:
-        ControlError: A value is outside its control, or no control has its name; the remedy
-            then says the nearest one.
+        ControlError: A value is invalid, or a control is unknown; the remedy suggests the nearest
+            name.
     """
     if not values:
         return {}
@@ -132,13 +132,13 @@ def check_controls(
 
 
 def check_control(control: Control, value: JsonValue, path: str = "") -> JsonValue:
-    """Returns the value as it may be sent: a whole number given as 40.0 becomes 40.
+    """Validate a value and return it; an integer given as 40.0 becomes 40.
 
     Args:
         path: The place of the value in a request; by default ``controls.<name>``.
 
     Raises:
-        ControlError: The value is outside the control.
+        ControlError: The value is invalid.
     """
     path = path or f"controls.{control.name}"
     match control:
@@ -149,10 +149,10 @@ def check_control(control: Control, value: JsonValue, path: str = "") -> JsonVal
         case IntervalControl():
             return _check_interval(control, value, path)
         case OptionsControl():
-            # `True` equals 1, and so does 1.0.
+            # In Python `True` equals 1 and 1.0.
             if any(value == option and type(value) is type(option) for option in control.options):
                 return value
-            return _refuse(control, path, f"must be one of its options, not {value!r}")
+            return _refuse(control, path, f"must be one of the options, not {value!r}")
         case SequenceControl():
             return _check_sequence(control, value, path)
         case DictionaryControl():
@@ -167,7 +167,7 @@ def check_control(control: Control, value: JsonValue, path: str = "") -> JsonVal
 
 
 def describe_control(control: Control) -> str:
-    """Says in a few words what a control takes, such as ``a number from 0 to 2``."""
+    """Describe the valid values of a control, such as ``a number from 0 to 2``."""
     match control:
         case BooleanControl():
             return "true or false"
@@ -191,10 +191,10 @@ def _check_interval(control: IntervalControl, value: JsonValue, path: str) -> Js
         return _refuse_kind(control, value, path)
     try:
         is_finite = math.isfinite(value)
-    except OverflowError:  # a whole number beyond every float
+    except OverflowError:  # an integer beyond the range of floats
         is_finite = False
     if not is_finite:
-        return _refuse(control, path, "must be a number of usable size")
+        return _refuse(control, path, "must be a finite number")
     if control.minimum is not None and value < control.minimum:
         return _refuse(control, path, f"must be at least {control.minimum}, not {value}")
     if control.maximum is not None and value > control.maximum:
@@ -216,7 +216,7 @@ def _is_on_grade(control: IntervalControl, value: Number) -> bool:
         return distance % control.grade == 0
     if not math.isfinite(distance):
         return False
-    # 0.1 + 0.2 is on the grade 0.1, for whoever wrote it.
+    # 0.1 + 0.2 counts as a multiple of 0.1, although floats differ.
     tolerance = 1e-9 * max(control.grade, abs(distance))
     return abs(math.remainder(distance, control.grade)) <= tolerance
 

@@ -1,4 +1,4 @@
-"""How many tokens a request is, where no vendor is asked: texts, pictures, and an overhead."""
+"""Token estimates of requests without asking the vendor: texts, images, and an overhead."""
 
 from __future__ import annotations
 
@@ -24,37 +24,38 @@ from vibe_llms.models.pictures import estimate_image
 from vibe_llms.models.tokens import TokenCount, count_text
 
 MESSAGE_OVERHEAD: Final = TokenCount(tokens=4, error_tokens=4)
-"""What surrounds a message: 3 tokens and its role in OpenAI's formats, more in others.
+"""Tokens around a message: 3 and its role in OpenAI's formats, more in others.
 
-OpenAI's cookbook, as told at https://mcmap.net/q/271632/, read 2026-11-22.
+OpenAI's cookbook, as quoted at https://mcmap.net/q/271632/, read 2026-11-22.
 """
 
 PRIMING_OVERHEAD: Final = TokenCount(tokens=3, error_tokens=3)
-"""What begins the answer; the same source."""
+"""Tokens that begin the answer; the same source."""
 
 INVOCABLES_OVERHEAD: Final = TokenCount(tokens=16, error_tokens=384)
-"""What a vendor tells its model about invoking: little with most, some hundred tokens at Anthropic.
+"""Tokens of a vendor's own instructions about tools: few for most, some hundred for Anthropic.
 
-Of OpenAI's models a few tokens (the cookbook, "How to count tokens"); at Anthropic, which counts
-for itself, one small tool and a short question are 403 tokens, a greeting 14:
+A few tokens for OpenAI's models (the cookbook, "How to count tokens"); Anthropic counts 403 tokens
+for a small tool and a short question, 14 for a greeting:
 https://platform.claude.com/docs/en/build-with-claude/token-counting, read 2026-11-22.
 """
 
 INVOCABLE_OVERHEAD: Final = TokenCount(tokens=12, error_tokens=12)
-"""What surrounds the description of one invocable: about what its JSON would need."""
+"""Tokens around the description of one invocable: about those of its JSON syntax."""
 
 _UNSEEN_MEDIA: Final = TokenCount(tokens=1500, error_tokens=1500)
-"""A document, a sound or a film of which nothing is known. It may well be more."""
+"""A document, audio or video without known attributes. It may well be more."""
 
 
 def estimate_request(request: Request, attributes: ModelAttributes | None = None) -> TokenCount:
-    """Estimates what a request would occupy as input, overhead included.
+    """Estimate the input tokens of a request, including overhead.
 
-    Texts are counted exactly where that can be done (see :func:`~tokens.count_text`); how the
-    vendor wraps them is not public, so that the whole is never exact.
+    Texts are counted exactly if possible (see :func:`~tokens.count_text`). The vendor's formatting
+    of
+    messages is not public, so that the total is never exact.
 
     Args:
-        attributes: Of the model that is asked; without them the estimate is wider.
+        attributes: Attributes of the model; without them the error is larger.
     """
     total = estimate_overhead(request, attributes)
     for canister in request.canisters:
@@ -63,7 +64,7 @@ def estimate_request(request: Request, attributes: ModelAttributes | None = None
 
 
 def estimate_overhead(request: Request, attributes: ModelAttributes | None = None) -> TokenCount:
-    """Estimates the part of a request that is not its canisters."""
+    """Estimate the part of a request outside of its canisters."""
     total = PRIMING_OVERHEAD
     if request.invocables:
         total += INVOCABLES_OVERHEAD
@@ -75,7 +76,7 @@ def estimate_overhead(request: Request, attributes: ModelAttributes | None = Non
 
 
 def count_canister(canister: AnyCanister, attributes: ModelAttributes | None) -> TokenCount:
-    """Estimates what one canister would occupy, with what surrounds a message."""
+    """Estimate the tokens of one canister, including the overhead of a message."""
     total = MESSAGE_OVERHEAD
     if isinstance(canister, InvocationCanister):
         total += count_text(canister.name, attributes) + count_text(canister.arguments, attributes)
@@ -85,7 +86,7 @@ def count_canister(canister: AnyCanister, attributes: ModelAttributes | None) ->
 def estimate_contents(
     contents: Iterable[AnyContent], attributes: ModelAttributes | None = None
 ) -> TokenCount:
-    """Estimates contents by themselves, without what surrounds a message."""
+    """Estimate the tokens of contents, without the overhead of a message."""
     total = TokenCount(tokens=0)
     for content in contents:
         total += _count_content(content, attributes)
@@ -97,7 +98,7 @@ def _count_content(content: AnyContent, attributes: ModelAttributes | None) -> T
         case TextualContent() | RefusalContent():
             return count_text(content.text, attributes)
         case ReasoningContent():
-            # Whether a model is shown its earlier reasoning differs; a signature hides its length.
+            # Not every vendor sends earlier reasoning to the model; a signature hides its length.
             shown = count_text(content.text or "".join(content.summary), attributes)
             signed = len(content.signature or "") // 4 if not content.text else 0
             return shown.widen(1.0) + TokenCount(tokens=signed // 2, error_tokens=signed // 2 + 1)
@@ -123,10 +124,10 @@ def _estimate_media(content: MediaContent, attributes: ModelAttributes | None) -
 def count_invocable(
     invocable: InvocableDescription, attributes: ModelAttributes | None
 ) -> TokenCount:
-    """Estimates what a model is told about an invocable; a vendor's way of writing it differs.
+    """Estimate the tokens of an invocable's description; vendors format it differently.
 
     Args:
-        attributes: Of the model that is told; without them the estimate is wider.
+        attributes: Attributes of the model; without them the error is larger.
     """
     texts = [invocable.name, invocable.description]
     if invocable.native is not None:

@@ -1,4 +1,4 @@
-"""Makes a control from its definition in an attribute file."""
+"""Make a control from its definition in an attribute file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from vibe_llms.tables.reading import KeyPath, TableReader, locate_by_name
 
 
 def _is_finite(value: Any) -> bool:
-    return is_number(value) and value - value == 0  # what is infinite bounds nothing
+    return is_number(value) and value - value == 0  # an infinite bound is not a bound
 
 
 def _is_choice(value: Any) -> bool:
@@ -55,10 +55,10 @@ _COMMON: Final = {"kind": Choice(_FIELDS), "default": Kind("a value", lambda _: 
 
 
 def produce_control(name: str, fields: Mapping[str, JsonValue]) -> Control:
-    """Makes the control that the fields define.
+    """Make the control that the fields define.
 
     Raises:
-        ConfigurationError: They define none; with all that is wrong with them.
+        ConfigurationError: The definition is invalid; lists all errors.
     """
     reader = TableReader(locate_by_name(name))
     control = read_control(name, fields, reader)
@@ -70,16 +70,16 @@ def produce_control(name: str, fields: Mapping[str, JsonValue]) -> Control:
 def read_control(
     name: str, fields: Mapping[str, JsonValue], reader: TableReader, path: KeyPath = ()
 ) -> Control | None:
-    """Makes the control that the fields define.
+    """Make the control that the fields define.
 
     Args:
-        reader: Takes what is wrong with them; then there is no control.
-        path: The way to the definition.
+        reader: Collects the errors; with errors, ``None`` is returned.
+        path: Path of the definition.
     """
     count = len(reader.findings)
     kind = fields.get("kind")
     cls, known = _FIELDS.get(kind if isinstance(kind, str) else "", (None, {}))
-    if cls is None:  # which others there are depends on the kind
+    if cls is None:  # the other fields depend on the kind
         fields = {"kind": kind} if "kind" in fields else {}
     values = reader.read_fields(
         {**_COMMON, **known}, fields, path, ("kind", *(_REQUIRED & known.keys()))
@@ -105,13 +105,13 @@ def _produce_element(
     name: str, fields: Mapping[str, JsonValue], reader: TableReader, path: KeyPath
 ) -> Control | None:
     if "default" in fields:
-        reader.report((*path, "default"), "Elements have no default.")
+        reader.report((*path, "default"), "Items have no default.")
     return read_control(name, fields, reader, path)
 
 
 def _check_bounds(values: Mapping[str, Any], reader: TableReader, path: KeyPath) -> None:
     minimum, maximum, grade = map(values.get, ("minimum", "maximum", "grade"))
     if minimum is not None and maximum is not None and minimum > maximum:
-        reader.report((*path, "minimum"), f"It is {minimum}, which is above the maximum {maximum}.")
+        reader.report((*path, "minimum"), f"The minimum {minimum} is above the maximum {maximum}.")
     if isinstance(grade, int) and isinstance(minimum, float) and not minimum.is_integer():
-        reader.report((*path, "minimum"), f"It must be a whole number as grade is, not {minimum}.")
+        reader.report((*path, "minimum"), f"It must be a whole number like grade, not {minimum}.")

@@ -1,4 +1,4 @@
-"""A model of a provider, by name and by what is known of it."""
+"""Descriptors of models: the name and attributes of a provider's model."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from vibe_llms.models.attributes import ModelAttributes
 
 @frozen(kw_only=True)
 class ModelDescriptor:
-    """A model of a provider, and what is known of it.
+    """A model of a provider, with its attributes.
 
     Attributes:
         provider: The provider's name in the configuration.
-        name: The model's name, in the vendor's words.
-        attributes: What it is capable of, its controls, its limits, each with its source.
-        origin: Which model that is, as ``provider:name``, where others are asked for it who call it
-            so; empty where it is the provider's own. Its prices are that one's.
+        name: The model's name, as the vendor spells it.
+        attributes: Its capabilities, controls and limits, each with its source.
+        origin: The address of the model behind it, ``provider:name``, if the provider passes
+            requests on to others; empty if the model is the provider's own. Prices are looked up
+            for the origin.
     """
 
     provider: str
@@ -28,7 +29,7 @@ class ModelDescriptor:
 
     @property
     def priced(self) -> tuple[str, str]:
-        """The provider and the name of the model by which prices know it."""
+        """The provider and name under which prices list the model."""
         if not self.origin:
             return self.provider, self.name
         provider, _, name = self.origin.partition(":")

@@ -1,12 +1,12 @@
-"""Reads attribute files: the folder of a provider, and what the user wrote.
+"""Reading of attribute files: the folder of a provider, and the user's configuration.
 
 ``attributes.toml`` holds the provider's ``[defaults]``, families as ``[[models]]``, and in
 ``families`` the names of further families, one file or folder each under ``model-families/``.
-``prefixes`` are what clouds and regions put before a model's name.
-The order is: ``[[models]]`` as they stand, then ``families`` as listed. The file of a family may
-hold several, as ``[[models]]``. ``models/`` has one file
-for each model that needs a record of its own. A name with a slash, such as ``openai/gpt-5``, is a
-family that several providers share; those ship under ``model-families/`` beside ``providers/``.
+``prefixes`` are put before a model's name by clouds and regions.
+The order is: ``[[models]]`` in the order of the file, then ``families`` as listed. The file of a
+family may hold several, as ``[[models]]``. ``models/`` has one file for each model that needs a
+record of its own. A name with a slash, such as ``openai/gpt-5``, is a family that several providers
+share; those ship under ``model-families/`` beside ``providers/``.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _ROOT_KEYS = {
 
 @frozen(kw_only=True)
 class Overrides:
-    """What the user wrote about models.
+    """The user's attributes of models.
 
     Attributes:
-        place: The configuration file, or another word for where it was written.
+        place: The configuration file, or another description of the source.
         table: The configuration; only its ``defaults`` and ``models`` are read.
-        text: The file's text, to give mistakes their line; may be empty.
+        text: The file's text, to give errors their line; may be empty.
     """
 
     place: str
@@ -61,14 +61,14 @@ class Overrides:
 
 @define(kw_only=True)
 class ProviderFolder:
-    """One folder of a provider's data, which may lack any of its parts.
+    """One folder of a provider's data; all of its parts are optional.
 
     Attributes:
-        findings: Takes the mistakes.
-        shared: Holds the families that several providers share.
-        default_model: Known once the rules have been read.
-        names: Likewise: models to be offered, of which the families say what is to be known.
-        prefixes: Likewise: what can stand before the name by which the families know a model.
+        findings: Collects the errors.
+        shared: Folder of the families that several providers share.
+        default_model: Set when the rules have been read.
+        names: Likewise: names of models to offer; their attributes are in the families.
+        prefixes: Likewise: prefixes of the names by which the families know models.
     """
 
     directory: Path
@@ -79,7 +79,7 @@ class ProviderFolder:
     prefixes: tuple[str, ...] = ()
 
     def read(self) -> Iterator[Rule]:
-        """Reads the rules, in the order in which they speak."""
+        """Read the rules, in order: a later rule wins over an earlier one."""
         path = self.directory / "attributes.toml"
         families: tuple[str, ...] = ()
         if path.is_file():
@@ -110,9 +110,9 @@ class ProviderFolder:
         self.findings.append(Finding(place=str(path), message=message))
 
     def _produce_reader(self, document: Document) -> RuleReader:
-        """Makes a reader for a document whose root names source and date for all of it."""
+        """Make a reader for a document, whose root may name its source and date."""
         head = {key: document.tree[key] for key in ORIGIN if key in document.tree}
-        origin = TableReader(document.locate).read_fields(ORIGIN, head)  # told with all the rest
+        origin = TableReader(document.locate).read_fields(ORIGIN, head)  # reported with all others
         tables = TableReader(document.locate, self.findings)
         return RuleReader(place=document.place, tables=tables, **origin)
 
@@ -134,13 +134,13 @@ class ProviderFolder:
                 continue
             rule = self._produce_reader(document).read(table, AttributeLayer.FAMILY, name=name)
             if table and ("pattern" not in table or rule.model):
-                self._report(files[name], "A family needs a 'pattern', and no 'model'.")
+                self._report(files[name], "A family needs a 'pattern' and must not have a 'model'.")
             yield rule
         for name in sorted(files.keys() - set(families)):
             self._report(
                 files[name],
                 "The family is not listed in 'families' of attributes.toml, "
-                "which says their order.",
+                "which sets their order.",
             )
 
     def _read_list(self, document: Document) -> Iterator[Rule]:
@@ -157,7 +157,7 @@ class ProviderFolder:
         document = self._load(path)
         model = {"model": path.name.removesuffix(".toml")}
         if "pattern" in document.tree:
-            self._report(path, "The record of one model has no 'pattern'.")
+            self._report(path, "The record of one model must not have a 'pattern'.")
         return self._produce_reader(document).read({**model, **document.tree}, AttributeLayer.MODEL)
 
 
@@ -168,11 +168,11 @@ def _read_tables(
     default: AttributeLayer,
     named: AttributeLayer,
 ) -> Iterator[Rule]:
-    """Reads ``[defaults]`` and each of ``[[models]]``.
+    """Read ``[defaults]`` and each of ``[[models]]``.
 
     Args:
-        head: The document's root, as far as it is right.
-        text: The document's text, in which each of ``[[models]]`` has its line.
+        head: The valid part of the document's root.
+        text: The document's text, to find the lines of ``[[models]]``.
         default: The layer of the defaults.
         named: The layer of a table with a pattern.
     """
@@ -181,7 +181,7 @@ def _read_tables(
         reader.tables.report(("defaults",), "It has no 'pattern' and no 'model'.")
     line = reader.tables.locate(("defaults",))[1] if defaults else 0
     yield reader.read(defaults, default, ("defaults",), line=line)
-    # Models that are written as a list on one line have no headers.
+    # Inline tables in a list have no headers.
     lines = chain(_survey_headers(text), repeat(0))
     for index, (model, line) in enumerate(zip(head.get("models", ()), lines, strict=False)):
         path = ("models", index)
@@ -194,7 +194,7 @@ def _read_tables(
 
 
 def _survey_headers(text: str) -> Iterator[int]:
-    """Finds the line of each of ``[[models]]``; to find that of each key would take longer."""
+    """Find the line of each ``[[models]]``; finding that of each key would be slower."""
     line, counted = 1, 0
     for match in _MODELS_HEADER.finditer(text):
         line += text.count("\n", counted, match.end())
@@ -203,9 +203,9 @@ def _survey_headers(text: str) -> Iterator[int]:
 
 
 def read_names(directory: Path) -> list[str]:
-    """Lists the models that a folder names: those to be offered, and those with a record.
+    """List the models that a folder names: those to offer, and those with a record.
 
-    For whoever needs names alone, and quickly; of a mistake in the folder nothing is said here.
+    For callers that need only names, and quickly; errors in the folder are ignored.
     """
     names: list[str] = []
     path = directory / "attributes.toml"
@@ -218,7 +218,7 @@ def read_names(directory: Path) -> list[str]:
 
 
 def read_overrides(overrides: Overrides, findings: list[Finding]) -> Iterator[Rule]:
-    """Reads what the user wrote; mistakes are appended to the findings."""
+    """Read the user's attributes; errors are appended to the findings."""
     document = Document(overrides.place, overrides.text, overrides.table)
     tables = TableReader(document.locate, findings)
     reader = RuleReader(place=document.place, tables=tables, source="the user's configuration")

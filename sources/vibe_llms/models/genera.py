@@ -1,4 +1,4 @@
-"""What a model is for."""
+"""Genera: the purposes of models."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Puts together what is known about a model from the rules that concern it.
+"""Integration of the rules about a model into its attributes.
 
 The stronger layer wins: the provider's defaults, then each matching family in the order of the
-file, then the record of the model, then what was learnt from the vendor, then the user's own
-configuration. Within a layer the later rule wins. ``merging`` says how a value can add to an
-earlier one in place of replacing it.
+file, then the record of the model, then the data reported by the vendor, then the user's
+configuration. Within a layer the later rule wins. ``merging`` describes how a value can extend an
+earlier one instead of replacing it.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ _STRENGTHS = {layer: strength for strength, layer in enumerate(AttributeLayer)}
 
 
 def _sort_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """Puts the weakest layer first; within a layer the given order stays."""
+    """Sort by layer, the weakest first; keep the order within a layer."""
     return tuple(sorted(rules, key=lambda rule: _STRENGTHS[rule.provenance.layer]))
 
 
 @frozen(kw_only=True)
 class ModelsIntegrator:
-    """What a provider's data and the user say about its models, also about unheard-of ones.
+    """Rules about a provider's models, including unknown ones, from its data and the user.
 
     Attributes:
         provider: The provider's name.
         rules: Sorted by layer; within a layer in the order of the files.
-        default_model: The model that the bare provider stands for; empty for none.
-        names: Models to be offered beside those with a record.
-        prefixes: What clouds and regions put before a model's name, as ``anthropic.`` in
-            ``eu.anthropic.claude-opus-5``: what is known of the rest is known of the whole.
+        default_model: The model to use if only the provider is named; empty for none.
+        names: Models to offer besides those with a record.
+        prefixes: Prefixes that clouds and regions put before a model's name, such as ``anthropic.``
+            in ``eu.anthropic.claude-opus-5``: the rules about the rest of the name apply.
     """
 
     provider: str
@@ -62,18 +62,19 @@ class ModelsIntegrator:
         learnt: Mapping[str, JsonValue] | None = None,
         learnt_from: str = "the vendor",
     ) -> ModelAttributes:
-        """Returns what is known about a model.
+        """Return the attributes of a model.
 
         Args:
-            model: Its name as the provider says it; empty for the default model. It need not
-                be known: it inherits from the families that its name matches.
-            learnt: What the vendor's service or the model's own file said, with the keys of an
+            model: Its name as the provider spells it; empty for the default model. It need not be
+                known: it inherits from the families that match its name.
+            learnt: Data that the vendor's service or the model's own file reported, with the keys
+            of an
                 attribute file.
-            learnt_from: Its source, for the explanation.
+            learnt_from: Their source, for the explanation.
 
         Raises:
-            ConfigurationError: The rules that concern it do not hold together.
-            UnknownNameError: The default model is asked for and there is none.
+            ConfigurationError: The rules about the model contradict each other.
+            UnknownNameError: The name is empty and there is no default model.
         """
         address = ModelAddress(self.provider, model or self.access_default_model())
         rules = self.find_rules(*self._list_names(address.name))
@@ -85,24 +86,25 @@ class ModelsIntegrator:
         return fold.finish()
 
     def find_rules(self, *names: str) -> tuple[Rule, ...]:
-        """Returns the rules that concern a model by one of its names, the weakest first.
+        """Return the rules about a model with one of these names, the weakest first.
 
-        Those with an exact name, which may be thousands, are looked up; the others are asked.
+        Rules with an exact name, which may be thousands, are looked up; the others are tested one
+        by one.
         """
         exact = (place for name in names for place in self._places.get(name, ()))
-        # In their own order again, as a later rule wins over an earlier one.
+        # Restore their order, as a later rule wins over an earlier one.
         rules = (self.rules[place] for place in sorted({*self._places.get("", ()), *exact}))
         return tuple(
             rule for rule in rules if any(rule.concerns(self.provider, name) for name in names)
         )
 
     def _list_names(self, model: str) -> tuple[str, ...]:
-        """Returns the names by which rules speak of a model: its own, and that behind a prefix."""
+        """Return the names under which rules list a model: its own, with and without a prefix."""
         bare = [model.rpartition(prefix)[2] for prefix in self.prefixes if prefix in model]
         return (model, *filter(None, bare))
 
     def access_default_model(self) -> str:
-        """Returns the name of the model that the bare provider stands for.
+        """Return the name of the provider's default model.
 
         Raises:
             UnknownNameError: The provider has no default model.
@@ -115,11 +117,11 @@ class ModelsIntegrator:
             detail=f"The provider {self.provider!r} has no default model.",
             remedy=f"Name one, as {self.provider}:model, or set model in "
             f"[providers.{self.provider}]; vibe models list --provider {self.provider} --refresh "
-            "tells which there are.",
+            "lists the models.",
         )
 
     def survey_models(self) -> tuple[str, ...]:
-        """Lists the models that are offered or have a record, the default model first."""
+        """List the models that are offered or have a record, the default model first."""
         named = [
             rule.model
             for rule in self.rules
@@ -130,13 +132,13 @@ class ModelsIntegrator:
         return tuple(dict.fromkeys((*first, *self.names, *sorted(named))))
 
     def knows(self, model: str) -> bool:
-        """Tells whether a record or a family of the provider's own data concerns the name."""
+        """Return whether a record or a family of the provider's own data matches the name."""
         own = (AttributeLayer.FAMILY, AttributeLayer.MODEL)
         return any(rule.provenance.layer in own for rule in self.find_rules(model))
 
     @cached_property
     def _places(self) -> dict[str, list[int]]:
-        """Where the rules of each exact name stand; those with a pattern, or neither, at ""."""
+        """Indices of the rules by exact name; rules with a pattern, or neither, are under ""."""
         places: dict[str, list[int]] = {}
         for place, rule in enumerate(self.rules):
             name = rule.model if rule.pattern is None else ""
@@ -154,13 +156,13 @@ def _produce_learnt_rule(learnt: Mapping[str, JsonValue], source: str) -> Rule:
         learnt, AttributeLayer.VENDOR
     )
     tables.finish()
-    # It was said and stands in no file; the reader wants a name for its findings alone.
+    # The data are not from a file; the reader needs a name only for its findings.
     return attrs.evolve(rule, provenance=attrs.evolve(rule.provenance, file=""))
 
 
 @define(kw_only=True)
 class _Fold:
-    """Lets one rule after the other speak."""
+    """State of an integration: applies one rule after the other."""
 
     address: ModelAddress
     defined_controls: frozenset[str]
@@ -176,11 +178,11 @@ class _Fold:
             if classify_key(key, self.defined_controls) is not KeyRole.CONTROL:
                 self.put(key, value, provenance)
             elif not (rule.is_general and self.is_removed(key)):
-                # A wish for all models does not give one a control it is known to lack.
+                # A default for all models does not add a control to a model known to lack it.
                 self.define(key, {"merge": {"default": value}}, provenance)
 
     def define(self, name: str, definition: JsonValue, provenance: Provenance) -> None:
-        """Lets a rule speak about the definition of a control."""
+        """Apply a rule's definition of a control."""
         word, content = read_directive(definition)
         fields = content if isinstance(content, Mapping) else {}
         known = self.controls.setdefault(name, ["kind", "default"])
@@ -193,13 +195,13 @@ class _Fold:
             return
         for field in known:
             if field in fields:
-                # Wrapped, so that a value which looks like a directive is none.
+                # Wrapped, so that a value that looks like a directive is not treated as one.
                 self.put(_name(name, field), {"replace": fields[field]}, provenance, control=name)
             elif word == "remove" or self.access(name, field) is not ABSENT:
                 self.put(_name(name, field), {"remove": True}, provenance, control=name)
 
     def put(self, key: str, value: JsonValue, provenance: Provenance, *, control: str = "") -> None:
-        """Sets one value, which may be a directive, and keeps what held before."""
+        """Set one value, which may be a directive, and keep the earlier value."""
         earlier = self.state.get(key)
         try:
             merged = merge_values(ABSENT if earlier is None else earlier.value, value)
@@ -276,5 +278,5 @@ def _name(control: str, field: str) -> str:
 
 
 def _rank(traced: TracedValue) -> tuple[bool, bool, str]:
-    """Sorts facts before capabilities before controls."""
+    """Sort facts before capabilities before controls."""
     return bool(traced.control), traced.key.startswith("supports_"), traced.key

@@ -1,4 +1,4 @@
-"""Which key of an attribute file is what: the one table that decides it."""
+"""Table of the keys in attribute files, and the role of each."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from vibe_llms.foundation.json_types import JsonValue
 
 
 class KeyRole(enum.StrEnum):
-    """What a key in a table of attributes sets."""
+    """The role of a key in a table of attributes."""
 
     WORD = "word"
-    """Says something about the table itself."""
+    """Metadata of the table itself."""
     CONTROL = "control"
     """The default of the control with this name."""
     CAPABILITY = "capability"
@@ -30,9 +30,9 @@ class AttributeKey:
     """One row of the table.
 
     Attributes:
-        means: For the reference in the manual.
-        definition: For a control: its definition where the data give only its default.
-        stands_for: For another spelling: the key that it sets.
+        means: Description for the manual's reference.
+        definition: The definition of a control if the data give only its default.
+        stands_for: The key for which this one is another spelling.
     """
 
     name: str
@@ -63,90 +63,91 @@ _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 KEYS: Final = (
     _word("pattern", "A regular expression that is searched in the model's name."),
     _word("model", "The exact name of one model, in place of a pattern."),
-    _word("provider", "In the user's configuration: the only provider it concerns."),
-    _word("genus", "What the model is for; ``converser`` is the only genus so far."),
-    _word("controls", "A table from the name of a control to its definition."),
-    _word("source", "Where the values of the table were read."),
-    _word("date", "When they were read there."),
-    _word("sources", "A table from a key to the source and date of its value alone."),
-    _control("temperature", "How freely tokens are drawn.", kind="interval", minimum=0),
-    _control("top_p", "Draw from the likeliest tokens of this total probability.",
+    _word("provider", "In the user's configuration: the only provider that the table applies to."),
+    _word("genus", "The purpose of the model; ``converser`` is the only genus so far."),
+    _word("controls", "Definitions of controls, by name."),
+    _word("source", "Source of the values in the table."),
+    _word("date", "Date on which the source was read."),
+    _word("sources", "Source and date of single values, by key."),
+    _control("temperature", "Randomness of sampling.", kind="interval", minimum=0),
+    _control("top_p", "Sample from the most likely tokens up to this total probability.",
              kind="interval", minimum=0, maximum=1),
-    _control("top_k", "Draw from that many likeliest tokens; 0 from all.",
+    _control("top_k", "Sample from this many most likely tokens; 0 means all.",
              kind="interval", minimum=0, grade=1),
-    _control("min_p", "Draw no token less likely than this part of the likeliest.",
+    _control("min_p", "Minimum probability of a token, relative to the most likely one.",
              kind="interval", minimum=0, maximum=1),
-    _control("seed", "Makes the drawing repeatable.", kind="interval", minimum=0, grade=1),
-    _control("max_tokens", "The longest answer, in tokens.",
+    _control("seed", "Makes sampling repeatable.", kind="interval", minimum=0, grade=1),
+    _control("max_tokens", "Maximum length of the answer, in tokens.",
              kind="interval", minimum=1, grade=1),
     _control("stop", "Texts that end the answer.",
              kind="sequence", element={"kind": "text"}),
-    _control("repeat_penalty", "How much less likely a repeated token becomes; 1 is not at all.",
+    _control("repeat_penalty", "Factor that makes repeated tokens less likely; 1 has no effect.",
              kind="interval", minimum=0),
-    _control("presence_penalty", "Lowers tokens that occurred.",
+    _control("presence_penalty", "Makes tokens that occurred less likely.",
              kind="interval", minimum=-2, maximum=2),
-    _control("frequency_penalty", "Lowers tokens by how often they occurred.",
+    _control("frequency_penalty", "Makes tokens less likely the more often they occurred.",
              kind="interval", minimum=-2, maximum=2),
-    _control("reasoning_effort", "How hard the model thinks before it answers.",
+    _control("reasoning_effort", "Amount of reasoning before the answer.",
              kind="options", options=_EFFORTS),
-    _control("reasoning_budget_tokens", "How much the model may think, in tokens.",
+    _control("reasoning_budget_tokens", "Maximum reasoning, in tokens.",
              kind="interval", minimum=0, grade=1),
-    _control("reasoning_summary", "How its reasoning is told again in short.",
+    _control("reasoning_summary", "Style of the summary of the model's reasoning.",
              kind="options", options=("auto", "concise", "detailed")),
-    _control("verbosity", "How long an answer the model aims at.",
+    _control("verbosity", "Intended length of the answer.",
              kind="options", options=("low", "medium", "high")),
-    _control("parallel_invocations", "Whether several tools may be asked for at once.",
+    _control("parallel_invocations", "Whether the model may call several tools at once.",
              kind="boolean"),
-    _control("service_tier", "Which class of service is asked for, in the vendor's words.",
+    _control("service_tier", "The class of service, as the vendor names it.",
              kind="text"),
     _capability("supports_images", "Takes pictures."),
     _capability("supports_audio", "Takes sound."),
     _capability("supports_video", "Takes moving pictures."),
     _capability("supports_files", "Takes documents such as PDF."),
     _capability("supports_reasoning", "Shows or returns its reasoning."),
-    _capability("supports_invocations", "Can ask for tools to be invoked."),
-    _capability("supports_parallel_invocations", "Can ask for several at once."),
-    _capability("supports_chained_invocations", "Can ask for tools again after a result."),
+    _capability("supports_invocations", "Can call tools."),
+    _capability("supports_parallel_invocations", "Can call several tools at once."),
+    _capability("supports_chained_invocations", "Can call tools again after a result."),
     _capability("supports_described_invocations",
-                "Asks for tools that it is told of in words; if not, it is shown how."),
-    _capability("supports_schema", "Can be held to a JSON schema."),
+                "Calls tools that are described in words; if not, it is also shown an example."),
+    _capability("supports_schema", "Can be constrained to a JSON schema."),
     _capability("supports_schema_with_invocations",
-                "Can be held to one while it may ask for tools."),
+                "Can be constrained to a JSON schema while it may call tools."),
     _capability("supports_schema_with_maps",
-                "Can be held to one with objects whose names are not known beforehand."),
-    _capability("supports_schema_with_recursion", "Can be held to one that refers to itself."),
-    _capability("supports_supervisor", "Obeys instructions from a supervisor."),
-    _capability("supports_late_supervisor", "Obeys such instructions amid a conversation."),
-    _capability("supports_streaming", "Answers bit by bit."),
-    _capability("supports_continuation", "Continues an answer that was begun for it."),
-    _capability("supports_temperature_with_top_p", "Takes both controls at once."),
+                "Can be constrained to objects of unknown keys."),
+    _capability("supports_schema_with_recursion", "Can be constrained to recursive schemas."),
+    _capability("supports_supervisor", "Follows instructions of a supervisor (system prompt)."),
+    _capability("supports_late_supervisor", "Follows such instructions within a conversation."),
+    _capability("supports_streaming", "Streams its answers."),
+    _capability("supports_continuation", "Continues an answer that the caller began (prefill)."),
+    _capability("supports_temperature_with_top_p", "Accepts both controls at once."),
     _capability("supports_tools", "Another spelling.", stands_for="supports_invocations"),
-    _attribute("title", "The name to show."),
-    _attribute("notice", "What whoever begins to talk with it should know."),
+    _attribute("title", "Display name."),
+    _attribute("notice", "A note for users of the model."),
     _attribute("context_window_tokens", "Input and output together, at most."),
     _attribute("output_limit_tokens", "Output, at most."),
-    _attribute("knowledge_cutoff", "Until when the model knows the world."),
+    _attribute("knowledge_cutoff", "End of the training data."),
     _attribute("end_date", "The day on which its vendor retires it, such as ``2026-12-11``."),
     _attribute("successor", "The model to ask in place of one that is retired."),
-    _attribute("license", "Under which the weights are."),
-    _attribute("image_types", "The media types of pictures that it takes; ``*`` stands for any."),
-    _attribute("file_types", "The media types of documents that it takes; ``*`` stands for any."),
-    _attribute("token_encoding", "The public encoding that makes its tokens."),
-    _attribute("image_tokens", "The rule by which the size of a picture becomes tokens."),
+    _attribute("license", "License of the weights."),
+    _attribute("image_types", "The media types of images that it accepts; ``*`` means any."),
+    _attribute("file_types", "The media types of documents that it accepts; ``*`` means any."),
+    _attribute("token_encoding", "The public encoding of its tokenizer."),
+    _attribute("image_tokens", "The rule that computes the tokens of an image from its size."),
 )  # fmt: skip
 """The table. A key without a row is a control if the data define one of its name, a capability
-if it begins with ``supports_``, and else an attribute."""
+if it begins with ``supports_``, and otherwise an attribute.
+"""
 
 KEYS_BY_NAME: Final = {key.name: key for key in KEYS}
 
 CAPABILITIES: Final = tuple(
     key.name for key in KEYS if key.role is KeyRole.CAPABILITY and not key.stands_for
 )
-"""The capabilities that code here asks for; data may know more."""
+"""The capabilities that this package uses; the data may have more."""
 
 
 def classify_key(name: str, controls: Collection[str] = ()) -> KeyRole:
-    """Tells what a key sets; ``controls`` are the names of those that the data define."""
+    """Return the role of a key; ``controls`` are the names of those that the data define."""
     if name in KEYS_BY_NAME:
         return KEYS_BY_NAME[name].role
     if name in controls:
@@ -155,6 +156,6 @@ def classify_key(name: str, controls: Collection[str] = ()) -> KeyRole:
 
 
 def resolve_spelling(name: str) -> str:
-    """Returns the key which another spelling of it stands for; any other key itself."""
+    """Return the key for which another spelling stands; any other key unchanged."""
     key = KEYS_BY_NAME.get(name)
     return key.stands_for if key is not None and key.stands_for else name

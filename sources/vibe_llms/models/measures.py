@@ -1,4 +1,4 @@
-"""How large a picture is: reads the headers of PNG, JPEG, GIF and WebP, and nothing further."""
+"""Sizes of images, from the headers of PNG, JPEG, GIF and WebP only."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class ImageSize(NamedTuple):
 
 
 def measure_image(data: bytes) -> ImageSize | None:
-    """Reads the size of a picture from its first bytes.
+    """Return the size of an image from its first bytes.
 
     Returns:
-        ``None`` for another format, and where the data end before they say it.
+        ``None`` for another format, and if the data end before the size.
     """
     for signature, read in _READERS:
         if data.startswith(signature):
@@ -40,7 +40,7 @@ def _read_gif(data: bytes) -> ImageSize:
 
 
 def _read_jpeg(data: bytes) -> ImageSize | None:
-    """Goes from segment to segment until one begins a frame, which says the size."""
+    """Skip segments until a frame header, which has the size."""
     position = 2
     while data[position] == 0xFF:
         marker = data[position + 1]
@@ -51,7 +51,7 @@ def _read_jpeg(data: bytes) -> ImageSize | None:
         elif 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
             height, width = struct.unpack_from(">HH", data, position + 5)
             return ImageSize(width, height)
-        elif marker in (0xD9, 0xDA):  # the picture itself, or its end
+        elif marker in (0xD9, 0xDA):  # image data, or end of the image
             return None
         else:
             position += 2 + int(struct.unpack_from(">H", data, position + 2)[0])
@@ -59,7 +59,7 @@ def _read_jpeg(data: bytes) -> ImageSize | None:
 
 
 def _read_webp(data: bytes) -> ImageSize | None:
-    """Reads the first chunk: of a lossy picture, of a lossless one, or of a container."""
+    """Read the first chunk: of a lossy image, a lossless one, or a container."""
     kind = data[12:16]
     if data[8:12] != b"WEBP":
         return None

@@ -1,11 +1,11 @@
-"""How a later value meets an earlier one: it replaces it, unless it says otherwise.
+"""Merging of a later value with an earlier one: it replaces it, unless it has a directive.
 
 A value in an attribute file replaces the value of the earlier layers. A table with exactly one
-key, which is one of the three words below, says what else to do:
+key, which is one of the three below, is a directive:
 
-- ``{ merge = [...] }`` appends to the earlier list what it lacks;
-- ``{ merge = {...} }`` changes the named keys of the earlier table, each by these same rules;
-- ``{ replace = ... }`` replaces, for a value that would itself look like one of these;
+- ``{ merge = [...] }`` appends the items that the earlier list lacks;
+- ``{ merge = {...} }`` changes these keys of the earlier table, each by the same rules;
+- ``{ replace = ... }`` replaces, for a value that would itself look like a directive;
 - ``{ remove = true }`` makes the value absent again.
 """
 
@@ -21,14 +21,14 @@ DIRECTIVES = ("merge", "replace", "remove")
 
 
 class MergeError(ValueError):
-    """Two values that cannot be merged; the text says why. Never leaves this package."""
+    """Two values cannot be merged; the text says why. Never raised outside of this package."""
 
 
 def read_directive(value: JsonValue) -> tuple[str, JsonValue]:
-    """Splits a value into what to do, one of :data:`DIRECTIVES`, and with what.
+    """Split a value into a directive, one of :data:`DIRECTIVES`, and its content.
 
     Raises:
-        MergeError: The directive is not followed by what it needs.
+        MergeError: The content of the directive is invalid.
     """
     if not isinstance(value, Mapping) or len(value) != 1:
         return "replace", value
@@ -43,7 +43,7 @@ def read_directive(value: JsonValue) -> tuple[str, JsonValue]:
 
 
 def merge_values(earlier: JsonValue | Absence, later: JsonValue) -> JsonValue | Absence:
-    """Returns what holds after the later layer has spoken.
+    """Return the merged value.
 
     Raises:
         MergeError: The later value is to be merged into one of another kind.
@@ -67,7 +67,9 @@ def merge_values(earlier: JsonValue | Absence, later: JsonValue) -> JsonValue | 
 
 
 def merge_lists(earlier: Sequence[JsonValue], later: Sequence[JsonValue]) -> list[JsonValue]:
-    """Appends what the earlier list lacks. Associative: the grouping of layers is no matter."""
+    """Append the items that the earlier list lacks. Associative: grouping of layers does not
+    matter.
+    """
     merged: list[JsonValue] = []
     for value in (*earlier, *later):
         if not any(is_same(value, known) for known in merged):
@@ -78,7 +80,7 @@ def merge_lists(earlier: Sequence[JsonValue], later: Sequence[JsonValue]) -> lis
 def merge_tables(
     earlier: Mapping[str, JsonValue], later: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
-    """Changes the keys that the later table names. Associative for tables of plain values."""
+    """Change the keys that the later table has. Associative for tables of plain values."""
     merged = dict(earlier)
     for key, value in later.items():
         result = merge_values(merged.get(key, ABSENT), value)

@@ -1,18 +1,19 @@
-"""How many tokens a picture is: the vendors' published rules, as data of the model's family.
+"""Token counts of images: the vendors' published rules, as data of the model's family.
 
-The attribute ``image_tokens`` is a table whose ``rule`` says how to read the rest:
+The attribute ``image_tokens`` is a table whose ``rule`` defines the other keys:
 
-- ``patches``: squares of ``size`` pixels cover the picture, and each is ``factor`` tokens. A larger
-  picture is first made smaller, until its longer edge is at most ``edge`` and its patches at most
-  ``budget``. ``high_edge`` and ``high_budget`` hold instead where the detail ``high`` is asked for,
-  ``low_edge`` where ``low`` is.
-- ``tiles``: fitted into a square of 2048 pixels, its shorter edge made 768, covered with squares of
-  512: ``base`` tokens, and ``tile`` for each square; with the detail ``low`` only ``base``.
-- ``crops``: ``tokens`` for a picture whose edges are at most ``small``, and else as many for each
+- ``patches``: squares of ``size`` pixels cover the image, and each is ``factor`` tokens. A larger
+  image is first scaled down until its longer edge is at most ``edge`` and its patches are at most
+  ``budget``. ``high_edge`` and ``high_budget`` apply instead with the detail ``high``, ``low_edge``
+  with ``low``.
+- ``tiles``: scaled into a square of 2048 pixels, then to a shorter edge of 768, covered with
+  squares of 512: ``base`` tokens, and ``tile`` for each square; with the detail ``low`` only
+  ``base``.
+- ``crops``: ``tokens`` for an image whose edges are at most ``small``, otherwise as many for each
   square of ``size`` pixels that covers it.
 - ``flat``: ``tokens``, whatever its size.
 
-``error`` is how far off the rule may be, as a part of the count.
+``error`` is the maximum error of the rule, as a part of the count.
 """
 
 from __future__ import annotations
@@ -28,18 +29,20 @@ from vibe_llms.models.measures import ImageSize, measure_image
 from vibe_llms.models.tokens import TokenCount
 
 _TYPICAL_SIZE: Final = ImageSize(1024, 1024)
-"""Where neither the data nor the size is here: what most rules make about a thousand tokens."""
+"""Assumed if neither the data nor the size are known: about a thousand tokens by most rules."""
 
 _LARGEST_SIZE: Final = ImageSize(8_000, 8_000)
-"""What vendors take at most. Source: https://platform.claude.com/docs/en/build-with-claude/vision,
-read 2026-11-26; others name no bound, and make larger ones smaller."""
+"""Largest image that vendors accept. Source:
+https://platform.claude.com/docs/en/build-with-claude/vision,
+read 2026-11-26; others have no limit and scale larger images down.
+"""
 
 
 def bound_image(content: ImageContent, rule: JsonValue | Absence) -> int:
-    """Returns how many tokens a picture is at most whose size nobody here knows, as behind a URL.
+    """Return the maximum tokens of an image of unknown size, such as one at a URL.
 
     Args:
-        rule: As for :func:`estimate_image`.
+        rule: See :func:`estimate_image`.
     """
     if not isinstance(rule, Mapping):
         count = _guess(_LARGEST_SIZE)
@@ -49,10 +52,10 @@ def bound_image(content: ImageContent, rule: JsonValue | Absence) -> int:
 
 
 def estimate_image(content: ImageContent, rule: JsonValue | Absence) -> TokenCount:
-    """Counts a picture by a rule; without a known rule or size it says how little it knows.
+    """Estimate the tokens of an image by a rule; without a known rule or size the error is large.
 
     Args:
-        content: Its data say its size. Without them it may be of any size.
+        content: The image; its data tell its size. Without data it may be of any size.
         rule: The attribute ``image_tokens`` of the model; absent for an unknown one.
     """
     size = measure_image(content.data) if content.data is not None else None
@@ -63,7 +66,7 @@ def estimate_image(content: ImageContent, rule: JsonValue | Absence) -> TokenCou
 
 
 def apply_rule(rule: JsonObject, size: ImageSize, detail: str = "auto") -> TokenCount:
-    """Counts a picture of a known size by a rule. An unknown rule is a guess."""
+    """Estimate the tokens of an image of known size by a rule; guess if the rule is unknown."""
     compute = _RULES.get(str(rule.get("rule")))
     if compute is None:
         return _guess(size)
@@ -72,7 +75,7 @@ def apply_rule(rule: JsonObject, size: ImageSize, detail: str = "auto") -> Token
 
 
 def _guess(size: ImageSize) -> TokenCount:
-    """A token for 750 pixels, at most 1600, is near several vendors; it may be any other."""
+    """One token for 750 pixels, at most 1600, is close for several vendors; others may differ."""
     return TokenCount(tokens=max(min(size.width * size.height // 750, 1600), 85)).widen(1.0)
 
 
@@ -84,12 +87,13 @@ def _count_patches(rule: JsonObject, size: ImageSize, detail: str) -> int:
         budget = _read(rule, f"{detail}_budget", budget)
     width, height = _fit(size, edge)
     if math.ceil(width / patch) * math.ceil(height / patch) > budget:
-        # The vendor's own arithmetic: shrink to the area, then so that one edge ends at a patch.
+        # The vendor's own arithmetic: scale to the area, then so that one edge is a multiple of a
+        # patch.
         shrink = math.sqrt(patch**2 * budget / (width * height))
         across, down = width * shrink / patch, height * shrink / patch
         shrink *= min(max(math.floor(across), 1) / across, max(math.floor(down), 1) / down)
         width, height = width * shrink, height * shrink
-    # Rounded, or an error in the last digit would make one more of what is whole.
+    # Rounded, as an error in the last digit would add one to an integer.
     patches = math.ceil(round(width / patch, 6)) * math.ceil(round(height / patch, 6))
     return math.ceil(min(patches, budget) * factor)
 
@@ -125,7 +129,7 @@ _RULES: Final = {
 
 
 def _fit(size: ImageSize, edge: float) -> tuple[float, float]:
-    """Shrinks until the longer edge fits."""
+    """Scale down until the longer edge fits."""
     shrink = min(edge / max(size), 1.0)
     return max(size.width * shrink, 1.0), max(size.height * shrink, 1.0)
 

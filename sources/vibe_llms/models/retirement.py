@@ -1,4 +1,4 @@
-"""When a vendor retires a model, and which one to ask in its place."""
+"""Retirement of models: the day, and the successor."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from vibe_llms.models.attributes import ModelAttributes
 
 @frozen
 class Retirement:
-    """The end of a model.
+    """The retirement of a model.
 
     Attributes:
         model: Its name.
-        end: The first day on which it cannot be asked any more.
-        successor: The model to ask in its place; empty where none is known.
+        end: The first day on which the model is unavailable.
+        successor: The model to use instead; empty if none is known.
     """
 
     model: str
@@ -23,22 +23,22 @@ class Retirement:
     successor: str = ""
 
     def is_over(self, today: date) -> bool:
-        """Tell whether the model is retired already."""
+        """Return whether the model is retired already."""
         return self.end <= today
 
     def describe(self, today: date) -> str:
-        """Return what there is to know about it, in a sentence."""
+        """Return a sentence about the retirement."""
         verb = "was retired" if self.is_over(today) else "will be retired"
         advice = f" Use {self.successor}." if self.successor else ""
         return f"The model {self.model} {verb} on {self.end.isoformat()}.{advice}"
 
 
 def find_retirement(attributes: ModelAttributes) -> Retirement | None:
-    """Return the end of a model; ``None`` where no day is known for it."""
+    """Return the retirement of a model; ``None`` if no day is known."""
     end, successor = attributes.access_value("end_date"), attributes.access_value("successor")
     try:
         day = date.fromisoformat(end) if isinstance(end, str) else None
-    except ValueError:  # of a user, in words
+    except ValueError:  # a user's free text
         day = None
     if day is None:
         return None

@@ -1,7 +1,7 @@
-"""Reads one table of attributes: which models it concerns, and what it sets.
+"""Reading of one table of attributes: the models that it applies to, and the values that it sets.
 
-All mistakes are found in one go and appended to a list of findings; a rule with mistakes is
-still returned where that makes sense, so that the findings of later steps are complete.
+All errors are found at once and appended to a list of findings. A rule with errors is still
+returned if possible, so that later steps can find theirs.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
     from vibe_llms.foundation.linear_regex import Pattern
 
 ORIGIN: Final[Mapping[str, Kind]] = {"source": TEXT, "date": DATE}
-"""What can be said about where a value is from."""
+"""Fields about the source of a value."""
 
 _HEAD: Final[Mapping[str, Kind]] = {"pattern": PATTERN, "model": TEXT, "provider": TEXT, **ORIGIN}
-"""What a table says about itself."""
+"""Fields about the table itself."""
 
 
 @frozen(kw_only=True)
 class Rule:
-    """What one table sets for the models it concerns.
+    """The values that one table sets for the models it applies to.
 
     Attributes:
-        provenance: Of the rule as a whole.
-        pattern: Searched in a model's name; ``None`` where the rule has none.
-        model: The exact name of the only model; empty where the rule names none.
+        provenance: The source of the rule as a whole.
+        pattern: Regular expression to find in a model's name; ``None`` without one.
+        model: The exact name of the only model; empty without one.
         provider: The only provider; empty for any.
         values: Genus, capabilities, attributes and defaults of controls by key; they may be
             directives, see ``merging``.
@@ -64,11 +64,11 @@ class Rule:
 
     @property
     def is_general(self) -> bool:
-        """Whether it concerns all models of all providers."""
+        """Whether it applies to all models of all providers."""
         return self.pattern is None and not self.model and not self.provider
 
     def concerns(self, provider: str, model: str) -> bool:
-        """Tells whether the rule says something about a model."""
+        """Return whether the rule applies to a model."""
         if self.provider and self.provider != provider:
             return False
         if self.pattern is not None:
@@ -76,7 +76,7 @@ class Rule:
         return not self.model or self.model == model
 
     def trace(self, key: str) -> Provenance:
-        """Tells where the value of one key is from."""
+        """Return the source of one key's value."""
         if key not in self.sources:
             return self.provenance
         source, date = self.sources[key]
@@ -89,8 +89,8 @@ class RuleReader:
 
     Attributes:
         place: The document.
-        tables: Takes the mistakes, and knows where they are.
-        source: What holds for tables that name no source of their own.
+        tables: Collects the errors, and finds their lines.
+        source: The source of tables that do not name one.
         date: Likewise.
     """
 
@@ -108,13 +108,13 @@ class RuleReader:
         name: str = "",
         line: int = 0,
     ) -> Rule:
-        """Reads one table.
+        """Read one table.
 
         Args:
-            table: Without the keys of its document, such as ``families``.
-            path: The way to it.
-            name: What the provenance calls the rule; by default its pattern or its model.
-            line: Where the table begins.
+            table: The table without the keys of its document, such as ``families``.
+            path: Its path.
+            name: The name of the rule in the provenance; by default its pattern or its model.
+            line: The line at which the table begins.
         """
         for key in table:
             self._check_key(key, table, path)
@@ -140,14 +140,14 @@ class RuleReader:
         )
 
     def _check_key(self, key: str, table: Mapping[str, object], path: KeyPath) -> None:
-        # A dot leads into a control, as in `temperature.maximum`.
+        # A dot means a field of a control, as in `temperature.maximum`.
         if "." in key:
             self.tables.report((*path, key), "A key may not contain a dot.")
         if key in KEYS_BY_NAME or key in _access_table(table, "controls"):
             return
         near = _find_near_key(key)
         if near:
-            self.tables.report((*path, key), f"Nothing has this name; did you mean {near!r}?")
+            self.tables.report((*path, key), f"Unknown key; did you mean {near!r}?")
 
     def _read_values(self, table: Mapping[str, object], path: KeyPath) -> dict[str, JsonValue]:
         values: dict[str, JsonValue] = {}
@@ -166,7 +166,7 @@ class RuleReader:
                 self.tables.report((*path, key), compose_sentence(error))
                 continue
             if resolve_spelling(key) in values:
-                self.tables.report((*path, key), "It says again what another key said.")
+                self.tables.report((*path, key), "Another spelling of this key is set already.")
             values[resolve_spelling(key)] = value
         return values
 
@@ -206,23 +206,23 @@ class RuleReader:
         return sources
 
 
-@lru_cache  # thousands of tables may set the same attribute of their user's own
+@lru_cache  # share equal attributes between thousands of tables
 def _find_near_key(key: str) -> str:
     return next(iter(find_near(key, KEYS_BY_NAME, cutoff=0.85)), "")
 
 
 def compose_sentence(error: Exception) -> str:
-    """Makes a sentence of an error's text, with a capital and a full stop."""
+    """Make a sentence of an error's text, with a capital and a full stop."""
     text = str(error)
     end = "" if text.endswith((".", "?")) else "."
     return f"{text[:1].upper()}{text[1:]}{end}"
 
 
 def normalize_plain(value: object) -> JsonValue:
-    """Turns what a TOML reader gave into plain data; a date becomes its text.
+    """Convert a value of the TOML reader to plain data; a date becomes its text.
 
     Raises:
-        MergeError: The value is nothing that a file could say.
+        MergeError: A file cannot have such a value.
     """
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
@@ -233,7 +233,7 @@ def normalize_plain(value: object) -> JsonValue:
     if is_list(value):
         assert isinstance(value, Sequence)
         return [normalize_plain(element) for element in value]
-    raise MergeError(f"{type(value).__name__} is no plain value")
+    raise MergeError(f"{type(value).__name__} is not a plain value")
 
 
 def _access_table(table: Mapping[str, object], key: str) -> Mapping[str, object]:
@@ -244,7 +244,7 @@ def _access_table(table: Mapping[str, object], key: str) -> Mapping[str, object]
 def _check_genus(value: JsonValue) -> JsonValue:
     known = [genus.value for genus in Genus]
     if value not in known:
-        raise MergeError(f"there is no genus {value!r}{suggest_among(value, known)}")
+        raise MergeError(f"unknown genus {value!r}{suggest_among(value, known)}")
     return value
 
 

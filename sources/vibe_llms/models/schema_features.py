@@ -14,14 +14,14 @@ _COMPOSED = ("$ref", "anyOf", "oneOf", "allOf")
 
 
 def survey_features(schema: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the capabilities that enforcing a schema needs beyond enforcing any."""
+    """Return the capabilities that enforcing a schema needs, beyond enforcing schemas at all."""
     nodes = list(_walk(schema))
     features = [MAPS] if any(map(_is_map, nodes)) else []
     return (*features, RECURSION) if _is_recursive(schema) else tuple(features)
 
 
 def _walk(schema: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield all schemas within one, itself included."""
+    """Yield all schemas within one, including itself."""
     waiting = [schema]
     while waiting:
         each = waiting.pop()
@@ -37,7 +37,7 @@ def _walk(schema: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _is_map(schema: Mapping[str, Any]) -> bool:
-    """Tell whether the names in an object are not known beforehand."""
+    """Return whether an object has keys that are not known in advance."""
     kind = schema.get("type")
     is_object = "object" in (kind if isinstance(kind, list) else [kind])
     is_composed = any(name in schema for name in _COMPOSED)
@@ -46,7 +46,7 @@ def _is_map(schema: Mapping[str, Any]) -> bool:
 
 
 def _is_recursive(schema: Mapping[str, Any]) -> bool:
-    """Tell whether a definition refers to itself, also through others."""
+    """Return whether a definition refers to itself, also through others."""
     definitions: dict[str, Any] = {"#": {**schema, "$defs": {}, "definitions": {}}}
     for field in ("$defs", "definitions"):
         if isinstance(found := schema.get(field), Mapping):
@@ -55,7 +55,7 @@ def _is_recursive(schema: Mapping[str, Any]) -> bool:
         name: {str(node["$ref"]) for node in _walk(inner) if "$ref" in node} & definitions.keys()
         for name, inner in definitions.items()
     }
-    # What refers to nothing is left out, again and again; a circle is what remains.
+    # Repeatedly remove definitions without references; what remains is a cycle.
     while ends := [name for name, targets in referred.items() if not targets]:
         for name in ends:
             del referred[name]

@@ -1,9 +1,9 @@
-"""How many tokens a text is: counted where its encoding is public, and else estimated.
+"""Token counts of texts: exact if the encoding is public, otherwise estimated.
 
-An estimate says how far off it may be. Its rates were measured with the encodings
+An estimate includes its maximum error. The rates were measured with the encodings
 ``o200k_base`` and ``cl100k_base`` on prose in two dozen languages, source code, data and emoji
-(bpe-openai 0.1.4, 2026-11-22; the test measures again): whatever a writer or a program wrote lies
-inside the bound, while a text made to defeat it need not.
+(bpe-openai 0.1.4, 2026-11-22; the test measures again). Ordinary texts of people and programs are
+within the bound; a text designed to exceed it need not be.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from vibe_llms.models.attributes import ModelAttributes
 
 ENCODINGS: Final = ("o200k_base", "cl100k_base")
-"""The encodings that can be counted exactly, where the optional package is installed."""
+"""The encodings that can be counted exactly if the optional package is installed."""
 
 _UNKNOWN_TOKENIZER: Final = 0.35
-"""How far, at most, the tokenizer of another vendor is from these two, as a part of the count.
+"""Maximum difference between the tokenizers of other vendors and these, as a part of the count.
 
 The newest Claude models make about 30 % more tokens of the same text than their predecessors:
 https://platform.claude.com/docs/en/build-with-claude/token-counting, read 2026-11-22.
@@ -41,30 +41,31 @@ class TokenCount:
 
     Attributes:
         tokens: The number.
-        error_tokens: How far off it may be, in either direction; 0 where it is exact.
+        error_tokens: The maximum error, in either direction; 0 if exact.
     """
 
     tokens: int
     error_tokens: int = 0
 
     def __add__(self, other: TokenCount) -> TokenCount:
-        """Adds two counts, and what each may be off."""
+        """Add two counts, and their errors."""
         return TokenCount(
             tokens=self.tokens + other.tokens,
             error_tokens=self.error_tokens + other.error_tokens,
         )
 
     def widen(self, part: float) -> TokenCount:
-        """Returns the same count with a part of it, such as 0.1, added to what it may be off."""
+        """Return the count with a larger error: plus a part of the count, such as 0.1."""
         error = self.error_tokens + math.ceil(self.tokens * part)
         return attrs.evolve(self, error_tokens=error)
 
 
 def count_text(text: str, attributes: ModelAttributes | None = None) -> TokenCount:
-    """Counts the tokens of a text by itself, as exactly as can be done here.
+    """Count the tokens of a text, as exactly as possible here.
 
-    Exact where the model's attribute ``token_encoding`` names a public encoding and the optional
-    package is installed; else an estimate, wider where the encoding is not known.
+    Exact if the model's attribute ``token_encoding`` names a public encoding and the optional
+    package
+    is installed. Otherwise it is an estimate, with a larger error if the encoding is unknown.
     """
     encoding = attributes.access_value("token_encoding") if attributes else None
     if encoding not in ENCODINGS:
@@ -76,30 +77,30 @@ def count_text(text: str, attributes: ModelAttributes | None = None) -> TokenCou
 
 
 def count_encoded(text: str, encoding: str) -> TokenCount:
-    """Counts exactly, offline; what looks like a control token is counted as plain text.
+    """Count exactly, offline; control tokens in the text are counted as plain text.
 
     Args:
-        encoding: One of :data:`ENCODINGS`. Its tables take a second to load, once.
+        encoding: One of :data:`ENCODINGS`. Loading its tables takes a second, once.
 
     Raises:
         DependencyError: bpe-openai is not installed.
     """
     tokenizer = _access_tokenizer(encoding)
-    # Half a surrogate pair cannot be sent either: JSON writes a replacement for it.
+    # Lone surrogates cannot be sent either: JSON has a replacement instead.
     plain = text.encode("utf-8", "replace").decode("utf-8")
     return TokenCount(tokens=tokenizer.count(plain))
 
 
 def _access_tokenizer(encoding: str) -> Any:
     with needing("tokens", "bpe-openai", "Counting tokens exactly"), warnings.catch_warnings():
-        # It reads its tables in a way that Python has become shy of.
+        # It reads its tables by a function that Python has deprecated.
         warnings.simplefilter("ignore", DeprecationWarning)
         from bpe_openai._bindings import tokenizer_for_encoding
     return tokenizer_for_encoding(encoding)
 
 
 def estimate_text(text: str) -> TokenCount:
-    """Estimates the tokens of a text from the scripts and the kinds of words in it."""
+    """Estimate the tokens of a text from the scripts and the kinds of its words."""
     if not text:
         return TokenCount(tokens=0)
     tokens = spread = 0.0
@@ -114,7 +115,7 @@ def estimate_text(text: str) -> TokenCount:
 
 @cache
 def _compile_pieces() -> re.Pattern[str]:
-    """Compiled when first needed: every command imports this module, and few count."""
+    """Compile when first needed: every command imports this module, and few count tokens."""
     return re.compile(
         r"(?P<word>[A-Za-z][A-Za-z0-9]*)"
         r"|(?P<number>[0-9][A-Za-z0-9]*)"
@@ -128,7 +129,7 @@ def _compile_pieces() -> re.Pattern[str]:
 
 
 _SCRIPTS: Final = (
-    # First character, tokens a character, and how far off. What is not named goes by bytes.
+    # First character, tokens per character, and error. Characters not listed are counted by bytes.
     (0x0080, 0.65, 0.70),  # Latin with marks, IPA
     (0x0370, 0.75, 0.50),  # Greek
     (0x0400, 0.42, 0.24),  # Cyrillic
@@ -151,15 +152,15 @@ _STARTS: Final = tuple(start for start, _, _ in _SCRIPTS)
 
 
 def _weigh(kind: str, piece: str) -> tuple[float, float]:
-    """Returns how many tokens a piece is, and how far off that may be."""
+    """Return the tokens of a piece, and the error."""
     size = len(piece)
     if kind in ("word", "number"):
         return _weigh_word(piece)
-    if kind == "space":  # one before a word belongs to it
+    if kind == "space":  # one blank before a word belongs to it
         return (0.05, 0.05) if size == 1 else (1.0, 0.3)
     if kind == "line":
         return 1.0, 0.3
-    if kind == "mark" and size > 4 and piece == piece[0] * size:  # a drawn line
+    if kind == "mark" and size > 4 and piece == piece[0] * size:  # a line drawn with characters
         return 1.0 + size / 32, 1.0 + size / 16
     if kind == "mark":
         return (0.9, 0.3) if size <= 2 else (0.5 * size, 0.35 * size)
@@ -170,10 +171,10 @@ def _weigh(kind: str, piece: str) -> tuple[float, float]:
 
 
 def _weigh_word(word: str) -> tuple[float, float]:
-    """A word, a number, or what people do not write: a hash, a long name in a program."""
+    """Return the tokens of a word, a number, or a machine's text: a hash, a long identifier."""
     size = len(word)
     if word.isdigit():
-        return math.ceil(size / 3), 0.0  # both encodings cut digits into threes
+        return math.ceil(size / 3), 0.0  # both encodings split digits into groups of three
     if size > 23 or not word.isalpha():
         return 0.44 * size, 0.28 * size
     longer = max(size - 5, 0)

@@ -1,9 +1,9 @@
-"""What is sent of a conversation that exceeds a model's window: all but its oldest turns.
+"""Context windows: leave out the oldest turns of a conversation that exceeds the model's window.
 
-What is stored is never touched. A turn is never split; an invocation goes with its result, and
-supervisors, the user's last words and what the model makes of them stay. What goes leaves in
-steps of a part of the window, so that the beginning of what is sent, which a vendor's prompt cache
-holds, stays the same for several turns.
+The stored conversation does not change. A turn is never split, and an invocation is left out only
+together with its result. Supervisors, the user's last message and the model's turns after it stay.
+Turns are left out in steps of a part of the window, so that the beginning of the request, which a
+vendor's prompt cache holds, stays the same for several turns.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.counting import MESSAGE_OVERHEAD, count_canister, estimate_overhead
 
 UNSAID_OUTPUT: Final = 4096
-"""Room for an answer whose length nobody bounds; a quarter of the window where that is less."""
+"""Tokens reserved for an answer without a maximum; a quarter of the window if that is less."""
 
 _STEP_SHARE: Final = 4
-"""What goes is counted in steps of this part of the room."""
+"""Turns are left out in steps of one part in this many of the room."""
 
 _INPUT_ROLES: Final = frozenset({"user", "document"})
 
 
 @frozen(kw_only=True)
 class Cut:
-    """What is left out of a conversation.
+    """The canisters to leave out of a conversation.
 
     Attributes:
         gone: The indices of the canisters that are left out, in order.
@@ -48,12 +48,12 @@ class Cut:
     fits: bool = True
 
     def keep(self, canisters: Sequence[AnyCanister]) -> tuple[AnyCanister, ...]:
-        """Returns the rest."""
+        """Return the remaining canisters."""
         gone = set(self.gone)
         return tuple(each for index, each in enumerate(canisters) if index not in gone)
 
     def survey_losses(self, kind: LossKind, reason: str) -> Iterator[Loss]:
-        """Yields one loss for each run of neighbours."""
+        """Yield one loss for each sequence of adjacent canisters."""
         runs = groupby(enumerate(self.gone), key=lambda pair: pair[1] - pair[0])
         for _, run in runs:
             indices = [index for _, index in run]
@@ -66,28 +66,28 @@ class Cut:
 def measure_room(
     attributes: ModelAttributes, controls: Mapping[str, object]
 ) -> tuple[int | None, int]:
-    """Returns how many tokens of input a model's window has room for, and how many of output.
+    """Return the tokens that a model's window has for input, and for output.
 
-    The first is ``None`` where the window is not known.
+    The first is ``None`` if the window is unknown.
     """
     asked = controls.get("max_tokens")
     output = asked if isinstance(asked, int) and asked > 0 else 0
     window = attributes.access_value("context_window_tokens")
     if not isinstance(window, int) or isinstance(window, bool) or window <= 0:
         return None, output
-    # An answer that may fill the window leaves half of it to what is asked.
+    # If the answer may fill the window, reserve half of it for the input.
     output = min(output or min(UNSAID_OUTPUT, window // 4), window // 2)
     return window - output, output
 
 
 def measure_canisters(request: Request, attributes: ModelAttributes) -> tuple[list[int], int]:
-    """Estimates the tokens of each canister of a request, and of all that is not a canister."""
+    """Estimate the tokens of each canister of a request, and of everything else."""
     sizes = [count_canister(canister, attributes).tokens for canister in request.canisters]
     return sizes, estimate_overhead(request, attributes).tokens
 
 
 def surely_fits(request: Request, attributes: ModelAttributes, room: int) -> bool:
-    """Tells cheaply whether nothing needs to be counted: no token is shorter than a byte."""
+    """Return whether the request fits without counting: no token is shorter than a byte."""
     left = room - estimate_overhead(request, attributes).tokens
     for canister in request.canisters:
         left -= MESSAGE_OVERHEAD.tokens
@@ -104,16 +104,17 @@ def surely_fits(request: Request, attributes: ModelAttributes, room: int) -> boo
 
 
 def cut_oldest(canisters: Sequence[AnyCanister], sizes: Sequence[int], room: int) -> Cut:
-    """Decides which of the oldest turns are left out so that the rest fits.
+    """Decide which of the oldest turns to leave out so that the rest fits.
 
     Args:
         canisters: The conversation, oldest first.
         sizes: The tokens of each.
-        room: How many tokens the rest may have.
+        room: The maximum tokens of the rest.
 
     Returns:
-        Nothing where all fits; as little as possible, up to a step, where it does not; and all that
-        may go where even so the rest does not fit.
+        An empty cut if the conversation fits. Otherwise as little as possible, rounded up to a
+        step;
+        if the rest still does not fit, as much as is allowed.
     """
     excess = sum(sizes) - room
     if excess <= 0:
@@ -144,10 +145,11 @@ def _list_movable(canisters: Sequence[AnyCanister], spans: Sequence[range]) -> t
 
 
 def _survey_cuts(canisters: Sequence[AnyCanister]) -> Iterator[Sequence[range]]:
-    """Yields what could go, from the least to the most; what is in it of supervisors stays.
+    """Yield possible cuts, from the smallest to the largest; supervisors in them stay.
 
-    First, one span: whole exchanges, from the beginning to before a question. Then a second one:
-    turns of the model after the last question, but for its last turn.
+    First, one span: whole exchanges, from the beginning up to a question. Then a second one: turns
+    of
+    the model after the last question, except for its last turn.
     """
     joints = _survey_joints(canisters)
     questions = _survey_questions(canisters)
@@ -158,16 +160,17 @@ def _survey_cuts(canisters: Sequence[AnyCanister]) -> Iterator[Sequence[range]]:
     is_model = [_is_of_model(each) for each in canisters]
     start = next((i for i in range(last, len(canisters)) if is_model[i]), len(canisters))
     if start == len(canisters) or not (joints[last] and joints[start]):
-        return  # something there belongs to what was said before
+        return  # there it continues an earlier exchange
     for end in range(start + 1, len(canisters)):
         if joints[end] and is_model[end] and _begins_turn(canisters[end - 1], canisters[end]):
             yield (range(last), range(start, end))
 
 
 def _survey_joints(canisters: Sequence[AnyCanister]) -> list[bool]:
-    """Tells of each canister whether a conversation may be cut before it.
+    """Return for each canister whether a conversation may be cut before it.
 
-    It may not between an invocation and its result; where there is no result, nothing is parted.
+    It may not be cut between an invocation and its result; an invocation without a result does not
+    prevent a cut.
     """
     changes = [0] * (len(canisters) + 1)
     waiting: dict[str, list[int]] = {}
@@ -181,7 +184,7 @@ def _survey_joints(canisters: Sequence[AnyCanister]) -> list[bool]:
 
 
 def _survey_questions(canisters: Sequence[AnyCanister]) -> list[int]:
-    """Returns where the user begins to speak, the supervisor's words being nobody's turn."""
+    """Return the indices at which the user begins to speak; supervisors are ignored."""
     questions = []
     former = ""
     for index, canister in enumerate(canisters):
@@ -199,7 +202,7 @@ def _is_of_model(canister: AnyCanister) -> bool:
 
 
 def _begins_turn(former: AnyCanister, canister: AnyCanister) -> bool:
-    """Tells whether the model begins anew: after a result of ours, input or another turn."""
+    """Return whether a turn of the model begins: after our result, input or another turn."""
     if not _is_of_model(former):
         return True
     mine, theirs = canister.turn_id, former.turn_id
