@@ -561,7 +561,7 @@ async def test_a_grammar_that_llama_cpp_ignores_is_an_error(
     """It says nothing of it, and the model would write what it likes, as if it were held to it."""
     broken = attrs.evolve(WEATHER, schema=schema)
 
-    with pytest.raises(RequestError, match="cannot hold an answer to this schema"):
+    with pytest.raises(RequestError, match="cannot enforce this schema"):
         await local_model.converse(produce_request("Hello", invocables=(broken,)))
 
     answer = await local_model.converse(produce_request("Hello", invocables=(WEATHER,)))

@@ -344,7 +344,7 @@ async def test_what_is_no_key_is_not_shown(key: str, tmp_path: Path) -> None:
         model = await _access_quietly(provider, tmp_path / name, key)
         if model is not None:
             shown = await show_exchange(model)
-            assert "This is no key" in shown
+            assert "Invalid key" in shown
             assert find_secrets(shown) == []
 
 

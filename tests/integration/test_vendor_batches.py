@@ -594,7 +594,7 @@ async def test_a_file_that_is_refused_as_a_whole_fails_each_of_its_inputs(
     items = await perform("openai_responses", simulator, output)
 
     assert len(items) == 3
-    assert all("the whole batch was refused: too_many_tasks" in str(each.error) for each in items)
+    assert all("the whole batch was rejected: too_many_tasks" in str(each.error) for each in items)
 
 
 async def test_a_batch_that_the_vendor_has_not_any_more_is_lost(

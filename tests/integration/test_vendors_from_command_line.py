@@ -261,7 +261,7 @@ def test_a_vendor_that_is_down_is_one_line(home: Path, vibe: Vibe, name: str) ->
         outcome = vibe("ask", "-m", f"{name}:m", "Hello")
 
     line = expect_one_line(outcome, ExitCode.PROVIDER)
-    assert f"Nothing listens at {address}," in line or f"{address} cannot be reached" in line
+    assert f"is not running at {address}." in line or f"{address} cannot be reached" in line
     assert "Start it" in line
     assert vibe("list").out == ""
 

@@ -1,5 +1,5 @@
-"""What a provider is, and what all of them share: the stream, the assembler, the processors.
+"""Providers: the interfaces, and what all providers share: the stream, the assembler, processors.
 
-May import the messages, events, models, the wire and the dialects. Refuses to name any vendor:
+May import the messages, events, models, the wire and the dialects. Must not name any vendor: the
 configuration does, and each vendor's folder below can be deleted without harm to the rest.
 """

@@ -1,7 +1,7 @@
 """The one assembler for all vendors: normalized stream events in, canisters out.
 
-A pure machine. It completes what decoders leave open (a finished content, the canisters of the
-response) and refuses events that make no sense, so that a decoder's mistake is loud.
+It does no I/O. It completes what decoders leave open (a finished content, the canisters of the
+response) and rejects invalid sequences of events, so that an error of a decoder is noticed.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 
 _FOLDED_CHARACTERS = 256
-"""So many are kept as one text: a piece of five characters takes as much memory as one of fifty."""
+"""Number of pieces to join: a text of five characters takes as much memory as one of fifty."""
 
 _Item = AnyContent | InvocationCanister | ResultCanister
 
 
 @define
 class _Growing:
-    """A content that has begun, and what has arrived of it by channel.
+    """A content that has begun, and its pieces by channel.
 
     Attributes:
-        tail: Of ``pieces``, those of the channel that goes on.
-        folded: So many at the beginning of the tail are of a good length each.
-        size: How many characters have arrived.
-        unchecked: Until there are more, nobody has to look at the size.
+        tail: Those of ``pieces`` that belong to the current channel.
+        folded: Number of pieces at the beginning of the tail that are joined already.
+        size: Number of characters received.
+        unchecked: Size up to which no limit needs to be checked.
     """
 
     start: ContentStartedEvent
@@ -82,7 +82,7 @@ class _Growing:
         return "".join(self.pieces.get(channel, ()))
 
     def fold(self) -> None:
-        """Makes one text of the last pieces of the tail."""
+        """Join the last pieces of the tail."""
         tail, folded = self.tail, self.folded
         if len(tail) > folded + 1:
             tail[folded:] = ["".join(tail[folded:])]
@@ -90,14 +90,14 @@ class _Growing:
 
 
 class Assembler:
-    """Puts a response together from its events.
+    """Assembles a response from its events.
 
     Args:
         provider: The provider's name, for the origin of the canisters; kept as an attribute.
-        model: The model that was asked; the vendor's own word replaces it. An attribute, too.
-        protocol: The dialect that is spoken.
-        limits: ``content_characters``, ``arguments_characters`` and ``response_contents`` hold
-            here.
+        model: The model of the request; replaced by the name that the vendor reports. Also an
+            attribute.
+        protocol: The dialect.
+        limits: ``content_characters``, ``arguments_characters`` and ``response_contents`` apply.
     """
 
     def __init__(
@@ -116,11 +116,11 @@ class Assembler:
         self._limits = limits or Limits()
         self._produce_id = produce_id
         self._now = now
-        self._turn_id = ""  # until something is put together
+        self._turn_id = ""  # until canisters are made
         self._contents: dict[int, _Growing] = {}
         self._group_natives: dict[int, Native] = {}
         self._finish: ResponseFinishedEvent | None = None
-        self._origin: Origin | None = None  # as long as nothing more is known
+        self._origin: Origin | None = None  # until more is known
         self.usage: Usage | None = None
         self.response_id: str | None = None
         self.request_id: str | None = None
@@ -130,11 +130,11 @@ class Assembler:
         self.summaries: tuple[Origin, ...] = ()
 
     def feed(self, event: StreamEvent) -> StreamEvent:
-        """Takes an event in and returns it, completed where the decoder had left that open.
+        """Process an event and return it, completed where the decoder left fields open.
 
         Raises:
-            ConverseError: The event makes no sense here: a mistake of the decoder or vendor.
-            LimitError: A content grew beyond all bounds.
+            ConverseError: The event is invalid here: an error of the decoder or vendor.
+            LimitError: A content exceeds its limit.
         """
         if isinstance(event, ContentDeltaEvent):
             return self.feed_delta(event)
@@ -142,7 +142,7 @@ class Assembler:
             raise _refuse(f"{event.type} after the end of the response")
         try:
             return self._take(event)
-        except RequestError as error:  # a value of the wrong kind, but not the user's
+        except RequestError as error:  # an invalid value, but not the user's
             raise _refuse(error.detail.rstrip(".")) from error
 
     def _take(self, event: StreamEvent) -> StreamEvent:
@@ -154,7 +154,7 @@ class Assembler:
             case ContentCitedEvent():
                 self._access_growing(event.index).citations.append(event.citation)
             case UsageEvent():
-                # The origin holds the usage, and is made anew.
+                # The origin includes the usage, so make it again.
                 self.usage, self._origin = event.usage, None
             case LossEvent():
                 self.losses.append(event.loss)
@@ -176,12 +176,12 @@ class Assembler:
 
     @property
     def native(self) -> Native | None:
-        """What else the vendor said about the response."""
+        """Other vendor data about the response."""
         return self._finish.native if self._finish else None
 
     @property
     def origin(self) -> Origin:
-        """Where the canisters come from, as far as is known by now."""
+        """The origin of the canisters, as far as it is known."""
         if self._origin is None:
             self._origin = self._produce_origin(self._finish)
         return self._origin
@@ -198,14 +198,16 @@ class Assembler:
         )
 
     def produce_canisters(self) -> tuple[AnyCanister, ...]:
-        """Makes the canisters of what has arrived, in the order in which it began.
+        """Make the canisters of the received contents, in the order in which they began.
 
-        Neighbouring contents of the assistant, if of one group, share a canister; an
-        invocation or a result is one of its own. An invocation whose arguments were cut off is
-        left out, because nobody can say what was asked.
+        Adjacent contents of the assistant share a canister if they are of one group. Each
+        invocation and
+        result has its own. An invocation with truncated arguments is left out, because its meaning
+        is
+        unknown.
         """
         origin = self.origin
-        # Once: what is shown on the way, and what is kept in the end, are one turn.
+        # Once: canisters during the stream and at its end belong to the same turn.
         self._turn_id = self._turn_id or self._produce_id()
         groups: list[AnyCanister | list[tuple[_Growing, AnyContent]]] = []
         for growing in self._contents.values():
@@ -230,10 +232,10 @@ class Assembler:
     def produce_response(
         self, request: Request, *, duration_seconds: float, first_seconds: float | None
     ) -> Response:
-        """Makes the response of what has arrived, when it has ended.
+        """Make the response from the received events, when it has ended.
 
         Raises:
-            ConverseError: Nothing has, for the vendor broke off or has only begun.
+            ConverseError: There is no content, as the vendor stopped early or has only begun.
         """
         origin = self._origin = renew(self.origin, seconds=round(duration_seconds, 6))
         canisters = self.produce_canisters()
@@ -272,7 +274,7 @@ class Assembler:
             provider=self.provider,
             model=event.model or self.model,
             response_id=event.response_id or self.response_id,
-        )  # refuses what is no text, before anything is kept
+        )  # rejects anything but text before it is kept
         self.response_id, self.model = origin.response_id, origin.model
         self.request_id = event.request_id or self.request_id
         self._origin = None
@@ -295,22 +297,22 @@ class Assembler:
         return event
 
     def feed_delta(self, event: ContentDeltaEvent) -> ContentDeltaEvent:
-        """Does what :meth:`feed` does, for the one kind of event that comes in thousands."""
+        """Process a content delta like :meth:`feed`; faster, as there are thousands of them."""
         growing = self._contents.get(event.index)
         if growing is None or growing.item is not None:
-            raise _refuse(f"content {event.index} goes on, but it has not begun or has ended")
+            raise _refuse(f"content {event.index} continues, but it has not begun or has ended")
         text = event.text
         if text.__class__ is not str:
-            raise _refuse(f"a piece of content {event.index} is no text")
+            raise _refuse(f"a piece of content {event.index} is not a text")
         kind = growing.start.kind
         if event.kind != kind:
             event = ContentDeltaEvent(event.index, text, event.channel, kind)
         if not text:
-            return event  # a million of nothing must not grow into something
+            return event  # a million empty pieces must not use memory
         growing.size = size = growing.size + len(text)
         if size > growing.unchecked:
             self._check_size(growing, event.channel)
-        # Mostly it goes on as before, and the list is at hand without being looked up.
+        # Fast path for the same channel as before, whose list needs no lookup.
         if event.channel == growing.channel:
             growing.tail.append(text)
         else:
@@ -328,10 +330,10 @@ class Assembler:
         growing.unchecked = min(growing.size + _FOLDED_CHARACTERS, most)
 
     def _switch_channel(self, growing: _Growing, event: ContentDeltaEvent) -> None:
-        self._check_size(growing, event.channel)  # of arguments there may be less
+        self._check_size(growing, event.channel)  # the limit for arguments may be smaller
         if event.channel == "signature":  # each replaces the one before
             growing.pieces["signature"] = [event.text]
-            growing.channel = None  # so that the next signature comes here, too
+            growing.channel = None  # so that the next signature is stored here
             return
         growing.channel = event.channel
         growing.tail = growing.pieces.setdefault(event.channel, [])
@@ -347,7 +349,7 @@ class Assembler:
         if item is None:
             raise _refuse(f"content {event.index} ({growing.start.kind}) ends without a value")
         if isinstance(item, (InvocationCanister, ResultCanister)):
-            # As it was named when it began, whoever has made the final copy.
+            # Keep the name from its beginning, also if another decoder made the final copy.
             item = renew(item, id=growing.identity, timestamp=growing.timestamp)
         growing.item = item
         if item is event.item:
@@ -365,18 +367,18 @@ class Assembler:
     def _end(self, event: ResponseFinishedEvent) -> None:
         for index, growing in self._contents.items():
             if growing.item is None:
-                raise _refuse(f"the response ends while content {index} goes on")
-        self._origin = self._produce_origin(event)  # or refuses it
+                raise _refuse(f"the response ends before content {index}")
+        self._origin = self._produce_origin(event)  # or rejects it
         self._finish = event
 
 
 def _share(group: list[tuple[_Growing, AnyContent]], growing: _Growing) -> bool:
-    """Tells whether a content goes into the canister of those just before it."""
+    """Return whether a content joins the canister of the contents just before it."""
     return group[-1][0].start.group == growing.start.group
 
 
 def _build(growing: _Growing) -> _Item | None:
-    """Makes the content that its deltas amount to; None where only a final copy could tell."""
+    """Make the content of the received deltas; ``None`` if only a final copy is complete."""
     start = growing.start
     match start.kind:
         case "text":
@@ -388,7 +390,7 @@ def _build(growing: _Growing) -> _Item | None:
             summary = growing.join("summary")
             return ReasoningContent(
                 text=growing.join("text"),
-                summary=(summary,) if summary else (),  # where a part ends, only a copy tells
+                summary=(summary,) if summary else (),  # only a final copy tells where a part ends
                 signature=growing.join("signature") or None,
                 native=growing.native,
             )
@@ -418,8 +420,8 @@ def _exceed(limit: str, value: int) -> LimitError:
 
 def _refuse(reason: str) -> ConverseError:
     return ConverseError(
-        detail=f"The stream makes no sense: {reason}.",
-        remedy="This is a mistake of the provider's decoder or of its vendor.",
+        detail=f"Invalid stream: {reason}.",
+        remedy="This is an error of the provider's decoder or of its vendor.",
         stage=Stage.DECODE,
     )
 
@@ -428,7 +430,7 @@ def _refuse_beginning(origin: Origin) -> ConverseError:
     named = f" of response {origin.response_id}" if origin.response_id else ""
     said = origin.native_stop_reason or origin.stop_reason
     return ConverseError(
-        detail=f"{origin.provider} has not answered: it says {said!r}{named}, and nothing else.",
-        remedy="Ask again; what a vendor does in the background is not waited for.",
+        detail=f"{origin.provider} has not answered: state {said!r}{named}, no content.",
+        remedy="Send the request again; background responses are not polled.",
         stage=Stage.DECODE,
     )

@@ -1,4 +1,4 @@
-"""One try of a request to a vendor."""
+"""One attempt of a request to a vendor."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CONTENT_TYPES: Final = {"sse": "text/event-stream", "ndjson": "application/x-ndj
 
 
 class Attempt:
-    """One try of a request: waits for its turn, sends, and reads the answer."""
+    """One attempt: waits for the rate limiter, sends the request, and reads the answer."""
 
     def __init__(
         self,
@@ -44,26 +44,26 @@ class Attempt:
         self._cleaner: EventCleaner | None = None
 
     def produce_source(self) -> EventSource:
-        """Returns a source which sends when it is first read."""
+        """Return a source that sends the request when it is first read."""
         client, vendor = self._client, self._client.vendor
         kind = CONTENT_TYPES[vendor.framing] if self._streaming else "application/json"
         source = WireSource(self, kind, vendor.request_id_headers)
         return SettlingSource(source, self._ticket) if client.limiter.counts_tokens else source
 
     def repeat(self) -> EventSource:
-        """Returns the source of another try."""
+        """Return the source of another attempt."""
         again = Attempt(self._client, self._model, self._native, self._request, self._streaming)
         return again.produce_source()
 
     def open_exchange(self) -> Awaitable[Exchange]:
-        """Sends the request when its turn has come."""
+        """Send the request when the rate limiter allows it."""
         path = self._client.vendor.compose_path(self._model, streaming=self._streaming)
         return self._client.send(
             "POST", path, self._native, model=self._model.name, turn=self._ticket
         )
 
     def produce_decoder(self) -> Decoder:
-        """Makes the vendor's decoder, which calls invocables as the request does."""
+        """Make the vendor's decoder, which names invocables as the request does."""
         vendor = self._client.vendor
         decoder = vendor.produce_decoder(self._model, self._request)
         if aliases := find_aliases(self._request, vendor.quirks):
@@ -73,22 +73,22 @@ class Attempt:
         return decoder
 
     def scrub(self, event: NativeEvent) -> NativeEvent:
-        """Takes out what nobody may see, should the other side have sent it back."""
-        if self._cleaner is None:  # most answers hold nothing that nobody has understood
+        """Remove secrets from an event, in case the vendor sent them back."""
+        if self._cleaner is None:  # most answers have no unknown events
             from vibe_llms.providers.borders import EventCleaner
 
             self._cleaner = EventCleaner(self._client.list_secrets)
         return self._cleaner.clean(event)
 
     def clean(self, error: ConverseError) -> ConverseError:
-        """Does so with an error, and lets the limiter heed it."""
+        """Remove secrets from an error, and report it to the rate limiter."""
         self._ticket.heed(error)
         if isinstance(error, ProviderError) and error.fault is ProviderFault.NOT_FOUND:
             _advise_of_successor(error, self._model)
         return self._client.clean(error)
 
     def produce_framer(self) -> Framer:
-        """Makes the framer of the vendor's kind of stream."""
+        """Make the framer for the vendor's stream format."""
         limits = self._client.vendor.context.limits
         if self._client.vendor.framing == "ndjson":
             from vibe_llms.wire.ndjson import NdjsonFramer
@@ -100,7 +100,7 @@ class Attempt:
 
 
 def _advise_of_successor(error: ProviderError, model: ModelDescriptor) -> None:
-    """Say of a model that was not found that it is retired, if it is."""
+    """Add to the error of an unknown model that it is retired, if it is."""
     from vibe_llms.models.retirement import find_retirement
 
     retirement = find_retirement(model.attributes)
@@ -110,7 +110,7 @@ def _advise_of_successor(error: ProviderError, model: ModelDescriptor) -> None:
 
 
 class HeldAnswer(Attempt):
-    """An answer that is there: nothing is sent, and what it says is read as of any other."""
+    """An attempt whose answer exists already: nothing is sent; the answer is read as usual."""
 
     def __init__(
         self, client: VendorClient, model: ModelDescriptor, request: Request, body: bytes
@@ -119,7 +119,7 @@ class HeldAnswer(Attempt):
         self._body = body
 
     def open_exchange(self) -> Awaitable[Exchange]:
-        """Returns the answer."""
+        """Return the answer."""
         from vibe_llms.wire.memory import hold_answer
 
         return hold_answer(self._body, self._client.vendor.context.limits)

@@ -1,8 +1,7 @@
-"""A vendor's own batches: many requests at once, answered hours later, for less money.
+"""Vendors' batches: many requests at once, answered hours later, at a lower price.
 
-What a vendor calls a batch is here what one *chunk* of requests was submitted as. Nothing of it is
-remembered here: whoever submits writes down beforehand what it is about to do, and asks
-:meth:`VendorBatches.find` after a crash.
+A vendor's batch contains one *chunk* of requests. This module keeps no state: before a caller
+submits a chunk, it records its intention, and calls :meth:`VendorBatches.find` after a crash.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject
 
 SKEW_SECONDS: Final = 300
-"""How far the vendor's clock and ours may be apart, where moments are compared."""
+"""Maximum difference between the vendor's clock and ours, when times are compared."""
 
 
 class Fate(enum.StrEnum):
-    """What became of one request of a batch."""
+    """The outcome of one request of a batch."""
 
     ANSWERED = "answered"
     FAILED = "failed"
@@ -40,11 +39,11 @@ class Fate(enum.StrEnum):
 
 @frozen(kw_only=True)
 class BatchBounds:
-    """What one batch may have at most.
+    """The limits of one batch.
 
     Attributes:
-        requests: How many requests.
-        bytes: What they may have together, as they are sent.
+        requests: Number of requests.
+        bytes: Size of all requests, as sent.
     """
 
     requests: int
@@ -53,12 +52,12 @@ class BatchBounds:
 
 @frozen(kw_only=True)
 class BatchRequest:
-    """One request of a batch, as it is sent.
+    """One request of a batch, as sent.
 
     Attributes:
-        id: By which its result is known: at most 64 letters, digits, ``_`` and ``-``.
+        id: Identifies its result: at most 64 letters, digits, ``_`` and ``-``.
         data: The request.
-        heading: What of the native request goes into headers.
+        heading: The part of the native request that is sent in headers.
     """
 
     id: str
@@ -68,15 +67,15 @@ class BatchRequest:
 
 @frozen(kw_only=True)
 class BatchState:
-    """How a batch stands.
+    """The state of a batch.
 
     Attributes:
-        id: The vendor's name for it.
-        created: When it was made, in seconds since 1970.
-        has_ended: Whether nothing more will come.
-        requests: How many it has.
-        done: How many of them have ended; some vendors tell only when all have.
-        failure: Why the vendor refused the whole of it; empty where it did not.
+        id: The vendor's id.
+        created: The time of creation, in seconds since 1970.
+        has_ended: Whether all results are final.
+        requests: Number of requests.
+        done: Number of requests that have ended; some vendors report it only at the end.
+        failure: Why the vendor rejected the whole batch; empty if it did not.
     """
 
     id: str
@@ -89,12 +88,12 @@ class BatchState:
 
 @frozen(kw_only=True)
 class BatchResult:
-    """What came of one request.
+    """The result of one request.
 
     Attributes:
-        id: Of the request.
-        body: The answer, or what the vendor said in its place; empty where it said nothing.
-        status: The HTTP status that the body would have had; ``None`` where that is not told.
+        id: Id of the request.
+        body: The answer, or the vendor's error; empty if there is none.
+        status: The HTTP status for the body; ``None`` if unknown.
     """
 
     id: str
@@ -105,11 +104,11 @@ class BatchResult:
 
 @frozen(kw_only=True)
 class Sighting:
-    """Whether the vendor has a batch of which nobody heard that it was taken.
+    """The result of a search for a batch whose submission was not confirmed.
 
     Attributes:
-        id: Its name at the vendor; empty where it was not found.
-        is_undecided: Whether one that is still under way may be it.
+        id: The vendor's id; empty if it was not found.
+        is_undecided: Whether a batch in progress could be it.
     """
 
     id: str = ""
@@ -121,50 +120,49 @@ class VendorBatches(Protocol):
 
     @property
     def bounds(self) -> BatchBounds:
-        """What one batch may have."""
+        """The limits of one batch."""
 
     def encode(self, identity: str, native: JsonObject) -> BatchRequest:
-        """Returns a native request as it goes into a batch. Raises RequestError."""
+        """Return a native request in the format of a batch. Raises RequestError."""
 
     async def submit(self, chunk: str, requests: Sequence[BatchRequest]) -> str:
-        """Has requests answered later; returns the vendor's name for the batch.
+        """Submit requests; return the vendor's id of the batch. Never retried here.
 
-        Where it fails, :func:`was_refused` says whether the vendor may have taken it
-        nevertheless. It is not tried again here.
+        If it fails, :func:`was_refused` tells whether the vendor may nevertheless have accepted it.
 
         Args:
-            chunk: Our name for it, by which :meth:`find` knows it again.
+            chunk: Our name for it, by which :meth:`find` finds it.
         """
 
     async def find(
         self, chunk: str, *, since: float, requests: Sequence[str], known: Collection[str]
     ) -> Sighting:
-        """Looks for a batch that was submitted, perhaps, and not heard of.
+        """Search for a batch whose submission was not confirmed.
 
         Args:
             chunk: Our name for it.
-            since: When it was submitted at the earliest, in seconds since 1970.
+            since: The earliest time of its submission, in seconds since 1970.
             requests: The names of its requests.
-            known: The vendor's names of batches that are others.
+            known: The vendor's ids of other batches.
         """
 
     async def poll(self, identity: str) -> BatchState:
-        """Asks how a batch stands."""
+        """Return the state of a batch."""
 
     def read(self, state: BatchState) -> AsyncIterator[BatchResult]:
-        """Reads the results of a batch that has ended, in any order.
+        """Yield the results of a batch that has ended, in any order.
 
-        A request may have none: that one was cancelled.
+        A cancelled request may have no result.
         """
 
     async def cancel(self, identity: str) -> None:
-        """Asks the vendor to stop; what was answered before can be read when it has ended."""
+        """Ask the vendor to cancel; answers from before can be read when the batch has ended."""
 
 
 def was_refused(error: ConverseError) -> bool:
-    """Tells whether an error of submitting means that the vendor has surely not taken it."""
+    """Return whether an error of a submission means that the vendor did not accept it."""
     if isinstance(error, ProviderError):
-        # After 408 and 409 nobody knows what became of it.
+        # After 408 and 409 the outcome is unknown.
         return (
             error.status is not None
             and 400 <= error.status < 500

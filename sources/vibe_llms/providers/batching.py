@@ -1,4 +1,4 @@
-"""The batches of one model: requests of ours go in, and responses of ours come out."""
+"""The batches of one model: our requests in, our responses out."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-_AGAIN: Final = "It was not billed; have it asked again."
+_AGAIN: Final = "It was not billed; submit it again."
 _FATES: Final = {
     Fate.EXPIRED: (ProviderFault.TIMEOUT, "its batch expired before it was answered."),
     Fate.CANCELLED: (ProviderFault.UNKNOWN, "its batch was cancelled before it was answered."),
@@ -56,16 +56,16 @@ class BatchableModel(Protocol):
 
 
 class ModelBatches:
-    """Has requests to one model answered later; the vendor's own part is :class:`VendorBatches`.
+    """Batches for one model; :class:`VendorBatches` is the part of its vendor.
 
     Args:
-        model: Whose requests these are.
+        model: The model of the requests.
         theirs: The vendor's batches.
 
     Attributes:
-        bounds: What one batch may have.
-        clock: By which whoever waits for a batch waits.
-        policy: Says how often something is asked again.
+        bounds: The limits of one batch.
+        clock: The clock for callers that wait for a batch.
+        policy: The retry policy.
     """
 
     def __init__(self, model: BatchableModel, theirs: VendorBatches) -> None:
@@ -77,20 +77,20 @@ class ModelBatches:
         self.bounds: BatchBounds = theirs.bounds
 
     def translate(self, identity: str, request: Request) -> Translation[BatchRequest]:
-        """Returns a request as it goes into a batch, with what that loses.
+        """Return a request in the format of a batch, with the losses.
 
         Raises:
-            RequestError: The model cannot take it.
-            TranslationLossError: Something would be lost, and the request is strict.
-            LimitError: It is longer than a batch may be.
+            RequestError: The model does not support it.
+            TranslationLossError: There are losses, and the request is strict.
+            LimitError: It exceeds the size of a batch.
         """
         native = self._model.translate(request, streaming=False)
         encoded = self._theirs.encode(identity, native.value)
         if len(encoded.data) > self.bounds.bytes:
             raise LimitError(
-                detail=f"The request has {len(encoded.data):,} bytes, and a whole batch may have "
+                detail=f"The request has {len(encoded.data):,} bytes; the limit of a batch is "
                 f"{self.bounds.bytes:,}.",
-                remedy="Send less, or raise request_bytes in [limits].",
+                remedy="Shorten it, or raise request_bytes in [limits].",
                 limit="request_bytes",
                 value=self.bounds.bytes,
                 stage=Stage.TRANSLATE,
@@ -98,13 +98,13 @@ class ModelBatches:
         return Translation(encoded, native.losses)
 
     async def submit(self, chunk: str, requests: Sequence[BatchRequest]) -> str:
-        """Submits requests, once; see :meth:`VendorBatches.submit`."""
+        """Submit requests, once; see :meth:`VendorBatches.submit`."""
         return await self._theirs.submit(chunk, requests)
 
     async def find(
         self, chunk: str, *, since: float, requests: Sequence[str], known: Collection[str]
     ) -> Sighting:
-        """Looks for a batch that was submitted, perhaps; see :meth:`VendorBatches.find`."""
+        """Search for a batch of unknown submission; see :meth:`VendorBatches.find`."""
         return await repeat(
             lambda: self._theirs.find(chunk, since=since, requests=requests, known=known),
             self.policy,
@@ -112,35 +112,35 @@ class ModelBatches:
         )
 
     async def poll(self, identity: str) -> BatchState:
-        """Asks how a batch stands. Raises ConverseError."""
+        """Return the state of a batch. Raises ConverseError."""
         return await repeat(lambda: self._theirs.poll(identity), self.policy, self.clock)
 
     def read(self, state: BatchState) -> AsyncIterator[BatchResult]:
-        """Reads the results of a batch that has ended, in any order. Raises ConverseError."""
+        """Yield the results of a batch that has ended, in any order. Raises ConverseError."""
         return self._theirs.read(state)
 
     async def cancel(self, identity: str) -> None:
-        """Asks the vendor to stop. Raises ConverseError."""
+        """Ask the vendor to cancel. Raises ConverseError."""
         await repeat(lambda: self._theirs.cancel(identity), self.policy, self.clock)
 
     async def read_response(
         self, result: BatchResult, request: Request, losses: Sequence[Loss] = ()
     ) -> Response:
-        """Reads the answer to a request.
+        """Decode the answer to a request.
 
         Args:
-            request: That it answers, for the response.
-            losses: Of its translation.
+            request: The request, for the response.
+            losses: Losses of its translation.
 
         Raises:
-            ConverseError: There is none: why, says the error.
+            ConverseError: There is no answer; the error says why.
         """
         if result.fate is not Fate.ANSWERED:
             raise self.produce_error(result)
         return await self._model.read_whole(result.body, request, losses)
 
     def produce_error(self, result: BatchResult) -> ConverseError:
-        """Says why a request was not answered."""
+        """Make the error of a request that was not answered."""
         model, client = self._model.descriptor, self._model.client
         if (told := _FATES.get(result.fate)) is not None:
             fault, detail = told
@@ -152,30 +152,30 @@ class ModelBatches:
         )
 
     def refuse_all(self, failure: str) -> ConverseError:
-        """Says that the vendor refused a whole batch.
+        """Make the error of a batch that the vendor rejected.
 
         Args:
-            failure: Why, in the vendor's words.
+            failure: The reason that the vendor gives.
         """
         error = ProviderError(
             provider=self._model.descriptor.provider,
             fault=ProviderFault.INVALID_REQUEST,
-            detail=f"the whole batch was refused: {failure}",
+            detail=f"the whole batch was rejected: {failure}",
         )
         return self._model.client.clean(error)
 
     def miss(self, error: ProviderError) -> ConverseError:
-        """Says that the vendor has the results of a batch no more.
+        """Make the error of a batch whose results the vendor has deleted.
 
         Args:
-            error: What it said.
+            error: The vendor's error.
         """
         gone = ProviderError(
             provider=self._model.descriptor.provider,
             fault=ProviderFault.NOT_FOUND,
             status=error.status,
             detail=f"the results of its batch are gone, and may have been billed: {error.detail}",
-            remedy="Have it asked again.",
+            remedy="Submit it again.",
         )
         return self._model.client.clean(gone)
 
@@ -183,14 +183,14 @@ class ModelBatches:
 async def receive_lines(
     client: VendorClient, path: str, body: JsonObject | None = None, *, model: str = ""
 ) -> AsyncGenerator[bytes]:
-    """Asks for lines, and yields each as it comes, without its end.
+    """Request lines, and yield each as it arrives, without its end.
 
     Args:
-        body: What is asked with; without it a file is read.
-        model: Who is asked, for errors.
+        body: Body of the request; without one, a file is read.
+        model: The model, for errors.
 
     Raises:
-        ConverseError: It did not come, or not to its end; a line is longer than ``event_bytes``.
+        ConverseError: The answer is missing or incomplete, or a line exceeds ``event_bytes``.
     """
     framer = NdjsonFramer(client.vendor.context.limits)
     exchange = await client.send("GET" if body is None else "POST", path, body, model=model)
@@ -207,10 +207,8 @@ async def receive_lines(
 
 
 def decode_line(decode: Callable[[bytes], _T], line: bytes) -> _T:
-    """Reads a line of results. Raises ConverseError."""
+    """Decode a line of results. Raises ConverseError."""
     try:
         return decode(line)
     except UNREADABLE as error:
-        raise ConverseError(
-            detail="A result of a batch makes no sense.", stage=Stage.DECODE
-        ) from error
+        raise ConverseError(detail="A result of a batch is invalid.", stage=Stage.DECODE) from error

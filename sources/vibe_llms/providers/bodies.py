@@ -1,4 +1,4 @@
-"""A native request as the bytes that are sent."""
+"""Encoding of native requests."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from vibe_llms.foundation.json_types import JsonObject
 
 
 class EncodedBody(NamedTuple):
-    """A body as it is sent.
+    """A body, as sent.
 
     Attributes:
         data: The bytes.
-        content_type: What they are.
+        content_type: Their content type.
     """
 
     data: bytes
@@ -23,11 +23,11 @@ class EncodedBody(NamedTuple):
 
 
 def encode_body(body: JsonObject) -> bytes:
-    """Returns a request as JSON. Raises RequestError."""
+    """Encode a request as JSON. Raises RequestError."""
     try:
         return msgspec.json.encode(body)
     except (TypeError, ValueError, RecursionError) as error:
         raise RequestError(
-            detail=f"The request cannot be written as JSON: {error}.",
-            remedy="Half a surrogate pair in a text is the usual cause.",
+            detail=f"The request cannot be encoded as JSON: {error}.",
+            remedy="A lone surrogate in a text is the usual cause.",
         ) from error

@@ -1,7 +1,7 @@
-"""What may be kept of what came from outside: of an error one line, bounded, and no secrets.
+"""Sanitize and truncate upstream error text: one bounded line, without secrets.
 
-A vendor's words go into our errors, and a vendor, or whoever stands in between, may send back
-what it was sent. So every error of an exchange passes here once, on its way up.
+Our errors contain a vendor's messages, and a vendor or a proxy may send back what it received. So
+every error of an exchange passes through here once.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from vibe_llms.foundation.secrets import Secret
 from vibe_llms.wire.scrubbing import Scrubber
 
 LONGEST_CHARACTERS: Final = 2_000
-"""How much of one text of an error is shown: more than any vendor says to people."""
+"""Maximum characters of one text in an error: more than vendors' messages for people have."""
 
 _DEPTH: Final = 8
 _HELD: Final = ("doc", "object", "body", "response")
-"""Where errors of other people's hold what they could not read."""
+"""Attributes of foreign errors with the data that they could not read."""
 
 
 def clean_error(error: ConverseError, secrets: Iterable[Secret]) -> ConverseError:
-    """Strikes secrets out of an error and its causes, and puts each of its texts on one line.
+    """Remove secrets from an error and its causes, and put each of its texts on one line.
 
-    What stood on the stack below goes too, for a traceback may show what was in variables there.
+    Tracebacks are removed, too, as they may show variables.
 
     Args:
-        secrets: What was sent and may not be shown; what looks like a key goes anyway.
+        secrets: Values to remove; anything that looks like a key is removed anyway.
 
     Returns:
         The same error.
@@ -48,18 +48,18 @@ def clean_error(error: ConverseError, secrets: Iterable[Secret]) -> ConverseErro
 
 @define
 class EventCleaner:
-    """Strikes secrets out of events that nobody has understood, in whichever of their texts.
+    """Removes secrets from unknown events, in any of their texts.
 
     Attributes:
-        list_secrets: What was sent and may not be shown; asked when the first event comes.
+        list_secrets: Returns the values to remove; called at the first event.
     """
 
     list_secrets: Callable[[], Iterable[Secret]]
     _scrubber: Scrubber | None = attrs.field(default=None, init=False)
 
     def clean(self, event: NativeEvent) -> NativeEvent:
-        """Returns the event without secrets."""
-        if self._scrubber is None:  # to make one takes a millisecond
+        """Return the event without secrets."""
+        if self._scrubber is None:  # making one takes a millisecond
             self._scrubber = Scrubber(self.list_secrets())
         scrubber, said = self._scrubber, event.kind + event.native.data
         if scrubber.scrub_text(said) == said:
@@ -72,22 +72,22 @@ class EventCleaner:
 def decode_answer(
     answer: bytes, who: str, clean: Callable[[ConverseError], ConverseError]
 ) -> JsonValue:
-    """Reads an answer that should be JSON.
+    """Decode a JSON answer.
 
     Args:
-        who: Answered what, for the error.
-        clean: Makes the error fit to be shown.
+        who: The sender, for the error.
+        clean: Sanitizes the error.
 
     Raises:
-        ConverseError: It is none.
+        ConverseError: It is invalid JSON.
     """
     try:
         value: JsonValue = msgspec.json.decode(answer)
         return value
     except UNREADABLE as error:
         cause = error
-    answer = b""  # a traceback shows variables, and what is raised above, what was handled
-    refusal = ConverseError(detail=f"{who} with what is no JSON.", stage=Stage.DECODE)
+    answer = b""  # raised outside of the handler: a traceback shows the variables of its context
+    refusal = ConverseError(detail=f"{who} with invalid JSON.", stage=Stage.DECODE)
     refusal.__cause__ = cause
     del cause
     raise clean(refusal) from refusal.__cause__
@@ -117,19 +117,19 @@ def _clean(error: ConverseError, scrubber: Scrubber, depth: int) -> None:
     if cause is not None:
         error.__cause__ = _clean_cause(cause, scrubber, depth)
     if context is not None:
-        # The same error would be cleaned twice, and is shown as the cause alone.
+        # A cause that is the same error would be cleaned twice, so keep only the cause.
         error.__context__ = None if context is cause else _clean_cause(context, scrubber, depth)
 
 
 def _clean_cause(cause: BaseException, scrubber: Scrubber, depth: int) -> BaseException | None:
-    if depth == 0:  # dropped rather than shown unread
+    if depth == 0:  # drop it rather than show it unchecked
         return None
     if isinstance(cause, ConverseError):
         _clean(cause, scrubber, depth - 1)
         return cause.with_traceback(None)
-    # Where foreign errors keep their words nobody knows, so that nothing in them can be struck out.
+    # It is unknown where foreign errors store their texts, so these cannot be sanitized.
     if any(scrubber.scrub_text(text) != text for text in _list_texts(cause)):
-        return ForeignError(type=type(cause).__name__, detail="what it says holds a secret")
+        return ForeignError(type=type(cause).__name__, detail="its text has a secret")
     for name in ("__cause__", "__context__"):
         if (further := getattr(cause, name)) is not None:
             setattr(cause, name, _clean_cause(further, scrubber, depth - 1))
@@ -137,7 +137,7 @@ def _clean_cause(cause: BaseException, scrubber: Scrubber, depth: int) -> BaseEx
 
 
 def _list_texts(cause: BaseException) -> Iterator[str]:
-    """Yields what a foreign error says, and what it holds of that which it is about."""
+    """Yield the text of a foreign error, and those of the data that it holds."""
     yield f"{cause} {cause!r}"
     for name in ("args", "__dict__", *_HELD):
         yield repr(getattr(cause, name, None))
@@ -147,11 +147,11 @@ def _clean_value(value: Any, scrubber: Scrubber) -> Any:
     if isinstance(value, tuple):
         cleaned = tuple(_clean_value(each, scrubber) for each in value)
         return value if cleaned == value else cleaned
-    # Words of ours are enumerations and texts in one: cleaned, they would be texts alone.
+    # Enumerations are texts, too; sanitizing would make plain texts of them.
     if not isinstance(value, str) or isinstance(value, enum.Enum):
         return value
     text = " ".join(scrubber.scrub_text(value).split())
-    if not text.isprintable():  # nothing that a terminal would obey
+    if not text.isprintable():  # without control characters of terminals
         text = "".join(character if character.isprintable() else "?" for character in text)
     if len(text) > LONGEST_CHARACTERS:
         text = f"{text[:LONGEST_CHARACTERS]}…"

@@ -1,8 +1,8 @@
-"""What several processes may use of one vendor together: the pace is theirs, and not each one's.
+"""Rate limits that several processes share for one vendor.
 
-A budget is a line of time, kept by whoever all of them can ask: each request, and each token, takes
-up a stretch of it. A process takes up a second's worth at once, so that a thousand requests are not
-a thousand questions, and what was not used of it is given back with the next one.
+A budget is a timeline in a store that all processes reach: each request and each token takes up a
+stretch of it. A process reserves a second's worth at once, so that a thousand requests do not need
+a thousand reservations, and returns the unused part with the next one.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ from vibe_llms.providers.rates import RateLimiter, Rates
 
 _MINUTE: Final = 60.0
 _AHEAD_SECONDS: Final = 1.0
-"""How long a process may send by what it takes up at once; what is older is not made up for."""
+"""Seconds that a process may use a reservation; older ones expire."""
 
 _PAUSE_SECONDS: Final = 0.5
 
 
 class Budgets(Protocol):
-    """Keeps the budgets that processes share."""
+    """Store of budgets that processes share."""
 
     def reserve(self, name: str, seconds: float) -> float:
-        """Takes up a stretch of a line, behind all that is taken up; any thread may ask.
+        """Reserve a stretch of a timeline, after all earlier ones. Thread-safe.
 
         Args:
-            name: Of the line.
-            seconds: How long the stretch is; below 0 it is given back.
+            name: Name of the timeline.
+            seconds: Length of the stretch; below 0 returns it.
 
         Returns:
-            In how many seconds it begins; 0 where nobody has anything before it.
+            The seconds until it begins; 0 if nothing is reserved before it.
 
         Raises:
-            StoreError: It is out of reach.
+            StoreError: The store is unreachable.
         """
 
 
 class Lease:
-    """What this process has taken up of a line.
+    """This process's reservation on a timeline.
 
     Args:
-        budgets: Keeps it.
-        name: Of the line.
-        per_minute: How much of it is used in a minute.
-        clock: Tells when it is, and waits.
+        budgets: The store.
+        name: Name of the timeline.
+        per_minute: The amount that may be used in a minute.
+        clock: Returns the time, and waits.
     """
 
     def __init__(self, budgets: Budgets, name: str, per_minute: int, clock: Clock) -> None:
@@ -59,15 +59,15 @@ class Lease:
         self._clock = clock
         self._filling = threading.Lock()
         self._lock = threading.Lock()
-        self._next = 0.0  # when what is left of it may be used
+        self._next = 0.0  # when the rest of it may be used
         self._left = 0.0
-        self._owed = 0.0  # what was used beyond what was put down, or not used of it
+        self._owed = 0.0  # used beyond the estimates; below 0, less than estimated
 
     def take(self, amount: float) -> float | None:
-        """Returns when an amount may be used; ``None`` where that much is not taken up."""
+        """Return when an amount may be used; ``None`` if less than that is reserved."""
         with self._lock:
             late = self._clock.read() - self._next
-            if late > _AHEAD_SECONDS:  # its time has gone by, and others may have used it
+            if late > _AHEAD_SECONDS:  # expired: other processes may have used the time
                 self._left = 0.0
             if self._left < amount:
                 return None
@@ -77,7 +77,7 @@ class Lease:
             return due
 
     async def draw(self, amount: float) -> float:
-        """Returns when an amount may be used. While nobody can be asked, it waits."""
+        """Return when an amount may be used. Waits while the store is unreachable."""
         while (due := self.take(amount)) is None:
             try:
                 await asyncio.to_thread(self._fill, amount)
@@ -86,14 +86,14 @@ class Lease:
         return due
 
     def correct(self, amount: float) -> None:
-        """Notes that more was used than was put down, or less where it is below 0."""
+        """Note that more was used than estimated, or less if below 0."""
         with self._lock:
             self._owed += amount
 
     def _fill(self, amount: float) -> None:
         with self._filling:
             with self._lock:
-                if self._left >= amount:  # another has filled it meanwhile
+                if self._left >= amount:  # another thread has reserved more
                     return
                 change = self._owed - self._left
                 self._owed, self._left = 0.0, 0.0
@@ -109,17 +109,17 @@ class Lease:
 
 
 class SharedLimiter(RateLimiter):
-    """When the next request to a vendor may go, where other processes ask it, too.
+    """Rate limiter for a vendor that other processes use, too.
 
-    What the user allows is shared; how a refusal slows requests down each process sees by itself.
+    The user's rates are shared; slowing down after a rate limit error is up to each process.
 
     Args:
-        name: Of the vendor: with the same name processes share what it allows.
-        rates: What the user allows all of them together.
-        budgets: Keeps what is used.
-        longest_seconds: A vendor that asks to wait longer is not obeyed here: its error tells.
-        clock: Tells when it is, and waits.
-        obeys: Whether requests wait for what the vendor says.
+        name: Name of the vendor: processes with the same name share its rates.
+        rates: The user's rates for all processes together.
+        budgets: Stores the budgets.
+        longest_seconds: If a vendor asks for a longer wait, its error is raised instead.
+        clock: Returns the time, and waits.
+        obeys: Whether requests wait as the vendor asks.
     """
 
     def __init__(
@@ -139,15 +139,15 @@ class SharedLimiter(RateLimiter):
 
     @property
     def counts_tokens(self) -> bool:
-        """Whether anybody wants to hear what answers used."""
+        """Whether the usage of answers is needed."""
         return bool(self._tokens)
 
     def admit(self, tokens: float) -> bool:
-        """Lets no request go at once that a budget bounds."""
+        """Return false if a budget applies, as the request must then wait."""
         return not (self._requests or self._tokens) and super().admit(tokens)
 
     async def acquire(self, tokens: float) -> None:
-        """Waits for the turn of a request, which is put down for so many tokens."""
+        """Wait until a request with this estimate of tokens may be sent."""
         due = 0.0
         if self._tokens:
             due = await self._tokens.draw(tokens)
@@ -163,13 +163,13 @@ class SharedLimiter(RateLimiter):
         await super().acquire(0.0)
 
     def settle(self, expected: float, used: float, answered: float) -> None:
-        """Puts what a request used in the place of what had been put down for it."""
+        """Replace the estimate of a request by its actual usage."""
         if self._tokens:
             self._tokens.correct(used - expected)
             self.learn_answer(answered)
 
     def _return(self, tokens: float) -> None:
-        """Gives back what nobody waits for any more."""
+        """Return the reservation of a cancelled request."""
         if self._tokens:
             self._tokens.correct(-tokens)
         if self._requests:
@@ -179,7 +179,7 @@ class SharedLimiter(RateLimiter):
 def produce_limiter(
     name: str, limits: Limits, rates: Rates, clock: Clock, budgets: Budgets | None
 ) -> RateLimiter:
-    """Makes one that keeps to the limits ``attempts`` and ``retry_seconds``."""
+    """Make a limiter with the limits ``attempts`` and ``retry_seconds``."""
     if budgets is None or rates == Rates():
         return RateLimiter.of(limits, rates, clock)
     return SharedLimiter(

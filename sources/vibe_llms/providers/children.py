@@ -1,7 +1,7 @@
-"""Servers that are started by us, because the user asked for it, and that end when we do.
+"""Servers as child processes: started if the user configures it, and stopped when we end.
 
-Between us and a server stands a watchdog (see :mod:`vibe_llms.processes`): no orphan outlives us,
-whatever ends us.
+A watchdog process (see :mod:`vibe_llms.processes`) starts the server and stops it when we end,
+however we do, so that it is never orphaned.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from vibe_llms.processes.outputs import OutputLog
 from vibe_llms.processes.programs import CHUNK_BYTES, Program
 
 GRACE_SECONDS: Final = 5.0
-"""How long a server may take to end once it was asked to."""
+"""Seconds for a server to end after it was asked to."""
 
 _KEPT: Final = frozenset(
     {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "LLAMA_API_KEY", "OLLAMA_API_KEY", "VLLM_API_KEY"}
 )
-"""The keys that a server of models may need: to fetch them, and to know who asks it."""
+"""The keys that a model server may need: to download models, and to authenticate clients."""
 
 _QUIET_SECONDS: Final = 1.0
 _POLL_SECONDS: Final = 0.05
@@ -41,17 +41,17 @@ _POLL_SECONDS: Final = 0.05
 
 @frozen(kw_only=True)
 class ChildSettings:
-    """What is started, and how it is known to be ready.
+    """The command of a server, and its health check.
 
     Attributes:
         name: The provider's name, for messages.
-        command: The program and its arguments; ``{port}`` stands for the port to listen at.
-        environment: Variables on top of our own, which come without others' keys; ``{port}``
+        command: The program and its arguments; ``{port}`` stands for the port to listen on.
+        environment: Variables added to ours, which are passed without others' keys; ``{port}``
             likewise.
-        health_path: Answers with the status 200 as soon as the server is ready.
-        startup_seconds: How long that may take.
+        health_path: Returns status 200 as soon as the server is ready.
+        startup_seconds: Maximum time until then.
         log_path: The file for the server's output.
-        remedy: How to get the program where it is missing.
+        remedy: How to install the program if it is missing.
     """
 
     name: str
@@ -64,10 +64,10 @@ class ChildSettings:
 
 
 class ChildServer:
-    """A server of ours, shared by all who ask for it, from any thread and event loop.
+    """A server that all callers share, from any thread and event loop.
 
     Args:
-        progress: Is told of a start that takes longer than a second.
+        progress: Notified of a start that takes longer than a second.
     """
 
     def __init__(self, settings: ChildSettings, progress: Progress) -> None:
@@ -79,13 +79,13 @@ class ChildServer:
         self._deaths = 0
 
     async def acquire(self) -> str:
-        """Returns the base URL of the server, which is started where it does not run yet.
+        """Return the base URL of the server; start it if it is not running.
 
-        One that has died is started again, once.
+        A server that ended is restarted once.
 
         Raises:
-            DependencyError: The program is not there.
-            ConverseError: It did not become ready, or has died too often.
+            DependencyError: The program is missing.
+            ConverseError: It did not become ready, or ended too often.
         """
         running = self._running
         if running is not None and running.is_alive:
@@ -95,17 +95,18 @@ class ChildServer:
         try:
             return await asyncio.shield(starting)
         except asyncio.CancelledError:
-            # Others may wait for the same start; only a start that fails must not go unseen.
+            # Other callers may wait for the same start; only the failure of a start must be
+            # reported.
             starting.add_done_callback(lambda done: done.cancelled() or done.exception())
             raise
 
     async def close(self) -> None:
-        """Stops the server and waits for it. May be called again, and be started again."""
+        """Stop the server and wait for it. May be called again; the server can be started again."""
         self._stopped.set()
         await asyncio.to_thread(self.stop)
 
     def stop(self) -> None:
-        """Does what :meth:`close` does, and blocks."""
+        """Do the same as :meth:`close`, but block."""
         self._stopped.set()
         with self._lock:
             running, self._running = self._running, None
@@ -114,7 +115,7 @@ class ChildServer:
             running.stop()
 
     def _ensure_running(self) -> str:
-        # Whoever else asks meanwhile waits here, for the same server.
+        # Other callers wait here for the same server.
         with self._lock:
             running = self._running
             if running is not None and running.is_alive:
@@ -134,7 +135,7 @@ class ChildServer:
             return started.url
 
     def _await_health(self, running: _Running) -> None:
-        """Waits until the server answers; shows that it waits where that takes long."""
+        """Wait until the server is healthy; show progress if that takes long."""
         settings = self._settings
         begun = time.monotonic()
         is_shown = False
@@ -158,16 +159,16 @@ class ChildServer:
 
     def _refuse(self, what: str, running: _Running) -> ConverseError:
         lines = running.tail()
-        said = f" It said last: {' / '.join(lines)}." if lines else ""
+        said = f" Last output: {' / '.join(lines)}." if lines else ""
         return ConverseError(
             detail=f"The server of {self._settings.name}, {running.command}, {what}.{said}",
-            remedy=f"All that it said is in {self._settings.log_path}.",
+            remedy=f"Its output is in {self._settings.log_path}.",
             stage=Stage.CONNECT,
         )
 
 
 class _Running:
-    """A server that was started, and the thread that takes its output."""
+    """A started server, and the thread that reads its output."""
 
     def __init__(self, settings: ChildSettings) -> None:
         program = shutil.which(settings.command[0])
@@ -176,7 +177,7 @@ class _Running:
                 package=settings.command[0],
                 detail=f"The program {settings.command[0]!r} is not on the path, and "
                 f"[providers.{settings.name}] has start = true.",
-                remedy=settings.remedy or "Install it, or name it in full as command.",
+                remedy=settings.remedy or "Install it, or set command to its full path.",
             )
         self._port = find_free_port()
         self.url = f"http://127.0.0.1:{self._port}"
@@ -190,18 +191,19 @@ class _Running:
             grace_seconds=GRACE_SECONDS,
             environment={**strip_keys(os.environ, _KEPT), **environment},
         )
-        # It keeps us, so that a server which nobody closes runs until the end of the interpreter.
+        # It keeps a reference, so that a server which is never closed runs until the interpreter
+        # ends.
         self._reader = threading.Thread(target=self._keep_output, daemon=True)
         self._reader.start()
         self._finalize = weakref.finalize(self, self._program.stop, GRACE_SECONDS + 2)
 
     @property
     def is_alive(self) -> bool:
-        """Whether the server has not ended."""
+        """Whether the server is running."""
         return self._program.status is None
 
     def is_healthy(self) -> bool:
-        """Asks the server whether it is ready. Blocks for a moment."""
+        """Return whether the server is ready. Blocks for a moment."""
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=2)
         try:
             connection.request("GET", self._health_path)
@@ -212,14 +214,14 @@ class _Running:
             connection.close()
 
     def stop(self) -> None:
-        """Ends the server and all it had started; waits for it."""
+        """Stop the server and its child processes, and wait for it."""
         self._finalize()
         self._reader.join(GRACE_SECONDS)
 
     def tail(self) -> tuple[str, ...]:
-        """Returns the last lines of its output."""
+        """Return the last lines of its output."""
         if not self.is_alive:
-            self._reader.join(1)  # its last words may still be on their way
+            self._reader.join(1)  # the last output may not have arrived yet
         return self._log.tail()
 
     def _keep_output(self) -> None:
@@ -233,7 +235,7 @@ class _Running:
 
 
 def find_free_port() -> int:
-    """Returns a port on loopback that nobody listens at."""
+    """Return an unused port on loopback."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -1,4 +1,4 @@
-"""What vendors of Chat Completions share."""
+"""Shared parts of vendors of Chat Completions."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class CompletionsVendor(Vendor):
     quirks: Quirks = Quirks()
 
     def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
-        """Returns the path behind the base URL, which ends in the version."""
+        """Return the path after the base URL, which ends in the version."""
         return "/chat/completions"
 
     async def survey(self, client: VendorClient) -> Sequence[SurveyedModel]:
-        """Asks for the models. Raises ConverseError."""
+        """List the models. Raises ConverseError."""
         return await list_models(client)
 
 
 async def list_models(client: VendorClient) -> Sequence[SurveyedModel]:
-    """Asks a service that answers like OpenAI's for its models. Raises ConverseError."""
+    """List the models of a service with OpenAI's interface. Raises ConverseError."""
     answer: Any = await client.request_json("GET", "/models")
     listed = answer.get("data") if isinstance(answer, Mapping) else answer
     entries = listed if isinstance(listed, list) else ()
@@ -40,7 +40,7 @@ async def list_models(client: VendorClient) -> Sequence[SurveyedModel]:
 
 
 def read_model(entry: Mapping[str, Any]) -> SurveyedModel:
-    """Returns what a list of models says of one; hosts differ in what that is.
+    """Read one entry of a list of models; its fields differ between hosts.
 
     The window is ``max_model_len`` at vLLM, ``context_window`` at Groq, ``context_length`` at
     OpenRouter, ``max_context_length`` at Mistral.
@@ -64,7 +64,7 @@ def read_model(entry: Mapping[str, Any]) -> SurveyedModel:
 
 
 def _read_capabilities(entry: Mapping[str, Any]) -> dict[str, Told]:
-    """Returns what OpenRouter and Mistral say that a model can do."""
+    """Read the capabilities that OpenRouter and Mistral report of a model."""
     capabilities: dict[str, Told] = {}
     architecture = entry.get("architecture")
     if isinstance(architecture, Mapping) and isinstance(architecture.get("input_modalities"), list):

@@ -1,4 +1,4 @@
-"""What the models of all providers share: the walk from a request to its response."""
+"""The common path of all providers' models from a request to its response."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ _Native = TypeVar("_Native")
 
 _MANY_CANISTERS: Final = 1_000
 _MANY_INVOCABLES: Final = 200
-"""More take longer to write than others should wait: some 20 milliseconds."""
+"""With more invocables, translation is too slow for the event loop: some 20 milliseconds."""
 
 
 class ModelBase(abc.ABC, Generic[_Native]):
-    """A ``ConverserModel`` whose provider says only how it translates and how it sends.
+    """A ``ConverserModel`` whose provider only implements the translation and the sending.
 
     Args:
-        descriptor: Which model it is, and what is known of it.
-        tokenizer: What counts its tokens.
-        limits: Bound its answers; the provider's context has them.
+        descriptor: The model's name and attributes.
+        tokenizer: Counts its tokens.
+        limits: Limits of its answers; those of the provider's context.
     """
 
     protocol: ClassVar[str]
-    """The dialect that is spoken, such as ``chat_completions``."""
+    """The dialect, such as ``chat_completions``."""
 
     def __init__(
         self,
@@ -55,39 +55,40 @@ class ModelBase(abc.ABC, Generic[_Native]):
 
     @property
     def descriptor(self) -> ModelDescriptor:
-        """Which model it is, and what is known of it."""
+        """The model's name and attributes."""
         return self._descriptor
 
     @property
     def tokenizer(self) -> ConversationTokenizer:
-        """What counts its tokens."""
+        """The tokenizer."""
         return self._tokenizer
 
     @property
     def limits(self) -> Limits:
-        """What bounds its answers."""
+        """The limits of its answers."""
         return self._limits
 
     @abc.abstractmethod
     def nativize(self, request: Request, *, streaming: bool) -> Translation[_Native]:
-        """Translates a request. Pure.
+        """Translate a request. Does no I/O.
 
         Raises:
-            RequestError: The model cannot do what is asked; nothing was sent.
+            RequestError: The model does not support the request; nothing was sent.
         """
 
     @abc.abstractmethod
     async def send(self, native: _Native, request: Request, *, streaming: bool) -> EventSource:
-        """Sends a native request, and returns the source of what comes back.
+        """Send a native request, and return the source of the answer's events.
 
-        Without streaming, one read brings the whole response, as the same events.
+        Without streaming, one read returns the whole response, as the same events.
         """
 
     def complete_controls(self, request: Request) -> Mapping[str, JsonValue]:
-        """Returns the control values of a request on top of the defaults of the model's data.
+        """Return the controls of a request, with the defaults of the model's attributes.
 
-        What the data call a default is sent, so that it holds whatever the vendor's is. Where all
-        of an answer would go for reasoning that is asked for, it may be longer by that.
+        These defaults are sent, so that they apply whatever the vendor's are. If the requested
+        reasoning
+        could use up the whole answer, the maximum length is raised by as much.
         """
         attributes, controls = self._descriptor.attributes, request.controls
         defaults = attributes.control_defaults
@@ -99,18 +100,18 @@ class ModelBase(abc.ABC, Generic[_Native]):
         return {**defaults, **controls}
 
     def check(self, request: Request) -> None:
-        """Refuses what could not be sent, and sends nothing."""
+        """Reject an invalid request; sends nothing."""
         if request.window != "stop":
             from vibe_llms.providers.windows import cut_request
 
-            # What would be left out need not be such as can be translated.
+            # Turns that would be left out need not be translatable.
             request = cut_request(request, self)
         self.translate(request, streaming=True)
 
     def stream(
         self, request: Request, reactors: ConversationReactors | None = None
     ) -> ResponseStream:
-        """Answers a request piece by piece. Nothing is sent before the stream is used."""
+        """Stream the answer to a request. Nothing is sent before the stream is used."""
         return self._answer(request, reactors, streaming=self._can_stream)
 
     async def converse(
@@ -120,7 +121,7 @@ class ModelBase(abc.ABC, Generic[_Native]):
         *,
         stream: bool = True,
     ) -> Response:
-        """Answers a request; see :class:`vibe_llms.providers.interfaces.ConverserModel`."""
+        """Answer a request; see :class:`vibe_llms.providers.interfaces.ConverserModel`."""
         streaming = stream and self._can_stream
         if reactors is None:
             return await receive_whole(self, request, streaming=streaming)
@@ -134,11 +135,11 @@ class ModelBase(abc.ABC, Generic[_Native]):
         return told is not Capability.NO
 
     def translate(self, request: Request, *, streaming: bool) -> Translation[_Native]:
-        """Translates a request, and holds it to being strict.
+        """Translate a request, and check ``strict``.
 
         Raises:
-            RequestError: Nothing is asked, or the model cannot do it.
-            TranslationLossError: Something would be lost, and the request is strict.
+            RequestError: The request asks nothing, or the model does not support it.
+            TranslationLossError: There are losses, and the request is strict.
         """
         ensure_asked(request)
         translation = self._nativize_wishes(request, streaming=streaming)
@@ -147,14 +148,14 @@ class ModelBase(abc.ABC, Generic[_Native]):
         return translation
 
     async def translate_apart(self, request: Request, *, streaming: bool) -> Translation[_Native]:
-        """Do what :meth:`translate` does, for a large request beside the event loop."""
+        """Translate like :meth:`translate`; large requests in a thread."""
         if not is_large(request):
             return self.translate(request, streaming=streaming)
         return await perform_apart(partial(self.translate, request, streaming=streaming))
 
     def _nativize_wishes(self, request: Request, *, streaming: bool) -> Translation[_Native]:
-        """Translates a request, without what the model does not take where that is allowed."""
-        # What names no protocol is the caller's own, for whichever vendor is asked.
+        """Translate a request; leave out unsupported parameters if it is lenient."""
+        # Native parameters without a protocol are for any vendor.
         is_spoken = request.native is not None and not request.native.protocol
         if not (request.lenient or is_spoken):
             return self.nativize(request, streaming=streaming)
@@ -176,10 +177,10 @@ class ModelBase(abc.ABC, Generic[_Native]):
     def open_fitting(
         self, request: Request, assembler: Assembler, *, streaming: bool
     ) -> Awaitable[Translation[EventSource]]:
-        """Does what :meth:`open` does with what fits into the model's window.
+        """Open a request like :meth:`open`, but shorten it to the model's window.
 
         Args:
-            assembler: Learns of what was asked for to make it fit.
+            assembler: Notes the summaries that were requested for it.
         """
         if request.window == "stop":
             return self.open(request, streaming=streaming)
@@ -188,13 +189,13 @@ class ModelBase(abc.ABC, Generic[_Native]):
         return Fitting(self, request, assembler, streaming=streaming).open()
 
     async def open(self, request: Request, *, streaming: bool) -> Translation[EventSource]:
-        """Translates and sends a request as it is. Raises ConverseError."""
+        """Translate and send an unchanged request. Raises ConverseError."""
         translation = await self.translate_apart(request, streaming=streaming)
         source = await self.send(translation.value, request, streaming=streaming)
         return Translation(source, translation.losses)
 
     def produce_assembler(self) -> Assembler:
-        """Makes what puts one response together."""
+        """Make the assembler of one response."""
         descriptor = self._descriptor
         return Assembler(
             provider=descriptor.provider,
@@ -225,11 +226,11 @@ class ModelBase(abc.ABC, Generic[_Native]):
         *,
         started: float,
     ) -> ResponseStream:
-        """Makes a stream of an answer of whose beginning reactors have been told.
+        """Make the stream of an answer whose start reactors know already.
 
         Args:
-            open_source: Returns what has come of sending the request, or raises it.
-            started: When that was, by ``time.perf_counter``.
+            open_source: Returns or raises the result of sending the request.
+            started: The time when it was sent, by ``time.perf_counter``.
         """
         return ResponseStream(
             request=request,
@@ -246,32 +247,33 @@ def _is_count(value: object) -> TypeGuard[int]:
 
 
 def is_large(request: Request) -> bool:
-    """Tell whether writing a request may take so long that others would notice it."""
+    """Return whether encoding a request may take noticeably long."""
     is_long = len(request.canisters) > _MANY_CANISTERS
     return is_long or len(request.invocables) > _MANY_INVOCABLES or LENGTHY.get()
 
 
 def refuse_losses(losses: Sequence[Loss]) -> None:
-    """Raises TranslationLossError where there are any."""
+    """Raise TranslationLossError if there are losses."""
     if losses:
         raise TranslationLossError(
             losses=tuple(str(loss) for loss in losses),
-            remedy="Change the request, or do without strict.",
+            remedy="Change the request, or remove strict.",
         )
 
 
 def ensure_asked(request: Request) -> None:
-    """Refuses a request in which nothing is asked: blank texts alone, since the model has spoken.
+    """Reject a request that asks nothing: only blank texts follow the last answer.
 
-    Vendors differ: some refuse them, some answer at random, Ollama loads the model and says
-    nothing. A result may be empty: a tool may have nothing to say.
+    Vendors differ: some reject it, some answer at random, Ollama loads the model and says nothing.
+    A
+    result of a tool may be empty.
 
     Raises:
-        RequestError: Neither a text that is not blank, nor any other content, is there.
+        RequestError: There is neither a text that is not blank nor any other content.
     """
     if asks_nothing(request.canisters) and not request.continuation:
         raise RequestError(
             path=f"canisters[{len(request.canisters) - 1}]",
-            detail="The prompt is empty: nothing but blanks is asked.",
-            remedy="Say something, or give a file with it.",
+            detail="The prompt is empty or blank.",
+            remedy="Add a text or a file.",
         )

@@ -1,4 +1,4 @@
-"""Where a vendor's key comes from, as a type that does not print."""
+"""Look-up of a vendor's key, as a type that does not print."""
 
 from __future__ import annotations
 
@@ -25,21 +25,23 @@ def acquire_key(
     variables: tuple[str, ...],
     directory: Path | None = None,
 ) -> Secret | None:
-    """Returns the key that the settings and the environment amount to, read anew each time.
+    """Return the key of the settings or the environment, read anew at each call.
 
-    In this order: ``api_key``, ``api_key_file`` (the whole file, without white space around),
-    the variable that ``api_key_variable`` names, else the vendor's usual ones, else what
-    ``vibe credentials set`` has kept.
+    In this order: ``api_key``, ``api_key_file`` (the whole file, stripped of white space), the
+    variable
+    that ``api_key_variable`` names, or otherwise the vendor's usual ones, and finally the key
+    stored by
+    ``vibe credentials set``.
 
     Args:
-        variables: The vendor's usual environment variables; none where it takes no key.
-        directory: The provider's own, where a key may be kept.
+        variables: The vendor's usual environment variables; none if it does not use keys.
+        directory: The provider's folder, in which a key may be stored.
 
     Returns:
-        ``None`` where there is no key to be found.
+        ``None`` if there is no key.
 
     Raises:
-        ConfigurationError: The file cannot be read, or what was found is no key.
+        ConfigurationError: The file cannot be read, or the key is invalid.
     """
     place = f"providers.{provider}"
     if settings.get("api_key"):
@@ -52,14 +54,14 @@ def acquire_key(
             remember_key(variable)
             return ensure_key(Secret(os.environ[variable]), f"the variable {variable}")
     kept = None if directory is None else read_stored_key(provider, directory)
-    return None if kept is None else ensure_key(kept, f"the key that is kept for {provider}")
+    return None if kept is None else ensure_key(kept, f"the stored key of {provider}")
 
 
 def advise_key(provider: str, variable: str = "") -> str:
-    """Says how a key that is missing is given.
+    """Return how to set a missing key.
 
     Args:
-        variable: The usual one of the environment; empty where there is none.
+        variable: The usual environment variable; empty without one.
     """
     first = f"Set {variable}, or" if variable else "Set"
     return (
@@ -68,10 +70,10 @@ def advise_key(provider: str, variable: str = "") -> str:
 
 
 def advise_of_key(error: ConverseError, provider: str, variables: tuple[str, ...]) -> None:
-    """Lets the error of a key that the vendor refused say where the key is looked for.
+    """Add to the error of a rejected key where the key is looked up.
 
     Args:
-        variables: The vendor's usual environment variables; none where it takes no key.
+        variables: The vendor's usual environment variables; none if it does not use keys.
     """
     if not isinstance(error, (ProviderError, AccessError)) or error.remedy:
         return
@@ -89,11 +91,11 @@ def _read_file(path: str, place: str) -> Secret:
 
 
 def ensure_key(found: Secret, place: str) -> Secret:
-    """Refuses what no header can carry; says nothing of what it is."""
+    """Reject a key that cannot be sent in a header; the error does not show it."""
     text = found.reveal().strip()
     if _is_key(text):
         return Secret(text)
-    message = "This is no key: it is empty, or has blanks or unusual characters."
+    message = "Invalid key: it is empty, or has blanks or unusual characters."
     raise ConfigurationError.at(place, message)
 
 

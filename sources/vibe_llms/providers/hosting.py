@@ -29,20 +29,20 @@ CHILD_SETTINGS: Final[Mapping[str, Kind]] = {
     "start": BOOLEAN,
     "startup_seconds": SECONDS,
 }
-"""The further settings of a provider whose server can be started."""
+"""Additional settings of a provider whose server can be started."""
 
 
 class HostedVendor(Vendor):
-    """A vendor whose server can run here. Its ``further_settings`` hold CHILD_SETTINGS."""
+    """A vendor whose server can run here. Its ``further_settings`` include CHILD_SETTINGS."""
 
     further_settings = CHILD_SETTINGS
 
     @abc.abstractmethod
     def compose_child(self) -> ChildSettings:
-        """Says what is started. Raises ConfigurationError."""
+        """Return the settings of the child process. Raises ConfigurationError."""
 
     def survey_needs(self) -> tuple[Need, ...]:
-        """Says what is missing: the server, or what starts it where we are to do that."""
+        """Return what is missing: the server, or the program that starts it if we do so."""
         if not self.settings.values.get("start"):
             return super().survey_needs()
         child = self.compose_child()
@@ -51,16 +51,16 @@ class HostedVendor(Vendor):
         return (Need(NeedKind.PROGRAM, child.command[0], child.remedy),)
 
     def advise_server(self) -> str:
-        """Says what to do where the server does not run."""
+        """Return what to do if the server is not running."""
         name = self.context.name
         return f"Start it: {self.server_command}; or set start = true in [providers.{name}]."
 
     def read_settings(self) -> RemoteSettings:
-        """Checks the user's settings. Raises ConfigurationError."""
+        """Check the user's settings. Raises ConfigurationError."""
         settings = super().read_settings()
         if settings.values.get("start") and "base_url" in settings.values:
             place = f"providers.{self.context.name}.start"
-            message = "A server that is started has no base_url: leave one of the two out."
+            message = "start = true and base_url exclude each other: remove one of them."
             raise ConfigurationError.at(place, message)
         return settings
 
@@ -77,7 +77,7 @@ class HostingProvider(RemoteProvider):
         self._clients: set[int] = set()
 
     def produce_client(self) -> HostingClient:
-        """Makes a client. Starts nothing yet. Raises ConfigurationError."""
+        """Make a client. Starts nothing yet. Raises ConfigurationError."""
         vendor = self._hosted(self._context)
         if vendor.settings.values.get("start") and self._child is None:
             self._child = ChildServer(vendor.compose_child(), self._context.progress)
@@ -86,18 +86,18 @@ class HostingProvider(RemoteProvider):
         return client
 
     async def acquire_address(self) -> str | None:
-        """Returns where the started server listens; None where none is to be started."""
+        """Return the address of the started server; ``None`` if none is to be started."""
         return None if self._child is None else await self._child.acquire()
 
     async def release(self, client: HostingClient) -> None:
-        """Stops the server when no client is left."""
+        """Stop the server after the last client is closed."""
         self._clients.discard(id(client))
         if self._child is not None and not self._clients:
             await self._child.close()
 
 
 class HostingClient(RemoteClient):
-    """A client that sees to it that its server runs before anything is sent."""
+    """A client that makes sure that its server is running before it sends a request."""
 
     async def send(
         self,
@@ -109,9 +109,9 @@ class HostingClient(RemoteClient):
         turn: Ticket | None = None,
         encoded: EncodedBody | None = None,
     ) -> Exchange:
-        """Sends a request, once; see :class:`RemoteClient`."""
+        """Send a request, once; see :class:`RemoteClient`."""
         assert isinstance(self.provider, HostingProvider)
-        self.require_key()  # known from here on, and so struck out of what a server says
+        self.require_key()  # known from here on, and so removed from the server's output
         try:
             address = await self.provider.acquire_address()
         except ConverseError as error:
@@ -119,12 +119,12 @@ class HostingClient(RemoteClient):
         if address is not None:
             vendor = self.vendor
             whole = address + urlsplit(vendor.base_url).path.rstrip("/")
-            # Each time, since a server that was started again listens at another port.
+            # At each call, since a restarted server listens on another port.
             vendor.settings = attrs.evolve(vendor.settings, base_url=whole)
         return await super().send(method, path, body, model=model, turn=turn, encoded=encoded)
 
     async def close(self) -> None:
-        """Closes the connections, and stops the server if nobody else uses it."""
+        """Close the connections, and stop the server if no other client uses it."""
         await super().close()
         assert isinstance(self.provider, HostingProvider)
         await self.provider.release(self)

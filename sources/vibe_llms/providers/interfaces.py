@@ -1,8 +1,8 @@
-"""What a provider is: the protocols that every vendor's folder fulfils.
+"""Interfaces of providers: the protocols that every vendor's folder implements.
 
 A :class:`Provider` makes a :class:`Client`, which owns connections or loaded weights and gives
 access to a :class:`ConverserModel`, which answers requests. Four stateless processors
-(:mod:`vibe_llms.dialects.processors`) translate between our words and the vendor's.
+(:mod:`vibe_llms.dialects.processors`) translate between our values and the vendor's.
 """
 
 from __future__ import annotations
@@ -27,60 +27,62 @@ from vibe_llms.providers.words import iterate_words
 
 
 class AsyncStream(AbstractAsyncContextManager["AsyncStream"], Protocol):
-    """A response on its way. Use it as an asynchronous context manager.
+    """A response that is being received. Use it as an asynchronous context manager.
 
     Iterating yields the events in order. The last one is a ``ResponseFinishedEvent`` with the
-    response, or a ``ResponseFailedEvent`` with what had arrived, after which the iteration
-    raises the error. Leaving the context, or cancelling the task that iterates, closes what is
-    upstream at once.
+    response, or a ``ResponseFailedEvent`` with the canisters received so far, after which the
+    iteration
+    raises the error. Leaving the context, or cancelling the task that iterates, closes the upstream
+    connection at once.
 
-    Iterate over ``text`` for the words of the answer alone. Events and words come from one
-    stream: what one iteration has received, another does not receive again.
+    Iterate over ``text`` for the text of the answer only. Events and texts come from one stream: an
+    item received by one iteration is not received by another.
     """
 
     @property
     def canisters(self) -> tuple[AnyCanister, ...]:
-        """What has arrived so far, marked as interrupted until the response is complete."""
+        """The canisters received so far, marked as interrupted until the response is complete."""
 
     @property
     def text(self) -> AsyncIterator[str]:
-        """The words of the answer as they arrive, without reasoning and without calls.
+        """The text of the answer as it arrives, without reasoning and tool calls.
 
-        Joined, they are the ``text`` of the response. The iteration raises a ``ConverseError``
-        where the response fails.
+        Joined, the pieces are the ``text`` of the response. The iteration raises a
+        ``ConverseError``
+        if the response fails.
         """
         return iterate_words(self)
 
     def __aiter__(self) -> AsyncIterator[StreamEvent]: ...
 
     async def response(self) -> Response:
-        """Receives the remaining events and returns the response.
+        """Receive the remaining events and return the response.
 
         Raises:
             ConverseError: The response failed.
         """
 
     async def close(self) -> None:
-        """Stops the response where it is. May be called again."""
+        """Stop the response. May be called again."""
 
 
 class ConverserModel(Protocol):
-    """A model that answers: what ``Client.access_model`` returns."""
+    """A model that answers requests: returned by ``Client.access_model``."""
 
     @property
     def descriptor(self) -> ModelDescriptor:
-        """Which model it is, and what is known of it."""
+        """The model's name and attributes."""
 
     @property
     def tokenizer(self) -> ConversationTokenizer:
-        """What counts this model's tokens."""
+        """The model's tokenizer."""
 
     def check(self, request: Request) -> None:
-        """Refuses what could not be sent; sends nothing and loads nothing.
+        """Reject a request that cannot be sent; sends and loads nothing.
 
         Raises:
-            RequestError: The model cannot take it.
-            TranslationLossError: Something would be lost, and the request is strict.
+            RequestError: The model does not support it.
+            TranslationLossError: There are losses, and the request is strict.
         """
 
     async def converse(
@@ -90,51 +92,52 @@ class ConverserModel(Protocol):
         *,
         stream: bool = True,
     ) -> Response:
-        """Answers a request.
+        """Answer a request.
 
         Args:
-            request: What is asked.
-            reactors: Hear of the progress on the way.
-            stream: False asks the vendor for the response in one piece.
+            request: The request.
+            reactors: Receive the events of its progress.
+            stream: False requests the response in one piece.
 
         Raises:
-            ConverseError: No answer, or not to its end.
+            ConverseError: There is no answer, or it is incomplete.
         """
 
     def stream(self, request: Request, reactors: ConversationReactors | None = None) -> AsyncStream:
-        """Answers a request piece by piece. Nothing is sent before the stream is entered."""
+        """Stream the answer to a request. Nothing is sent before the stream is entered."""
 
 
 class Client(Protocol):
-    """Connections, or loaded weights, and the models behind them."""
+    """Connections, or loaded weights, and the models that use them."""
 
     @property
     def provider(self) -> Provider:
         """The provider that made this client."""
 
     async def access_model(self, name: str = "") -> ConverserModel:
-        """Returns a model by name; the provider's default where the name is empty.
+        """Return a model by name; the provider's default model for an empty name.
 
         Raises:
-            UnknownNameError: The provider is sure that it has no such model.
+            UnknownNameError: The provider is sure that it does not have this model.
         """
 
     async def survey_models(self, *, refresh: bool = False) -> Sequence[ModelDescriptor]:
-        """Lists the models which can be accessed now.
+        """List the models that are available now.
 
         Args:
-            refresh: Ask the vendor, however young the list is that is kept here.
+            refresh: Ask the vendor, however young the cached list is.
         """
 
     async def close(self) -> None:
-        """Frees what the client holds. May be called again."""
+        """Release all resources. May be called again."""
 
 
 class Provider(Protocol):
-    """Something that has models: a vendor, a server, this process.
+    """A source of models: a vendor, a server, this process.
 
-    One whose models can be files of this machine has ``names_file(name)``, which tells whether a
-    name is the path of one: clients of a daemon may not choose files.
+    One whose models can be files of this machine has ``names_file(name)``, which returns whether a
+    name
+    is the path of one: clients of a daemon may not choose files.
     """
 
     @property
@@ -142,4 +145,4 @@ class Provider(Protocol):
         """The provider's name in the configuration, as in ``[providers.NAME]``."""
 
     def produce_client(self) -> Client:
-        """Makes a client. Connects to nothing and loads nothing yet."""
+        """Make a client. Does not connect or load anything yet."""

@@ -45,7 +45,7 @@ def store_key(provider: str, directory: Path, key: Secret) -> str:
         text = " ".join(f"{type(error).__name__}: {error}".split())
         raise StoreError(
             path=str(directory),
-            detail=f"The key of {provider} cannot be kept: {text.replace(key.reveal(), '***')}.",
+            detail=f"The key of {provider} cannot be stored: {text.replace(key.reveal(), '***')}.",
             remedy="Put it into a variable, or into a file that api_key_file names.",
         ) from None  # it may hold the key
     return f"{directory / _FILE}, which only you can read"
@@ -62,7 +62,7 @@ def read_stored_key(provider: str, directory: Path) -> Secret | None:
     """Return the stored key of a provider; ``None`` if it is missing or unreadable."""
     if (directory / _MARK).is_file():
         keyring = _access_keyring()
-        with contextlib.suppress(Exception):  # a locked keyring is as good as none
+        with contextlib.suppress(Exception):  # treat a locked keyring as if it had no key
             text = keyring.get_password(SERVICE, provider) if keyring is not None else None
             return None if text is None else Secret(text)
         return None
@@ -99,7 +99,7 @@ def _access_keyring() -> ModuleType | None:
         return None
     try:
         return keyring if keyring.get_keyring().priority > 0 else None
-    except Exception:  # whatever is wrong with it, a file does
+    except Exception:  # whatever is wrong with the keyring, use a file
         return None
 
 

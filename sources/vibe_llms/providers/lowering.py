@@ -162,7 +162,7 @@ class LoweringDecoder:
         self._decoder = decoder
         self._calls = CustomCalls(names)
 
-    def __getattr__(self, name: str) -> Any:  # what a decoder may have besides
+    def __getattr__(self, name: str) -> Any:  # optional attributes of decoders
         return getattr(self._decoder, name)
 
     def decode(self, data: bytes, event: str = "") -> list[StreamEvent]:
@@ -174,5 +174,7 @@ class LoweringDecoder:
         return self._calls.restore(self._decoder.decode_response(body))
 
     def finish(self) -> list[StreamEvent]:
-        """Return the last events. Raises StreamTruncatedError where the vendor had not ended."""
+        """Return the last events. Raises StreamTruncatedError if the vendor's response is
+        incomplete.
+        """
         return self._calls.restore(self._decoder.finish())

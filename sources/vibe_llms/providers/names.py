@@ -1,8 +1,7 @@
-"""Names of invocables such as a vendor takes, and the way back to those that were given.
+"""Aliases for invocables whose names a vendor does not accept, in both directions.
 
-What stands for a name follows from that name, so that it is the same at every turn, as vendors
-recognize by its bytes what they have in their caches. What an answer calls follows from the
-request alone: nothing is kept in between.
+An alias is derived from the name, so that it is the same at every turn: vendors' caches compare
+bytes. The names in an answer are restored from the request; no state is kept.
 """
 
 from __future__ import annotations
@@ -27,17 +26,17 @@ _Named = TypeVar("_Named", bound=InvocationCanister | ResultCanister)
 
 
 def fit_names(request: Request, aliases: Mapping[str, str]) -> Translation[Request]:
-    """Returns the request with names alone that the vendor takes; each that changes is a loss.
+    """Return the request with names that the vendor accepts; each change is a loss.
 
     Args:
-        aliases: Of :func:`find_aliases`.
+        aliases: See :func:`find_aliases`.
     """
     places = _survey_names(request)
     losses = [
         Loss(
             kind=LossKind.COERCED,
             path=places[name],
-            reason=f"{name!r} goes as {alias}: this vendor takes no such name",
+            reason=f"{name!r} is sent as {alias}: this vendor does not accept the name",
         )
         for name, alias in aliases.items()
     ]
@@ -57,18 +56,18 @@ def fit_names(request: Request, aliases: Mapping[str, str]) -> Translation[Reque
 
 
 def find_aliases(request: Request, quirks: Any) -> dict[str, str]:
-    """Returns what goes in the place of each name that the vendor does not take; mostly nothing.
+    """Return an alias for each name that the vendor does not accept; usually none.
 
-    Each of them is unlike all other names in the request.
+    Each alias differs from all other names in the request.
 
     Args:
-        quirks: Of the vendor. Who takes any name needs no ``name_pattern`` in them.
+        quirks: Quirks of the vendor; one that accepts any name needs no ``name_pattern``.
 
     Raises:
-        RequestError: What an invocable has of its vendor makes no sense.
+        RequestError: The vendor data of an invocable are invalid.
     """
-    # At each turn all of a conversation is looked through, and mostly this is all: it has to be
-    # quick, so that types are compared (isinstance takes twice as long).
+    # Fast path: each turn checks the whole conversation, and most need no alias. Compares classes,
+    # as isinstance takes twice as long.
     said = {
         each.name
         for each in request.canisters
@@ -93,7 +92,7 @@ def find_aliases(request: Request, quirks: Any) -> dict[str, str]:
 
 
 def _survey_names(request: Request) -> dict[str, str]:
-    """Returns the place of each name that is told to a vendor, but for those of its own tools."""
+    """Return the path of each name sent to a vendor, except for those of its own tools."""
     places: dict[str, str] = {}
     for index, each in enumerate(request.invocables):
         if each.schema is not None or not is_vendors_own(each):
@@ -105,10 +104,10 @@ def _survey_names(request: Request) -> dict[str, str]:
 
 
 def _derive_aliases(name: str) -> Iterator[str]:
-    """Yields what may stand for a name; the same for the same name, whenever it is asked."""
+    """Yield aliases for a name; always the same ones for the same name."""
     clean = clean_name(name)
     if not (clean[0].isalpha() or clean[0] == "_"):
-        clean = f"_{clean}"  # Gemini takes no digit there
+        clean = f"_{clean}"  # Gemini does not accept a digit there
     yield mark_name(clean, name)
     for number in itertools.count(1):
         yield mark_name(clean, f"{name}\0{number}")
@@ -122,30 +121,32 @@ def _rename(canister: _Named, names: Mapping[str, str]) -> _Named:
 
 
 class NamingDecoder:
-    """A decoder whose events call invocables by the names that were given.
+    """A decoder whose events have the original names of invocables.
 
     Args:
-        decoder: Reads the vendor's answer.
-        aliases: What went to the vendor in the place of each name.
+        decoder: Decodes the vendor's answer.
+        aliases: The alias of each name.
     """
 
     def __init__(self, decoder: Decoder, aliases: Mapping[str, str]) -> None:
         self._decoder = decoder
         self._names = {alias: name for name, alias in aliases.items()}
 
-    def __getattr__(self, name: str) -> Any:  # what a decoder may have besides
+    def __getattr__(self, name: str) -> Any:  # optional attributes of decoders
         return getattr(self._decoder, name)
 
     def decode(self, data: bytes, event: str = "") -> list[StreamEvent]:
-        """Returns the events of one frame. Raises ConverseError."""
+        """Return the events of one frame. Raises ConverseError."""
         return self._restore(self._decoder.decode(data, event))
 
     def decode_response(self, body: bytes) -> list[StreamEvent]:
-        """Returns all events of a whole response. Raises ConverseError."""
+        """Return all events of a whole response. Raises ConverseError."""
         return self._restore(self._decoder.decode_response(body))
 
     def finish(self) -> list[StreamEvent]:
-        """Returns the last events. Raises StreamTruncatedError where the vendor had not ended."""
+        """Return the last events. Raises StreamTruncatedError if the vendor's response is
+        incomplete.
+        """
         return self._restore(self._decoder.finish())
 
     def _restore(self, events: Sequence[StreamEvent]) -> list[StreamEvent]:

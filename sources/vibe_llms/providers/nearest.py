@@ -1,4 +1,4 @@
-"""What comes nearest to a wish that a model does not take: another value, or another control."""
+"""Nearest supported alternative to a parameter: another value, or another control."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ _EFFORT: Final = "reasoning_effort"
 _BUDGET: Final = "reasoning_budget_tokens"
 _BUDGETS: Final = {"minimal": 1_024, "low": 1_024, "medium": 8_192}
 _MOST: Final = 24_576
-"""What Google itself makes of an effort for models that have budgets, of more than medium this:
-https://ai.google.dev/gemini-api/docs/openai#thinking (read 2026-11-26)."""
+"""Budget of the highest effort, as Google maps efforts for models that have budgets:
+https://ai.google.dev/gemini-api/docs/openai#thinking (read 2026-11-26).
+"""
 
 _SAMPLING: Final = frozenset({"temperature", "top_k", "top_p"})
 
@@ -28,12 +29,12 @@ _SAMPLING: Final = frozenset({"temperature", "top_k", "top_p"})
 def find_nearest(
     name: str, request: Request, controls: Mapping[str, Control], provider: str = ""
 ) -> tuple[str, JsonValue] | None:
-    """Returns a control and a value that the model may take; ``None`` where nothing is near.
+    """Return a control and a value that the model accepts; ``None`` if nothing is similar.
 
     Args:
-        name: Of a control in the request which the model does not have, or not with this value.
-        controls: What the model takes, by their names.
-        provider: Of the model.
+        name: A control of the request that the model does not have, or not with this value.
+        controls: The model's controls, by name.
+        provider: The model's provider.
     """
     value, control = request.controls[name], controls.get(name)
     match control:
@@ -52,7 +53,7 @@ def find_nearest(
 
 
 def _choose_effort(value: JsonValue, options: Sequence[JsonValue]) -> str | None:
-    """Returns the most effort that is no more than what is wished for, or else the least."""
+    """Return the highest effort up to the requested one, or otherwise the lowest."""
     if not isinstance(value, str) or value not in EFFORTS:
         return None
     if value in options:
@@ -73,7 +74,7 @@ def _find_effort(
     control = controls.get(_EFFORT)
     if not isinstance(control, OptionsControl) or _EFFORT in request.controls:
         return None
-    if not isinstance(value, int) or value < 0:  # less than nothing is as the model likes
+    if not isinstance(value, int) or value < 0:  # a negative budget leaves the choice to the model
         return None
     fitting = (each for each in ("low", "medium") if value < 2 * _BUDGETS[each])
     effort = _choose_effort("none" if value == 0 else next(fitting, "high"), control.options)
@@ -93,27 +94,28 @@ def _find_budget(
         return None
     limit = request.controls.get("max_tokens", getattr(controls.get("max_tokens"), "default", None))
     if isinstance(limit, int):
-        tokens = min(tokens, limit // 2)  # it is part of the answer
+        tokens = min(tokens, limit // 2)  # reasoning is part of the answer
     return None if tokens < (control.minimum or 0) else (_BUDGET, tokens)
 
 
 def find_obstacle(request: Request, provider: str) -> str:
-    """Return why a model with budgets takes none beside what else is asked for; empty if it does.
+    """Return why a model with budgets does not accept one in this request; empty if it does.
 
-    Anthropic refuses it beside settings of sampling, where a tool must be called, and in the midst
-    of a turn which began without, as one does whose client has sent no signed reasoning back.
+    Anthropic rejects it together with sampling parameters, with a forced tool call, and within a
+    turn
+    that began without one: for example if the client has not sent the signed reasoning back.
     """
     if _SAMPLING & request.controls.keys():
-        return "it takes no budget of reasoning beside settings of sampling"
+        return "it does not accept a reasoning budget together with sampling parameters"
     if request.invocation_choice not in ("auto", "none"):
-        return "it takes no budget of reasoning where a tool must be called"
+        return "it does not accept a reasoning budget if a tool must be called"
     if isinstance(request.canisters[-1], ResultCanister) and not _has_reasoned(request, provider):
-        return "it takes no budget of reasoning in a turn that began without signed reasoning"
+        return "it does not accept a reasoning budget in a turn that began without signed reasoning"
     return ""
 
 
 def _has_reasoned(request: Request, provider: str) -> bool:
-    """Return whether the running turn has reasoning that the provider has signed."""
+    """Return whether the current turn has reasoning that the provider has signed."""
     for canister in reversed(request.canisters):
         if isinstance(canister, UserCanister):
             return False
@@ -126,8 +128,8 @@ def _has_reasoned(request: Request, provider: str) -> bool:
 
 
 def explain(name: str, request: Request, attributes: ModelAttributes) -> str:
-    """Return why nothing comes near to a control that the model does not have; empty if unknown."""
+    """Return why a control that the model does not have has no alternative; empty if unknown."""
     if name != _EFFORT or attributes.access_control(_BUDGET) is None:
         return ""
     obstacle = find_obstacle(request, attributes.address.provider)
-    return f"The model has a budget in place of an effort, and {obstacle}" if obstacle else ""
+    return f"The model has a budget instead of an effort, and {obstacle}" if obstacle else ""

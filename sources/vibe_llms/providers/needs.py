@@ -1,4 +1,4 @@
-"""What a provider lacks before it can be asked, and how it is had."""
+"""Requirements of a provider that are missing, and how to meet them."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ from vibe_llms.exceptions import (
 from vibe_llms.foundation.attrs_classes import frozen
 
 _KNOCK_SECONDS: Final = 0.3
-"""How long a server on this machine may take to let somebody in; nobody there is said at once."""
+"""Seconds to wait for a connection to a local server; a closed port refuses at once."""
 
 
 _THERE: Final = ("CertificateFault", "TlsFault", "ProxyRefusal", "ProxyUnreachable")
-"""What has gone wrong where a server listens that is not to be talked to, or something before it:
-kinds of ``wire.http.faults``, by the names that are left of them."""
+"""Errors that show that a server, or something before it, listens, but cannot be used: kinds of
+``wire.http.faults``, by the names that remain of them.
+"""
 
 
 class NeedKind(enum.StrEnum):
-    """What can be missing."""
+    """Kind of a missing requirement."""
 
     KEY = "key"
     PACKAGE = "package"
@@ -43,11 +44,11 @@ class NeedKind(enum.StrEnum):
 
 @frozen
 class Need:
-    """Something that a provider lacks.
+    """A missing requirement of a provider.
 
     Attributes:
-        name: Of the variable, the package, the program; where the server would be.
-        remedy: How it is had, as one sentence.
+        name: Name of the variable, package or program; the address of a server.
+        remedy: How to meet it, as one sentence.
     """
 
     kind: NeedKind
@@ -56,7 +57,9 @@ class Need:
 
     @property
     def prevents(self) -> bool:
-        """Whether nothing can be asked before somebody acts; weights are fetched on the way."""
+        """Whether the user must act before a request can be sent; weights are downloaded
+        automatically.
+        """
         return self.kind is not NeedKind.WEIGHTS
 
     def __str__(self) -> str:
@@ -65,20 +68,20 @@ class Need:
 
 
 def find_packages(modules: Iterable[str], remedy: str) -> tuple[Need, ...]:
-    """Returns the need of packages whose modules cannot be imported; imports none.
+    """Return the requirement of packages whose modules cannot be imported; imports none.
 
     Args:
         modules: Their names.
-        remedy: What installs them.
+        remedy: How to install them.
     """
     lacking = [module for module in modules if not _is_there(module)]
     return (Need(NeedKind.PACKAGE, ", ".join(lacking), remedy),) if lacking else ()
 
 
 def find_server(base_url: str, remedy: str) -> tuple[Need, ...]:
-    """Returns the need of a server on this machine that nobody has started.
+    """Return the requirement of a server on this machine that is not running.
 
-    A server elsewhere is not looked for: that would take long, and tell somebody.
+    A server elsewhere is not contacted: that would take long, and be noticed there.
     """
     parts = urlsplit(base_url)
     if parts.hostname not in ("127.0.0.1", "::1", "localhost"):
@@ -92,10 +95,10 @@ def find_server(base_url: str, remedy: str) -> tuple[Need, ...]:
 
 
 def advise_of_server(error: ConverseError, advice: str) -> None:
-    """Lets the error of a server that does not listen say how it is started.
+    """Add to the error of a server that is not running how to start it.
 
     Args:
-        advice: What can be done; empty where it is no server that its user starts.
+        advice: What to do; empty if the user does not start the server.
     """
     if not advice or not isinstance(error, TransportError) or error.stage is not Stage.CONNECT:
         return
@@ -105,22 +108,22 @@ def advise_of_server(error: ConverseError, advice: str) -> None:
 
 
 def advise_of_address(error: ConverseError, model: str, url: str) -> None:
-    """Let the error of a 404 say what was asked: the base URL may be wrong.
+    """Add to the error of a 404 the address of the request: the base URL may be wrong.
 
-    Nothing is added where the server says that it has no such model.
+    Nothing is added if the server says that it does not have the model.
     """
     if not isinstance(error, ProviderError) or error.status != 404:
         return
     path = urlsplit(url).path
     if not model or model not in error.detail.replace(path, ""):  # a path may name the model, too
-        from vibe_llms.wire.bodies import describe_address  # brings all that a request is made of
+        from vibe_llms.wire.bodies import describe_address  # loads all that requests need
 
-        asked = f"It was asked at {describe_address(url)}{path}."
+        asked = f"The request went to {describe_address(url)}{path}."
         error.remedy = f"{error.remedy} {asked}".lstrip()  # not for a gateway's clients
 
 
 def find_variable(provider: str, variables: Iterable[str], setting: str) -> tuple[Need, ...]:
-    """Returns the need of variables of the environment, in place of which a setting does, too."""
+    """Return the requirement of environment variables; a setting can replace them."""
     return tuple(
         Need(NeedKind.SETTING, name, f"Set {name}, or {setting} in [providers.{provider}].")
         for name in variables
@@ -129,18 +132,18 @@ def find_variable(provider: str, variables: Iterable[str], setting: str) -> tupl
 
 
 def refuse_for_want(provider: str, needs: Iterable[Need]) -> None:
-    """Refuses to go on where something is missing that is not fetched on the way.
+    """Raise an error for requirements that are not downloaded automatically.
 
     Raises:
-        ConfigurationError: A setting, or the key.
-        DependencyError: A package, or a program.
-        TransportError: A server on this machine.
+        ConfigurationError: A setting, or the key, is missing.
+        DependencyError: A package or program is missing.
+        TransportError: A server on this machine is not running.
     """
     for need in needs:
         if need.kind is NeedKind.KEY:
             raise ConfigurationError(detail=f"There is no key for {provider}.", remedy=need.remedy)
         if need.kind is NeedKind.SETTING:
-            detail = f"There is no {need.name}, without which {provider} cannot be asked."
+            detail = f"{need.name} is missing, which {provider} requires."
             raise ConfigurationError(detail=detail, remedy=need.remedy)
         if need.kind is NeedKind.PACKAGE:
             detail = f"The provider {provider} needs {need.name}, which is not installed."
@@ -149,7 +152,7 @@ def refuse_for_want(provider: str, needs: Iterable[Need]) -> None:
             detail = f"The provider {provider} starts {need.name}, which is not installed."
             raise DependencyError(package=need.name, detail=detail, remedy=need.remedy)
         if need.kind is NeedKind.SERVER:
-            detail = f"Nothing listens at {need.name}, where the server of {provider} is to be."
+            detail = f"The server of {provider} is not running at {need.name}."
             raise TransportError(detail=detail, remedy=need.remedy, stage=Stage.CONNECT)
 
 

@@ -1,4 +1,4 @@
-"""The hooks of a module that has one provider: they import nothing of it before it is wanted."""
+"""Plugin hooks of a module with one provider: they import nothing of it before it is used."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ HOSTING: Final = "vibe_llms.providers.hosting:HostingProvider"
 def offer_provider(
     summary: str, provider: str, vendor: str = "", *, name: str = ANY_NAME
 ) -> tuple[Callable[[], list[ProviderSpecification]], Callable[[ProviderContext], Provider]]:
-    """Makes the hook ``survey_providers``, and the factory that it names.
+    """Make the hook ``survey_providers``, and the factory that it names.
 
     Args:
-        summary: What the provider is, in one line.
+        summary: The provider in one line.
         provider: Its class, as ``module:Class``.
-        vendor: What that is made for besides its context, likewise; may be nothing.
-        name: What the user calls it; by default whatever the configuration does.
+        vendor: Its second argument besides the context, likewise; optional.
+        name: The provider's name; by default the one in the configuration.
     """
 
     def produce_provider(context: ProviderContext) -> Provider:
@@ -47,10 +47,10 @@ def offer_provider(
 
 
 def offer_attributes(folder: str) -> Callable[[], list[ModelAttributesSpecification]]:
-    """Makes the hook ``survey_model_attributes``, for providers that have names of their own.
+    """Make the hook ``survey_model_attributes``, for providers with names of their own.
 
     Args:
-        folder: Below ``data/providers``, with what is known of their models.
+        folder: The folder below ``data/providers`` with the attributes of their models.
     """
 
     @hook

@@ -1,6 +1,6 @@
-"""OpenAI's batches: a file of requests is uploaded, and files of answers and of errors come back.
+"""OpenAI's batches: a file of requests is uploaded, and files of answers and errors come back.
 
-A batch takes a name of ours in its metadata, so that it can be found again with certainty.
+A batch has our name in its metadata, so that it can be found again with certainty.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from vibe_llms.providers.vendors import VendorClient
 
 REQUESTS: Final = 50_000
 BYTES: Final = 200_000_000
-"""The bounds of one file. Source: ``BatchCreateParams`` of the PyPI distribution openai 3.54.0."""
+"""The limits of one file. Source: ``BatchCreateParams`` of the PyPI distribution openai 3.54.0."""
 
 _NAME: Final = "vibe_chunk"
-"""Under which key of its metadata a batch has our name for it."""
+"""Key of a batch's metadata for our name."""
 
 _PAGE: Final = 100
 _FORM_BYTES: Final = 1_024
-"""More than the form around a file has."""
+"""Upper bound for the size of the form around a file."""
 
 _ENDS: Final = frozenset({"cancelled", "completed", "expired", "failed"})
 _EXPIRED: Final = "batch_expired"
 _CANCELLED: Final = "batch_cancelled"
 _FAILURES: Final = 3
-"""How many of its mistakes are told of where a whole file is refused."""
+"""Maximum errors to report of a rejected file."""
 
 
 class _Answer(msgspec.Struct):
@@ -69,8 +69,8 @@ class FileBatches:
     """The batches of one account, for one endpoint.
 
     Args:
-        client: By which the vendor is asked.
-        path: Where its requests would go one by one, behind the base URL.
+        client: The client that sends requests to the vendor.
+        path: Path of single requests, after the base URL.
     """
 
     def __init__(self, client: VendorClient, path: str) -> None:
@@ -82,7 +82,7 @@ class FileBatches:
         self.bounds = BatchBounds(requests=REQUESTS, bytes=size)
 
     def encode(self, identity: str, native: JsonObject) -> BatchRequest:
-        """Returns a request as a line of the file."""
+        """Return a request as a line of the file."""
         line: JsonObject = {
             "custom_id": identity,
             "method": "POST",
@@ -92,7 +92,7 @@ class FileBatches:
         return BatchRequest(id=identity, data=encode_body(line))
 
     async def submit(self, chunk: str, requests: Sequence[BatchRequest]) -> str:
-        """Uploads the file, which costs nothing and may be done twice; then makes the batch."""
+        """Upload the file, which is free and may be repeated; then create the batch."""
         data = b"".join(each.data + b"\n" for each in requests)
         clock = self._client.vendor.context.clock
         file = await repeat(lambda: self._upload(chunk, data), self._policy, clock)
@@ -107,7 +107,7 @@ class FileBatches:
     async def find(
         self, chunk: str, *, since: float, requests: Sequence[str], known: Collection[str]
     ) -> Sighting:
-        """Looks for the batch that has our name."""
+        """Find the batch with our name."""
         after = ""
         while True:
             query = urlencode({"limit": _PAGE} | ({"after": after} if after else {}))
@@ -121,16 +121,16 @@ class FileBatches:
                 if state.created < since - SKEW_SECONDS:
                     return Sighting()
                 after = state.id
-            # The same page over and over would be asked for without end.
+            # Otherwise the same page would be requested forever.
             if not page.get("has_more") or after == before:
                 return Sighting()
 
     async def poll(self, identity: str) -> BatchState:
-        """Asks how a batch stands."""
+        """Return the state of a batch."""
         return _read_state(await self._ask(identity))
 
     async def read(self, state: BatchState) -> AsyncIterator[BatchResult]:
-        """Reads both files; of what was cancelled before it was asked neither says anything."""
+        """Read both files; neither has a request that was cancelled before it ran."""
         told = await self._ask(state.id)
         count = 0
         for field in ("output_file_id", "error_file_id"):
@@ -141,15 +141,15 @@ class FileBatches:
             async for line in receive_lines(self._client, path):
                 count += 1
                 yield _read_result(line)
-        # What the vendor has counted has a line, so that one that is missing has not come.
+        # Each counted request has a line, so a missing one was not received.
         done = max(state.done, _read_state(told).done)
         if count < done:
             raise StreamTruncatedError(
-                detail=f"Of {done:,} results of the batch {state.id} {count:,} came."
+                detail=f"Received {count:,} of {done:,} results of the batch {state.id}."
             )
 
     async def cancel(self, identity: str) -> None:
-        """Asks for the end of a batch."""
+        """Ask the vendor to cancel a batch."""
         await self._client.request_json("POST", f"/batches/{quote(identity, safe='')}/cancel")
 
     async def _ask(self, identity: str) -> Any:
@@ -172,7 +172,7 @@ class FileBatches:
 
 
 def _compose_form(boundary: str, name: str, data: bytes) -> bytes:
-    """Returns a form with a file in it, whose purpose is a batch."""
+    """Return a form with a file whose purpose is a batch."""
     head = (
         f"--{boundary}\r\n"
         'Content-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
@@ -184,7 +184,7 @@ def _compose_form(boundary: str, name: str, data: bytes) -> bytes:
 
 
 def _read_state(answer: object) -> BatchState:
-    """Reads what the vendor says of a batch. Raises ConverseError."""
+    """Decode the state of a batch. Raises ConverseError."""
     try:
         told: Any = answer
         counts = told.get("request_counts") or {}
@@ -201,7 +201,7 @@ def _read_state(answer: object) -> BatchState:
 
 
 def _read_failure(told: Any) -> str:
-    """Says in one line why a file was refused."""
+    """Return in one line why a file was rejected."""
     errors = (told.get("errors") or {}).get("data") or ()
     said = []
     for each in errors[:_FAILURES]:
@@ -211,9 +211,7 @@ def _read_failure(told: Any) -> str:
 
 
 def _produce_nonsense() -> ConverseError:
-    return ConverseError(
-        detail="What was answered about a batch makes no sense.", stage=Stage.DECODE
-    )
+    return ConverseError(detail="The answer about a batch is invalid.", stage=Stage.DECODE)
 
 
 def _read_result(line: bytes) -> BatchResult:

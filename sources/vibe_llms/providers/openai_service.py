@@ -1,4 +1,4 @@
-"""What OpenAI's two protocols share: one service, one key, and one official package."""
+"""Shared parts of OpenAI's two protocols: one service, one key, and one official package."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ SIBLINGS: Final = (
     ("openai_conversations", "chat_completions"),
     ("openai_responses", "responses"),
 )
-"""The two protocols by which the service is asked: one account, and one place for its files."""
+"""The two protocols of the service: they share the account and its files."""
 
 _BEHALVES: Final = {"organization": "OPENAI_ORG_ID", "project": "OPENAI_PROJECT_ID"}
-"""From what a key is used on behalf of to its variable, which the official package honours, too."""
+"""Environment variables of the organization and project of a key, as in the official package."""
 
 
 class OpenAIService(Vendor):
-    """OpenAI, or by its package Azure."""
+    """OpenAI, or Azure with OpenAI's package."""
 
     base_url = "https://api.openai.com/v1"
     base_url_variables = ("OPENAI_BASE_URL",)
@@ -42,11 +42,11 @@ class OpenAIService(Vendor):
     )
 
     def read_settings(self) -> RemoteSettings:
-        """Checks the user's settings: only the official package knows the way to Azure."""
+        """Check the user's settings: only the official package can reach Azure."""
         settings = super().read_settings()
         if settings.values.get("transport") != "sdk":
             place = f"providers.{self.context.name}"
-            message = "Azure needs transport = 'sdk' beside it."
+            message = "Azure requires transport = 'sdk'."
             findings = tuple(
                 Finding(place=f"{place}.{name}", message=message)
                 for name in settings.values
@@ -57,7 +57,7 @@ class OpenAIService(Vendor):
         return settings
 
     def compose_headers(self, key: Secret | None, native: JsonObject) -> Mapping[str, str | Secret]:
-        """Returns the key, and on whose behalf it is used."""
+        """Return the key, and its organization and project."""
         headers = dict(super().compose_headers(key, native))
         for name, variable in _BEHALVES.items() if self._is_itself() else ():
             behalf = str(self.settings.values.get(name) or os.environ.get(variable, "")).strip()
@@ -66,12 +66,12 @@ class OpenAIService(Vendor):
         return headers
 
     def _is_itself(self) -> bool:
-        """Whether the account is one at OpenAI itself, of which the environment may say more."""
+        """Whether the account is one at OpenAI itself, to which the environment variables apply."""
         given = self.settings
         return given.base_url == self.base_url or not _BEHALVES.keys().isdisjoint(given.values)
 
     def produce_batches(self, client: VendorClient, model: ModelDescriptor) -> VendorBatches | None:
-        """Returns the batches over files, which have other paths at Azure."""
+        """Return the file batches, which have other paths at Azure."""
         if "azure_endpoint" in self.settings.values:
             return None
         from vibe_llms.providers.openai_batches import FileBatches
@@ -79,19 +79,19 @@ class OpenAIService(Vendor):
         return FileBatches(client, self.compose_path(model, streaming=False))
 
     def survey_needs(self) -> tuple[Need, ...]:
-        """Says what is missing before anything can be asked."""
+        """Return what is missing before a request can be sent."""
         needs = super().survey_needs()
         if self.settings.values.get("transport") != "sdk":
             return needs
         return (*needs, *find_packages(("openai",), advise_extra("openai", "openai")))
 
     def produce_sdk_client(self, key: Secret | None) -> Any:
-        """Makes the official library's client, for Azure where an endpoint is set.
+        """Make the official library's client, for Azure if an endpoint is set.
 
         Without a key the library looks for one, and for the rest of its settings, by itself.
 
         Raises:
-            ConfigurationError: The library refuses the settings.
+            ConfigurationError: The library rejects the settings.
             DependencyError: The package openai is not installed.
         """
         with needing("openai", "openai", "The transport 'sdk'"):
@@ -99,7 +99,7 @@ class OpenAIService(Vendor):
         try:
             return self._produce_client(openai, key)
         except (openai.OpenAIError, ValueError) as error:
-            message = f"The package openai makes no client of these settings: {error}"
+            message = f"The package openai rejects these settings: {error}"
             raise ConfigurationError.at(f"providers.{self.context.name}", message) from error
 
     def _produce_client(self, openai: Any, key: Secret | None) -> Any:

@@ -1,8 +1,7 @@
-"""How often requests go to one vendor: no oftener than the user said, and slower when it says so.
+"""Rate limits of one vendor: at most the user's rate, and slower when the vendor asks for it.
 
-All requests of a provider share one pace, whoever sends them: a batch, the runs of an engine, a
-chat. So one refusal for haste slows all of them, and not each by itself. Sending again is not
-decided here; whoever sends again takes its turn like everybody else.
+All requests of a provider share one rate, from batches, runs and chats. So one rate limit error
+slows all of them down. Retries are decided elsewhere; a retry waits for its turn like any request.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from vibe_llms.providers.streams import EventSource
 _HASTE = frozenset({ProviderFault.RATE_LIMITED, ProviderFault.OVERLOADED})
 
 _RECOVERY = 1.05
-"""By how much a pace that was slowed down grows again in a second: twice as fast after 14."""
+"""Factor by which a reduced rate grows in a second: it doubles in 14."""
 
 _SLOWEST_SECONDS = 10.0
-"""The longest distance between two requests that is set of our own accord."""
+"""Maximum interval between two requests, if the vendor names none."""
 
 _MINUTE = 60.0
 _BYTES_A_TOKEN = 4
-"""For the estimate of a request that is not sent yet: what it used is put in its place later."""
+"""Estimate for a request that is not sent yet: replaced later by its actual usage."""
 
 _REMAINING = (
     ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
@@ -39,9 +38,10 @@ _REMAINING = (
     ("anthropic-ratelimit-input-tokens-remaining", "anthropic-ratelimit-input-tokens-reset"),
     ("anthropic-ratelimit-output-tokens-remaining", "anthropic-ratelimit-output-tokens-reset"),
 )
-"""Headers by which vendors tell what is left and when it is filled up again, read 2026-11-22:
+"""Headers in which vendors report the rest and the time of its reset, read 2026-11-22:
 https://platform.openai.com/docs/guides/rate-limits, which others follow, and
-https://docs.anthropic.com/en/api/rate-limits."""
+https://docs.anthropic.com/en/api/rate-limits.
+"""
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _PIECE = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
@@ -49,20 +49,20 @@ _PIECE = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
 @frozen(kw_only=True)
 class Rates:
-    """What the user allows; ``None`` is without a bound."""
+    """The user's rates; ``None`` means unlimited."""
 
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
 
 
 class RateLimiter:
-    """When the next request to a vendor may go. Serves any number of event loops and threads.
+    """Decides when the next request to a vendor may be sent. Used by any event loops and threads.
 
     Args:
-        rates: What the user allows.
-        longest_seconds: A vendor that asks to wait longer is not obeyed here: its error tells.
-        clock: Tells when it is, and waits.
-        obeys: Whether requests wait for what the vendor says; what it says is known in any case.
+        rates: The user's rates.
+        longest_seconds: If a vendor asks for a longer wait, its error is raised instead.
+        clock: Returns the time, and waits.
+        obeys: Whether requests wait as the vendor asks; its headers are read in any case.
     """
 
     def __init__(
@@ -73,32 +73,33 @@ class RateLimiter:
         self._obeys = obeys
         self._clock = clock
         self._lock = threading.Lock()
-        self._next = 0.0  # when the next request may go
-        self._next_tokens = 0.0  # when the tokens of all earlier requests are accounted for
-        self._held = 0.0  # until when the vendor wants nothing
+        self._next = 0.0  # when the next request may be sent
+        self._next_tokens = 0.0  # when the tokens of all earlier requests are paid off
+        self._held = 0.0  # until when the vendor rejects requests
         self._distance = 0.0  # between two requests, as of `_slowed`; 0 unless slowed down
         self._slowed = 0.0
-        self._answer_tokens = 0.0  # what answers used lately
+        self._answer_tokens = 0.0  # mean tokens of recent answers
         self._second = 0.0
-        self._seen = [0, 0]  # how many went in this second, and in the one before
+        self._seen = [0, 0]  # requests in this second, and in the one before
 
     @classmethod
     def of(cls, limits: Limits, rates: Rates, clock: Clock) -> RateLimiter:
-        """Makes one that keeps to the limits ``attempts`` and ``retry_seconds``."""
-        # Whoever sends nothing twice shall hear of haste himself, and not wait for others'.
+        """Make a limiter with the limits ``attempts`` and ``retry_seconds``."""
+        # A caller without retries wants its own rate limit errors, and no waits for those of
+        # others.
         obeys = limits.attempts > 1
         return cls(rates, longest_seconds=limits.retry_seconds, clock=clock, obeys=obeys)
 
     @property
     def counts_tokens(self) -> bool:
-        """Whether anybody wants to hear what answers used."""
+        """Whether the usage of answers is needed."""
         return self._rates.tokens_per_minute is not None
 
     def admit(self, tokens: float) -> bool:
-        """Lets a request go at once, as most may; tells whether it may.
+        """Admit a request at once, if possible, as usual; return whether it was admitted.
 
         Args:
-            tokens: For so many it is put down.
+            tokens: The estimate for the request.
         """
         with self._lock:
             now = self._clock.read()
@@ -109,13 +110,13 @@ class RateLimiter:
             return True
 
     async def acquire(self, tokens: float) -> None:
-        """Waits for the turn of a request, which is put down for so many tokens."""
+        """Wait until a request with this estimate of tokens may be sent."""
         due: float | None = None
         distance = 0.0
         while True:
             with self._lock:
                 now = self._clock.read()
-                # Held up while it waited: from there again.
+                # The limit changed during the wait: start again.
                 if due is None or (self._obeys and due < self._held):
                     due, distance = self._reserve(now, tokens if due is None else 0.0)
                 if due <= now:
@@ -128,32 +129,32 @@ class RateLimiter:
                 raise
 
     def estimate(self, size_bytes: int) -> float:
-        """Estimates what a request with a body of this size will use, its answer included."""
+        """Estimate the tokens of a request with a body of this size, including its answer."""
         return size_bytes / _BYTES_A_TOKEN + self._answer_tokens
 
     def settle(self, expected: float, used: float, answered: float) -> None:
-        """Puts what a request used in the place of what had been put down for it.
+        """Replace the estimate of a request by its actual usage.
 
         Args:
-            expected: What had been put down.
-            used: All its tokens, by the vendor's account.
+            expected: The estimate.
+            used: All its tokens, as reported by the vendor.
             answered: Those of its answer.
         """
         limit = self._rates.tokens_per_minute
         if limit is None:
             return
         with self._lock:
-            # It may go back: what was put down and not used is free for others.
+            # It may decrease: tokens that were estimated but not used are free for others.
             self._next_tokens += (used - expected) * _MINUTE / limit
         self.learn_answer(answered)
 
     def learn_answer(self, answered: float) -> None:
-        """Takes in how many tokens an answer has had, for estimates of others."""
+        """Add the tokens of an answer to the mean for estimates."""
         with self._lock:
-            self._answer_tokens += (answered - self._answer_tokens) / 8  # a mean of the last few
+            self._answer_tokens += (answered - self._answer_tokens) / 8  # moving average
 
     def heed(self, error: ConverseError) -> None:
-        """Slows all requests down where a vendor refused one for haste, and is obeyed."""
+        """Slow all requests down after a rate limit error, if the vendor is obeyed."""
         if not isinstance(error, ProviderError) or error.fault not in _HASTE:
             return
         with self._lock:
@@ -161,18 +162,18 @@ class RateLimiter:
             asked = error.retry_after_seconds
             if asked is not None and asked <= self._longest:
                 self._hold(now + asked)
-            if self._obeys and now - self._slowed >= 1.0:  # refusals of one moment are one refusal
+            if self._obeys and now - self._slowed >= 1.0:  # simultaneous errors count once
                 lately = max(self._seen)
                 grown = self._access_distance(now)
-                # A request that went alone was not hasty: slowing down would help nobody.
+                # A single request was not too fast: slowing down would not help.
                 if lately > 1 or grown:
-                    # Half the pace that was refused, or half of that to which it had been slowed.
+                    # Half the rate that was rejected, or half of the reduced rate.
                     self._distance = min(max(2.0 / max(lately, 1), 2.0 * grown), _SLOWEST_SECONDS)
                     self._slowed = now
                     self._next = max(self._next, now) + self._distance
 
     def learn(self, headers: Mapping[str, str]) -> None:
-        """Knows until when what the vendor says is used up has not been filled up again."""
+        """Note when the vendor's exhausted limits are reset."""
         for seconds in survey_resets(headers):
             if seconds <= self._longest:
                 with self._lock:
@@ -180,7 +181,7 @@ class RateLimiter:
 
     @property
     def hold_seconds(self) -> float:
-        """So long the vendor wants nothing, by what it has said; 0 where it takes requests."""
+        """Seconds for which the vendor rejects requests, by its headers; 0 if it accepts them."""
         return max(0.0, self._held - self._clock.read()) if self._held else 0.0
 
     def _hold(self, until: float) -> None:
@@ -189,7 +190,7 @@ class RateLimiter:
             self._next = max(self._next, self._held)
 
     def _give_back(self, distance: float, tokens: float) -> None:
-        """Lets later requests go sooner: nobody waits for this turn any more."""
+        """Return the reservation of a cancelled request, so that later ones may go sooner."""
         limit = self._rates.tokens_per_minute
         with self._lock:
             self._next -= distance
@@ -197,7 +198,7 @@ class RateLimiter:
                 self._next_tokens -= tokens * _MINUTE / limit
 
     def _reserve(self, now: float, tokens: float) -> tuple[float, float]:
-        """Returns when a request may go, and how far all later ones are moved behind it."""
+        """Return when a request may be sent, and by how much later ones are delayed."""
         requests, limit = self._rates.requests_per_minute, self._rates.tokens_per_minute
         due = max(now, self._next, self._held if self._obeys else 0.0)
         if limit is not None:
@@ -210,29 +211,29 @@ class RateLimiter:
         return due, distance
 
     def _access_distance(self, now: float) -> float:
-        """Returns the distance that a refusal has brought about, as far as it still holds."""
+        """Return the interval since a rate limit error, as far as it still applies."""
         if not self._distance:
             return 0.0
         distance = self._distance / _RECOVERY ** (now - self._slowed)
-        if distance < self._distance / 4:  # twice as fast as before the refusal, without another
+        if distance < self._distance / 4:  # twice the rate of the error, without another error
             self._distance = 0.0
             return 0.0
         return float(distance)
 
     def _note(self, now: float) -> None:
-        """Counts how many requests go in a second."""
+        """Count the requests in a second."""
         if now - self._second >= 1.0:
-            # The second before counts only where no whole second without any lies between.
+            # The previous second only counts if it is adjacent.
             self._seen = [0, self._seen[0] if now - self._second < 2.0 else 0]
             self._second = now
         self._seen[0] += 1
 
 
 class Ticket:
-    """One request at the limiter: it waits until it may go, and settles what it used.
+    """One request at the limiter: waits until it may be sent, and settles its usage.
 
     Args:
-        limiter: Of the vendor.
+        limiter: The vendor's limiter.
     """
 
     __slots__ = ("_limiter", "_tokens")
@@ -242,28 +243,28 @@ class Ticket:
         self._tokens = 0.0
 
     def admit(self, size_bytes: int) -> bool:
-        """Lets a request with a body of this size go at once; tells whether it may."""
+        """Admit a request with a body of this size at once, if possible; return whether it was."""
         if self._limiter.counts_tokens:
             self._tokens = self._limiter.estimate(size_bytes)
         return self._limiter.admit(self._tokens)
 
     async def take(self, size_bytes: int) -> None:
-        """Waits until a request with a body of this size may go."""
+        """Wait until a request with a body of this size may be sent."""
         if not self.admit(size_bytes):
             await self._limiter.acquire(self._tokens)
 
     def learn(self, headers: Mapping[str, str]) -> None:
-        """Takes in what the headers of an answer say."""
+        """Read the limits in the headers of an answer."""
         self._limiter.learn(headers)
 
     def heed(self, error: ConverseError) -> None:
-        """Takes in what an error says."""
+        """Report an error to the limiter."""
         self._limiter.heed(error)
 
     def hear(self, events: Sequence[StreamEvent]) -> None:
-        """Takes in what events of the answer say of its usage."""
+        """Read the usage in the events of an answer."""
         for event in events:
-            # A stream may account several times: each time the difference alone is settled.
+            # A stream may report usage several times: settle only the difference.
             if isinstance(event, UsageEvent):
                 answered = event.usage.total_output_tokens or 0
                 used = (event.usage.total_input_tokens or 0) + answered
@@ -272,14 +273,14 @@ class Ticket:
 
 
 class SettlingSource:
-    """An event source whose usage is told to its ticket."""
+    """An event source that reports its usage to a ticket."""
 
     def __init__(self, source: EventSource, ticket: Ticket) -> None:
         self._source = source
         self._ticket = ticket
 
     async def receive(self) -> Sequence[StreamEvent] | None:
-        """Returns the next events, at least one; None at the end. Raises ConverseError."""
+        """Return the next events, at least one; ``None`` at the end. Raises ConverseError."""
         events = await self._source.receive()
         if events is not None:
             self._ticket.hear(events)
@@ -287,17 +288,17 @@ class SettlingSource:
 
     @property
     def is_spent(self) -> bool:
-        """Whether nothing is left to be freed."""
+        """Whether there is nothing to release."""
         return getattr(self._source, "is_spent", False)
 
     async def close(self) -> None:
-        """Stops what is under way."""
+        """Stop the request."""
         await self._source.close()
 
 
 def survey_resets(headers: Mapping[str, str]) -> Iterator[float]:
-    """Yields the seconds until each thing that is used up is filled up again."""
-    if "0" not in headers.values():  # as of most answers
+    """Yield the seconds until the reset of each exhausted limit."""
+    if "0" not in headers.values():  # most answers have none
         return
     for remaining, reset in _REMAINING:
         if headers.get(remaining) == "0":
@@ -307,17 +308,17 @@ def survey_resets(headers: Mapping[str, str]) -> Iterator[float]:
 
 
 def read_reset(text: str) -> float | None:
-    """Reads when something is filled up again: ``6m0s``, ``120ms``, seconds, or a moment.
+    """Parse the time of a reset: ``6m0s``, ``120ms``, seconds, or a date.
 
     Returns:
-        The seconds until then, at least 0; ``None`` where the text says nothing of the kind.
+        The seconds until then, at least 0; ``None`` if the text is invalid.
     """
     text = text.strip()
     pieces = _PIECE.findall(text)
-    if pieces and "".join(map("".join, pieces)) == text:  # nothing between them
+    if pieces and "".join(map("".join, pieces)) == text:  # without gaps
         return sum(float(number) * _UNITS[unit] for number, unit in pieces)
     try:
-        # `float` by itself would take "nan", "inf" and a sign as well.
+        # `float` by itself also accepts "nan", "inf" and a sign.
         return max(0.0, float(text)) if text.isascii() and text[:1].isdigit() else _until(text)
     except ValueError:
         return _until(text)
@@ -328,6 +329,6 @@ def _until(text: str) -> float | None:
         moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    if moment.tzinfo is None:  # in whose time, nobody can say
+    if moment.tzinfo is None:  # the time zone is unknown
         return None
     return max(0.0, (moment - datetime.now(UTC)).total_seconds())

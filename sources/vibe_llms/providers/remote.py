@@ -1,7 +1,7 @@
-"""Providers that are reached over the network: what all of them share.
+"""Shared parts of providers over the network.
 
-A vendor's folder says what is its own by a subclass of :class:`.vendors.Vendor`; the provider and
-client here do the rest: settings, key, transport and errors. Their models are in
+A subclass of :class:`.vendors.Vendor` in a vendor's folder has the vendor's own parts; the provider
+and client here do the rest: settings, key, transport and errors. Their models are in
 ``remote_models``.
 """
 
@@ -43,8 +43,9 @@ if TYPE_CHECKING:
     from vibe_llms.providers.surveys import SurveyedModel
 
 LEAST_CARRIED_CHARACTERS: Final = 12
-"""A shorter secret stays in an answer that is carried and no error: dummies such as ``ollama`` are
-words of models, too."""
+"""Shorter secrets are not removed from passed-through answers, only from errors: dummy keys such as
+``ollama`` are also words in models' answers.
+"""
 
 _make_request: Final = trusted(WireRequest)
 
@@ -54,7 +55,7 @@ class RemoteProvider:
 
     Args:
         context: As given by the plugin manager.
-        vendor: Makes what is the vendor's own, when the first client is made: mostly its class.
+        vendor: Makes the vendor with the first client; usually its class.
     """
 
     def __init__(
@@ -71,14 +72,14 @@ class RemoteProvider:
         return self._context.name
 
     def use_transport(self, transport: Transport) -> None:
-        """Lets all further clients send through a transport of the host application.
+        """Send the requests of all later clients through a transport of the host application.
 
         Such as ``SdkTransport(client)`` with a client of the official library.
         """
         self._transport = transport
 
     def access_limiter(self, settings: RemoteSettings) -> RateLimiter:
-        """Returns what says when requests may go: one for all clients."""
+        """Return the rate limiter: one for all clients."""
         if self._limiter is None:
             context = self._context
             self._limiter = produce_limiter(
@@ -88,19 +89,19 @@ class RemoteProvider:
 
     @property
     def address(self) -> str:
-        """Where it asks, without what may be secret; empty where nobody has said where.
+        """The vendor's address, without secret parts; empty if none is set.
 
         Raises:
-            ConfigurationError: Its settings do not hold.
+            ConfigurationError: Its settings are invalid.
         """
         return describe_address(self._vendor(self._context).settings.base_url)
 
     def survey_needs(self) -> tuple[Need, ...]:
-        """Says what is missing before its models can be asked. Raises ConfigurationError."""
+        """Return what is missing before a request can be sent. Raises ConfigurationError."""
         return self._vendor(self._context).survey_needs()
 
     def produce_client(self) -> RemoteClient:
-        """Makes a client. Connects to nothing yet. Raises ConfigurationError."""
+        """Make a client. Does not connect yet. Raises ConfigurationError."""
         return RemoteClient(self, self._vendor(self._context), self._transport)
 
 
@@ -108,7 +109,7 @@ class RemoteClient:
     """Connections to a vendor, and its models.
 
     Args:
-        transport: In place of what the settings name; it is not closed with the client.
+        transport: Used instead of that in the settings; it is not closed with the client.
     """
 
     def __init__(
@@ -127,7 +128,7 @@ class RemoteClient:
         self.processors = vendor.produce_processors(self)
 
     async def access_model(self, name: str = "") -> RemoteModel:
-        """Returns a model by name; it need not be known here, for vendors have new ones daily.
+        """Return a model by name; unknown names are allowed, as vendors have new models daily.
 
         Raises:
             UnknownNameError: The name is empty and there is no default model.
@@ -135,27 +136,27 @@ class RemoteClient:
         return RemoteModel(self.describe(name or await self.choose_model()), self)
 
     async def choose_model(self) -> str:
-        """Returns the default model; of a server of the user's own, the only one that it has.
+        """Return the default model; for a server of the user's own, its only model.
 
         Raises:
             UnknownNameError: There is none, or several.
-            ConverseError: The server cannot be asked which it has.
+            ConverseError: The server cannot list its models.
         """
         from vibe_llms.providers.surveys import choose_only
 
         vendor = self.vendor
-        # Who wants a key has many models, and which of them is asked (and paid for) is for the user
-        # to say.
+        # A service with keys has many models, and the user must choose which one to use (and pay
+        # for).
         if vendor.settings.model or vendor.needs_key:
             return vendor.settings.model or self.describe("").name
         models = await self.survey_models(refresh=True)
         return choose_only(self.provider.name, [model.name for model in models])
 
     async def survey_models(self, *, refresh: bool = False) -> Sequence[ModelDescriptor]:
-        """Lists the models that the vendor tells of, as of at most a day ago.
+        """List the vendor's models; the list is at most a day old.
 
         Raises:
-            ConverseError: It cannot be asked, and never has been.
+            ConverseError: The vendor is unreachable, and there is no earlier list.
         """
         from vibe_llms.providers.surveys import acquire_survey
 
@@ -173,31 +174,31 @@ class RemoteClient:
             if all(map(is_sound, models)):
                 return models
             models = ()  # a traceback may show variables
-            reason = "what it says of a model is of the wrong kind"
+            reason = "an entry has a field of the wrong type"
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             if isinstance(error, ConverseError):
                 raise
             reason = f"{type(error).__name__}"
         raise ConverseError(
-            detail=f"The list of models of {self.provider.name} makes no sense: {reason}.",
+            detail=f"The list of models of {self.provider.name} is invalid: {reason}.",
             stage=Stage.DECODE,
         )
 
     def nativize(
         self, request: Request, model: ModelDescriptor, *, streaming: bool = False
     ) -> Translation[JsonObject]:
-        """Returns what the vendor is asked, as the processors write it. Raises RequestError."""
+        """Return the native request that the processors write. Raises RequestError."""
         return self.vendor.compose_request(request, model, self.processors, streaming=streaming)
 
     async def close(self) -> None:
-        """Closes the connections. May be called again."""
-        # Taken away before it is awaited, so that a second call closes nothing twice.
+        """Close the connections. May be called again."""
+        # Removed before the await, so that a second call does not close it again.
         transport, self._transport = self._transport, self._given
         if transport is not None and transport is not self._given:
             await transport.close()
 
     def describe(self, name: str, surveyed: SurveyedModel | None = None) -> ModelDescriptor:
-        """Returns what is known of a model; what the vendor said of it included."""
+        """Return the descriptor of a model, including what the vendor reports."""
         if self._integrator is None:
             self._integrator = self.vendor.context.produce_attributes()
         learnt = {} if surveyed is None else surveyed.learnt
@@ -217,13 +218,13 @@ class RemoteClient:
         *,
         encoded: EncodedBody | None = None,
     ) -> JsonValue:
-        """Asks the vendor for something other than a response, such as a count of tokens.
+        """Send a request for something other than a response, such as a token count.
 
         Args:
-            encoded: Is sent in place of the body, which then says only what goes into headers.
+            encoded: Sent instead of the body, which then only provides the headers.
 
         Raises:
-            ConverseError: It did not answer, or with an error, or not in JSON.
+            ConverseError: There is no answer, or it is an error, or not JSON.
         """
         from vibe_llms.providers.borders import decode_answer
 
@@ -241,19 +242,19 @@ class RemoteClient:
         turn: Ticket | None = None,
         encoded: EncodedBody | None = None,
     ) -> Exchange:
-        """Sends a request, once, and returns the answer; its status is no error.
+        """Send a request, once, and return the answer, whose status is not an error.
 
         Args:
-            model: Who is asked, for errors.
-            turn: Is waited for before.
-            encoded: Is sent in place of the body, which then says only what goes into headers.
+            model: The model, for errors.
+            turn: Ticket at the rate limiter to wait for.
+            encoded: Sent instead of the body, which then only provides the headers.
 
         Raises:
             ConverseError: It could not be sent, or the answer is an error.
         """
         vendor = self.vendor
         try:
-            # Composed before its turn comes: what it will use is estimated from its size.
+            # Encoded before its turn, as its usage is estimated from its size.
             request = self._compose(method, path, body, encoded)
             if turn is not None and not turn.admit(size := len(request.body)):
                 await turn.take(size)
@@ -264,7 +265,7 @@ class RemoteClient:
                 return exchange
             raise await self._read_error(
                 exchange, model, request
-            )  # here, so that it is cleaned below
+            )  # inside the try, so that errors are sanitized
         except ConverseError as error:
             advise_of_server(error, vendor.server_command and vendor.advise_server())
             raise self.clean(error)  # noqa: B904  # it is the same error
@@ -272,12 +273,12 @@ class RemoteClient:
     async def pass_through(
         self, method: str, path: str, body: bytes, headers: Mapping[str, str]
     ) -> Exchange:
-        """Sends bytes as they are, once, and returns whatever the vendor answers, errors too.
+        """Pass bytes through unchanged, once, and return the vendor's answer, including errors.
 
-        What the vendor answers has none of our own secrets, should it have sent them back.
+        Our own secrets are removed from the answer, in case the vendor sent them back.
 
         Args:
-            headers: Of whoever is carried, none of them a credential; ours go over them.
+            headers: Headers of the client, without credentials; ours override them.
 
         Raises:
             ConverseError: It could not be sent.
@@ -302,7 +303,7 @@ class RemoteClient:
         return GuardedExchange(exchange, self._access_scrubber(is_error=exchange.status >= 400))
 
     def _access_scrubber(self, *, is_error: bool) -> Scrubber:
-        """Returns what strikes our secrets out of an answer that is carried."""
+        """Return the scrubber that removes our secrets from a passed-through answer."""
         settings = self.vendor.settings
         known = self._key and self._key.reveal(), settings
         if known != self._known:
@@ -317,17 +318,17 @@ class RemoteClient:
         return self._scrubbers[is_error]
 
     def clean(self, error: ConverseError) -> ConverseError:
-        """Takes out of an error what nobody may see, should the other side have sent it back."""
+        """Remove secrets from an error, in case the vendor sent them back."""
         from vibe_llms.providers.borders import clean_error
 
         return clean_error(error, self.list_secrets())
 
     def list_secrets(self) -> list[Secret]:
-        """Returns what is sent and may not be shown."""
+        """Return the secrets that are sent."""
         settings = self.vendor.settings
         addresses = (urlsplit(settings.base_url), urlsplit(settings.values.get("proxy") or ""))
         found = [parts.password or parts.username for parts in addresses]
-        # An error may show a password as the address has it, or as it was sent.
+        # An error may show a password as in the address, or as it was sent.
         passwords = [Secret(form) for text in found if text for form in {text, unquote(text)}]
         key = () if self._key is None else (self._key,)
         return [*key, *settings.headers.values(), *passwords]
@@ -343,7 +344,7 @@ class RemoteClient:
         if encoded is not None:
             headers["content-type"] = encoded.content_type
         headers |= compose_tracks()
-        headers |= vendor.settings.headers  # the user's word is the last
+        headers |= vendor.settings.headers  # the user's headers win
         return _make_request(
             method=method,
             url=vendor.settings.base_url + path,
@@ -354,7 +355,7 @@ class RemoteClient:
     async def _read_error(
         self, exchange: Exchange, model: str, request: WireRequest
     ) -> ConverseError:
-        """Returns what an answer with the status of an error means."""
+        """Return the error for an answer with an error status."""
         vendor, status, answered = self.vendor, exchange.status, exchange.headers
         problem = await read_problem(exchange)
         error = vendor.produce_error(problem, model, status=status, headers=answered)
@@ -363,12 +364,12 @@ class RemoteClient:
         return error
 
     def require_key(self) -> Secret | None:
-        """Returns the key, ``None`` where none is needed. Raises ConfigurationError."""
+        """Return the key; ``None`` if none is needed. Raises ConfigurationError."""
         vendor = self.vendor
         name = self.provider.name
         values, directory = vendor.settings.values, vendor.context.data_directory
         key = self._key = acquire_key(name, values, vendor.key_variables, directory)
-        # A client of the host's, or of an official library, may show in another way who asks.
+        # A client of the host, or of an official library, may authenticate in another way.
         is_theirs = self._given is not None or vendor.settings.values.get("transport") == "sdk"
         is_keyless = key is None and vendor.needs_key and not is_theirs
         if is_keyless or vendor.settings.missing_variables:

@@ -1,4 +1,4 @@
-"""A model that is asked over the network: how its answers come about."""
+"""A model over the network, and the sources of its answers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RemoteModel(ModelBase[JsonObject]):
         self._vendor = vendor
         self.keeps_responses = bool(getattr(vendor, "keeps_responses", False))
         self._processors = keep_written(client.processors)
-        # A vendor that composes the body in its own way may look at the words.
+        # A vendor that composes the body itself may look at the texts.
         is_usual = type(vendor).nativize is Vendor.nativize and are_verbatim(client.processors)
         self._write = RequestTemplates(self._translate).nativize if is_usual else self._translate
         self._read_usual = vendor.find_simple_reader(streaming=False)
@@ -46,7 +46,7 @@ class RemoteModel(ModelBase[JsonObject]):
         self._policy = RetryPolicy.of(vendor.context.limits)
 
     def nativize(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
-        """Translates a request. Raises RequestError."""
+        """Translate a request. Raises RequestError."""
         return self._write(request, streaming)
 
     def _translate(self, request: Request, streaming: bool) -> Translation[JsonObject]:
@@ -57,15 +57,16 @@ class RemoteModel(ModelBase[JsonObject]):
         )
 
     def check(self, request: Request) -> None:
-        """Refuses what could not be sent, for want of a key as well, and sends nothing."""
+        """Reject a request that cannot be sent, also for lack of a key; sends nothing."""
         super().check(request)
         self._client.require_key()
 
     async def send(self, native: JsonObject, request: Request, *, streaming: bool) -> EventSource:
-        """Returns a source which sends the request when it is first read, or has the answer.
+        """Return a source that sends the request when it is first read, or already has the answer.
 
-        Where a usual answer can be read at once, the request is sent here: what is not streamed
-        mostly comes at once, and of a short stream all may be there when the first of it is.
+        If there is a fast path for the answer, the request is sent here: an answer without
+        streaming
+        usually arrives at once, and so may all of a short stream.
         """
 
         attempt = Attempt(self._client, self._descriptor, native, request, streaming)
@@ -75,10 +76,10 @@ class RemoteModel(ModelBase[JsonObject]):
             provider = self._descriptor.provider
             try:
                 said = await source.receive_usual(read, self._limits.event_bytes)
-            except BaseException:  # cancelled, mostly
+            except BaseException:  # usually cancelled
                 await finish(close_quietly(source, provider))
                 raise
-            # One that is too long goes the long way, on which the limit is told of.
+            # A longer one is read in the normal way, which enforces the limit.
             if said is not None and len(said.text) <= self._limits.content_characters:
                 return SimpleResponseSource(
                     said, provider=provider, protocol=self.protocol, request_id=source.request_id
@@ -87,16 +88,16 @@ class RemoteModel(ModelBase[JsonObject]):
         return RetryingSource(attempt.repeat, self._policy, clock=clock, source=source)
 
     async def read_whole(self, body: bytes, request: Request, losses: Sequence[Loss]) -> Response:
-        """Reads a whole answer that came by another way, such as that of a batch.
+        """Decode a complete answer from another channel, such as a batch.
 
         Raises:
-            ConverseError: It makes no sense, or exceeds a limit.
+            ConverseError: It is invalid, or exceeds a limit.
         """
         source = HeldAnswer(self._client, self._descriptor, request, body).produce_source()
         return await read_whole(source, request, self.produce_assembler(), losses)
 
     def produce_batches(self) -> ModelBatches | None:
-        """Returns what has requests answered later, for less; ``None`` if the vendor has none."""
+        """Return the model's batches; ``None`` if the vendor has none."""
         theirs = self._vendor.produce_batches(self._client, self._descriptor)
         if theirs is None:
             return None
@@ -105,5 +106,5 @@ class RemoteModel(ModelBase[JsonObject]):
         return ModelBatches(self, theirs)
 
     def compose_path(self, *, streaming: bool) -> str:
-        """Returns the path behind the base URL at which the vendor answers."""
+        """Return the path after the base URL for requests."""
         return self._vendor.compose_path(self._descriptor, streaming=streaming)

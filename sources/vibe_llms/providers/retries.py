@@ -1,9 +1,8 @@
-"""The one policy by which a request is sent again: visible, bounded, and never behind words.
+"""Retry policy: visible, bounded, and never after content was received.
 
-The wire never repeats anything, and official libraries have their own retries switched off.
-Here a request that failed before anything of an answer had come is sent again, if its error
-says that this may help. Each time is an event; what a tool did is never repeated, for tools run
-after an answer.
+The transport never retries, and the retries of official libraries are turned off. Here a request
+that failed before any content is sent again, if its error says that this may help. Each retry is an
+event. A tool is never executed twice, for tools run after an answer.
 """
 
 from __future__ import annotations
@@ -30,20 +29,21 @@ _T = TypeVar("_T")
 
 _FIRST_SECONDS = 0.5
 _LAST_SECONDS = 8.0
-"""The waits double from the first to the last where the vendor names none, as in the official
-libraries of OpenAI and Anthropic."""
+"""The waits double from the first to the last if the vendor names none, as in the official
+libraries of OpenAI and Anthropic.
+"""
 
 _BEFORE_CONTENT = (LossEvent, NativeEvent, ResponseStartedEvent, UsageEvent)
-"""What may have been delivered of an answer that is asked for again."""
+"""Events of an answer after which a retry is possible."""
 
 
 @frozen(kw_only=True)
 class RetryPolicy:
-    """How often and when a request is sent again.
+    """The number and times of retries.
 
     Attributes:
-        attempts: How often it may be sent, the first time included.
-        longest_seconds: A vendor that asks to wait longer is not asked again.
+        attempts: Maximum attempts, including the first one.
+        longest_seconds: If a vendor asks for a longer wait, there is no retry.
     """
 
     attempts: int
@@ -51,16 +51,16 @@ class RetryPolicy:
 
     @classmethod
     def of(cls, limits: Limits) -> RetryPolicy:
-        """Returns the policy that the limits ``attempts`` and ``retry_seconds`` amount to."""
+        """Return the policy for the limits ``attempts`` and ``retry_seconds``."""
         return cls(attempts=limits.attempts, longest_seconds=limits.retry_seconds)
 
     def decide(self, error: ConverseError, attempt: int, chance: float) -> float | None:
-        """Returns how many seconds to wait before the next attempt; None to give up.
+        """Return the seconds to wait before the next attempt; ``None`` to give up.
 
         Args:
-            error: What ended the attempt.
+            error: The error of the attempt.
             attempt: Its number, from 1.
-            chance: From 0 to 1, spreads the waits of many clients by up to a quarter.
+            chance: From 0 to 1: jitter, spreads the waits of many clients by up to a quarter.
         """
         if not error.is_retryable or attempt >= self.attempts:
             return None
@@ -80,7 +80,7 @@ async def repeat(
     clock: Clock,
     draw: Callable[[], float] = random.random,
 ) -> _T:
-    """Asks something that may be asked again, as often as the policy says. Raises ConverseError."""
+    """Call something that may be retried, as often as the policy allows. Raises ConverseError."""
     attempt = 1
     while True:
         try:
@@ -94,14 +94,14 @@ async def repeat(
 
 
 class RetryingSource:
-    """An event source that opens another where one fails before it brought any content.
+    """An event source that opens another one if the first fails before any content.
 
     Args:
         produce_source: Makes a source that sends the request when it is first read.
-        source: The first one, where it is there already.
-        policy: Decides whether and when.
+        source: The first one, if it exists already.
+        policy: Decides whether and when to retry.
         clock: Waits.
-        draw: Gives the chance, from 0 to 1, that spreads the waits.
+        draw: Returns the jitter, from 0 to 1.
     """
 
     def __init__(
@@ -122,9 +122,9 @@ class RetryingSource:
         self._wait: float | None = None
 
     async def receive(self) -> Sequence[StreamEvent] | None:
-        """Returns the next events, at least one; None at the end. Raises ConverseError."""
+        """Return the next events, at least one; ``None`` at the end. Raises ConverseError."""
         if self._wait is not None:
-            # Only now, when whoever reads has been told of the wait.
+            # Only now, when the reader knows of the wait.
             wait, self._wait = self._wait, None
             await self._clock.sleep(wait)
             self._source = self._produce_source()
@@ -133,24 +133,24 @@ class RetryingSource:
         except ConverseError as error:
             return [await self._prepare_retry(error)]
         if events is None or not all(isinstance(event, _BEFORE_CONTENT) for event in events):
-            # From here on there is nothing to be repeated, and nothing between the two.
+            # From here on there are no retries, so read the source directly.
             self.receive = self._source.receive  # type: ignore[method-assign]
         return events
 
     @property
     def is_spent(self) -> bool:
-        """Whether nothing is left to be freed."""
+        """Whether there is nothing to release."""
         return self._wait is None and getattr(self._source, "is_spent", False)
 
     async def close(self) -> None:
-        """Stops what is under way."""
+        """Stop the request."""
         await self._source.close()
 
     async def _prepare_retry(self, error: ConverseError) -> RetryEvent:
         wait = self._policy.decide(error, self._attempt, self._draw())
         if wait is None:
             raise error
-        # Closed before the wait, in which its connection is of no use to anybody.
+        # Closed before the wait, during which its connection would be idle.
         await self._source.close()
         self._attempt += 1
         self._wait = wait

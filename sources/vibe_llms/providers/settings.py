@@ -1,4 +1,4 @@
-"""What a user may set for a provider that is reached over the network."""
+"""Settings of a provider over the network."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def _is_address(value: Any) -> bool:
 def _refuse_query(address: str) -> str:
     if "?" in address or "#" in address:
         raise ValueError(
-            "It must be an address without what follows ? or #, as paths are added to it."
+            "It must be an address without a query or fragment, as paths are added to it."
         )
     return address
 
 
 ADDRESS: Final = Kind(
-    "an address, as https://example.org/v1", _is_address, _refuse_query, is_shown=False
+    "an address, such as https://example.org/v1", _is_address, _refuse_query, is_shown=False
 )
 _RATES: Final = tuple(field.name for field in attrs.fields(Rates))
 _TIMEOUTS: Final = tuple(field.name for field in attrs.fields(Timeouts))
@@ -65,16 +65,16 @@ SETTINGS: Final[Mapping[str, Kind]] = {
     "transport": TEXT,
     **dict.fromkeys(_TIMEOUTS, WAIT),
 }
-"""The settings that every remote provider has, and what each must be."""
+"""The settings that every remote provider has, and the kind of each."""
 
 TRANSPORTS: Final = ("direct", "sdk")
-"""The transports that ship; plugins bring others."""
+"""The shipped transports; plugins have others."""
 
 TLS_FILES: Final = ("certificate_authorities", "client_certificate", "client_key")
 """The settings that name files (PEM)."""
 
 _LEFT_TO_PACKAGES: Final = (*TLS_FILES, "connect_seconds", "headers", "proxy")
-"""What holds for our own connections only: an official package has its own."""
+"""Settings of our own connections only: an official package has its own."""
 
 
 @frozen(kw_only=True)
@@ -82,12 +82,13 @@ class RemoteSettings:
     """The checked settings.
 
     Attributes:
-        values: All of them, those of the vendor's own included; relative paths begin where the
-            file of the configuration is.
-        base_url: Where the service is; variables of the environment that it names and that are not
-            set are still in it, as ``{NAME}``.
-        headers: Are sent with each request, in place of ours of the same name; their names are in
-            lower case, and their values are the user's secret.
+        values: All of them, including those of the vendor; relative paths start at the folder of
+        the
+            configuration file.
+        base_url: The service's address; unset environment variables in it are kept as ``{NAME}``.
+        headers: Sent with each request, and override ours of the same name; their names are in
+        lower
+            case, and their values are secret.
     """
 
     values: Mapping[str, Any] = attrs.field(repr=False)
@@ -99,15 +100,15 @@ class RemoteSettings:
 
     @property
     def missing_variables(self) -> tuple[str, ...]:
-        """The variables of the environment that the address names and that are not set."""
+        """Unset environment variables in the address."""
         return tuple(_VARIABLE.findall(self.base_url))
 
     def access_secret(self, name: str) -> Secret | None:
-        """Returns the text of a setting, if it is set, so that it does not print."""
+        """Return the text of a setting, if it is set, so that it does not print."""
         return Secret(str(self.values[name])) if name in self.values else None
 
     def access_path(self, name: str) -> Path | None:
-        """Returns the file that a setting names, if it is set."""
+        """Return the file that a setting names, if it is set."""
         value = self.values.get(name)
         return None if value is None else Path(value)
 
@@ -120,17 +121,17 @@ def read_settings(
     variables: Sequence[str] = (),
     versions: Sequence[str] = (),
 ) -> RemoteSettings:
-    """Checks a remote provider's table in the configuration.
+    """Check a remote provider's table in the configuration.
 
     Args:
-        base_url: Of the vendor, where the user names none. It may name variables of the
-            environment, as ``https://{RESOURCE}.example.org/v1``.
-        further: What this vendor can be told besides.
-        variables: Of the environment, which can name another address than the vendor's.
+        base_url: The vendor's address, used if the user sets none. It may contain environment
+            variables, as ``https://{RESOURCE}.example.org/v1``.
+        further: Additional settings of this vendor.
+        variables: Environment variables that override the vendor's address.
         versions: See :func:`strip_version`.
 
     Raises:
-        ConfigurationError: With all the mistakes in it.
+        ConfigurationError: The table is invalid; lists all errors.
     """
     reader = TableReader(locate_by_name(f"providers.{context.name}"))
     values = reader.read_fields({**SETTINGS, **(further or {})}, context.settings)
@@ -153,14 +154,14 @@ def read_settings(
 
 
 def _find_address(values: Mapping[str, Any], base_url: str, variables: Sequence[str]) -> str:
-    """Returns the address that the settings name, else the environment, else the vendor's."""
+    """Return the address of the settings, else of the environment, else of the vendor."""
     written, place = str(values.get("base_url", "")), "base_url"
     if not written:
         named = [name for name in variables if os.environ.get(name, "").strip()]
         written, place = (os.environ[named[0]].strip(), named[0]) if named else (base_url, place)
     used = _VARIABLE.findall(written)
     filled = _VARIABLE.sub(_fill, written)
-    # What is missing is complained of when somebody is asked: other commands go without it.
+    # Missing variables are reported when a request is sent: other commands do not need them.
     if filled and not _VARIABLE.search(filled):
         reader = TableReader(locate_by_name(" and ".join(used) or place))
         ADDRESS.read(filled, (), reader)
@@ -172,7 +173,7 @@ def strip_version(base_url: str, versions: Sequence[str]) -> str:
     """Return an address without the version at its end, with which the vendor's paths begin.
 
     Args:
-        versions: Last segments that are one.
+        versions: Last segments that are versions.
     """
     address, _, last = base_url.rpartition("/")
     return address.rstrip("/") if last in versions and not address.endswith("/") else base_url
@@ -183,7 +184,7 @@ def _fill(match: re.Match[str]) -> str:
 
 
 def _check_transport(context: ProviderContext, reader: TableReader) -> None:
-    """Checks that a transport is there, and that it obeys what else is set."""
+    """Check that a transport exists, and that it supports the other settings."""
     name = context.settings.get("transport")
     if name == "sdk":
         for ignored in _LEFT_TO_PACKAGES:
@@ -193,4 +194,4 @@ def _check_transport(context: ProviderContext, reader: TableReader) -> None:
     elif is_text(name) and name not in TRANSPORTS:
         known = [*TRANSPORTS, *(each.name for each in context.survey_transports())]
         if name not in known:
-            reader.report(("transport",), f"There is no transport {name!r}{end_among(name, known)}")
+            reader.report(("transport",), f"Unknown transport {name!r}{end_among(name, known)}")

@@ -1,4 +1,4 @@
-"""How much is remembered by all together: beyond a bound who was not heard of longest forgets."""
+"""Shared memory budget for caches: beyond its limit, the least recently used are cleared."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from typing import Protocol
 
 
 class Rememberer(Protocol):
-    """Keeps what it could have anew."""
+    """A cache that can be cleared."""
 
     def forget(self) -> None:
-        """Keeps nothing any more."""
+        """Clear the cache."""
 
 
 class Shelf:
-    """Bounds what many keep together. Threads may share it.
+    """Limits the total size of many caches. Thread-safe.
 
     Args:
-        limit: How much that may be, in whatever they weigh it.
+        limit: The limit, in the unit of the caches' weights.
 
     Attributes:
-        weight: How much it is.
+        weight: The total size.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.weight = 0
-        self._lock = threading.RLock()  # a garbage collection may come at any time
+        self._lock = threading.RLock()  # garbage collection may run at any time
         self._owners: OrderedDict[int, tuple[weakref.ref[Rememberer], int]] = OrderedDict()
 
     def put(self, owner: Rememberer, weight: int) -> None:
-        """Is told how much somebody keeps now; lets others forget if that is too much."""
+        """Set the size of one cache; clear others if the total exceeds the limit."""
         name = id(owner)
         with self._lock:
             self._drop(name)

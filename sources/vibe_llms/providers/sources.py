@@ -1,4 +1,4 @@
-"""The way of an answer over the network: bytes, frames, the vendor's decoder, events."""
+"""Sources of answers over the network: from bytes through frames and the decoder to events."""
 
 from __future__ import annotations
 
@@ -27,14 +27,12 @@ from vibe_llms.wire.selection import (
 
 
 def _blame_vendor(error: RequestError) -> ConverseError:
-    """Makes an error of an answer of one that our values raise, whoever fills them."""
-    return ConverseError(
-        detail=f"What was answered makes no sense: {error.detail}", stage=Stage.DECODE
-    )
+    """Convert a validation error of our values to an error of the answer that has them."""
+    return ConverseError(detail=f"Invalid answer: {error.detail}", stage=Stage.DECODE)
 
 
 def _blame_end(error: ConverseError) -> ConverseError:
-    """Makes an error of a last event that does not read one of the end, which came within it."""
+    """Convert the error of an invalid last event to one of a truncated stream."""
     if type(error) is not ConverseError or not isinstance(error.__cause__, ValueError):
         return error
     return StreamTruncatedError(
@@ -44,32 +42,32 @@ def _blame_end(error: ConverseError) -> ConverseError:
 
 
 class SourceAttempt(Protocol):
-    """One try of a request, as its source goes through it."""
+    """One attempt of a request, as a source uses it."""
 
     def open_exchange(self) -> Awaitable[Exchange]:
-        """Sends the request; its answer has a status that is no error."""
+        """Send the request; the status of its answer is not an error."""
 
     def produce_decoder(self) -> Decoder:
-        """Makes a decoder for this answer, when it comes."""
+        """Make a decoder for this answer when it arrives."""
 
     def produce_framer(self) -> Framer:
-        """Makes the framer of a streamed answer."""
+        """Make the framer of a streamed answer."""
 
     def clean(self, error: ConverseError) -> ConverseError:
-        """Makes an error fit to be shown; see :func:`vibe_llms.providers.borders.clean_error`."""
+        """Sanitize an error; see :func:`vibe_llms.providers.borders.clean_error`."""
 
     def scrub(self, event: NativeEvent) -> NativeEvent:
-        """Does so for what the vendor said that nobody has understood."""
+        """Do the same for an unknown event of the vendor."""
 
 
 class WireSource:
     """An event source over one exchange, which is opened when it is first read.
 
     Args:
-        attempt: Sends the request, and says how its answer is read.
-        content_type: What is asked for: JSON, or the kind of a stream. What comes instead is
-            taken for what it is.
-        request_id_headers: Where the vendor names the exchange.
+        attempt: Sends the request, and makes the decoder and framer.
+        content_type: The requested content type: JSON, or that of a stream. An answer of another
+            type is read by its own.
+        request_id_headers: Headers with the vendor's id for the exchange.
     """
 
     def __init__(
@@ -91,13 +89,13 @@ class WireSource:
     async def receive_usual(
         self, read: Callable[[bytes], SimpleResponse | None], most_bytes: int
     ) -> SimpleResponse | None:
-        """Returns what an answer says that came at once and is as most are.
+        """Return a complete simple answer (fast path).
 
-        ``None`` is for any other, and for what went wrong: then :meth:`receive` goes on from here.
+        ``None`` means another kind of answer, or an error: then continue with :meth:`receive`.
 
         Args:
-            read: Reads such an answer, and returns ``None`` for any other.
-            most_bytes: No event of a stream may be longer: one that may be is not read so.
+            read: Reads a simple answer, and returns ``None`` for any other.
+            most_bytes: Maximum size of an event of a stream: longer answers are not read here.
         """
         try:
             exchange = await self._attempt.open_exchange()
@@ -111,7 +109,7 @@ class WireSource:
         return read(self._beginning)
 
     async def receive(self) -> Sequence[StreamEvent] | None:
-        """Returns the next events, at least one; None at the end. Raises ConverseError."""
+        """Return the next events, at least one; ``None`` at the end. Raises ConverseError."""
         try:
             if self._error is not None:
                 raise self._error
@@ -125,10 +123,10 @@ class WireSource:
             while not events and not self._ended:
                 self._read(await exchange.receive(), events)
         except ConverseError as error:
-            # Before anything was answered, it is the request that is wrong.
+            # Before the answer, the request is at fault.
             if type(error) is RequestError and self._is_blamed():
                 blame = _blame_vendor(error)
-                blame.__cause__ = error  # before it is cleaned: what it says is the vendor's
+                blame.__cause__ = error  # before sanitizing: the message is the vendor's
                 raise self._attempt.clean(blame) from blame.__cause__
             raise self._attempt.clean(error)  # noqa: B904  # it is the same error
         scrub = self._attempt.scrub
@@ -139,19 +137,20 @@ class WireSource:
 
     @property
     def is_spent(self) -> bool:
-        """Whether the answer was read to its end, and its connection is free by itself."""
+        """Whether the answer was read to its end, so that its connection is released already."""
         return self._ended and getattr(self._exchange, "is_spent", False)
 
     @property
     def request_id(self) -> str | None:
-        """The vendor's name for the exchange, until an event has it."""
+        """The vendor's id for the exchange, until an event has it."""
         return self._request_id
 
     async def close(self) -> None:
-        """Closes the connection, unless the answer was read to its end.
+        """Close the connection, unless the answer was read to its end.
 
-        Where the vendor has said that its response is complete, the end has mostly come as well;
-        it is waited for, but not for long, so that the connection can be used again.
+        If the vendor has completed its response, the end of the stream has usually arrived, too;
+        wait a
+        short time for it, so that the connection can be reused.
         """
         if self._exchange is None:
             return
@@ -163,22 +162,20 @@ class WireSource:
         await self._exchange.close()
 
     def _is_blamed(self) -> bool:
-        """Tells whether an error of a request is the fault of an answer, and not told by one."""
+        """Return whether an error of a request is caused by the answer."""
         return self._exchange is not None and not getattr(self._decoder, "relays_errors", False)
 
     def _take(self, exchange: Exchange) -> None:
-        """Takes an answer, and how the vendor names the exchange."""
+        """Store an answer, and the vendor's id for the exchange."""
         self._exchange = exchange
         headers = exchange.headers
         for name in self._request_id_headers:
-            if (
-                is_whole(said := headers.get(name, "")) and said
-            ):  # bytes that are no text name nothing
+            if is_whole(said := headers.get(name, "")) and said:  # ignore bytes that are not text
                 self._request_id = said
                 return
 
     async def _begin(self, exchange: Exchange) -> list[StreamEvent]:
-        """Looks how the answer begins; returns what that brought, or all of one that is whole."""
+        """Read the type of the answer; return its first events, or all of a complete answer."""
         kind, wanted, is_over = read_kind(exchange.headers), self._content_type, False
         form = recognize_form(self._beginning, kind, wanted)
         while form is AnswerForm.UNCLEAR:
@@ -190,7 +187,7 @@ class WireSource:
             expected = dict.fromkeys((JSON, self._content_type))
             raise await refuse_answer(exchange, tuple(expected), self._beginning)
         decoder = self._decoder = self._attempt.produce_decoder()
-        self._may_be_complete = hasattr(decoder, "is_complete")  # which it need not have
+        self._may_be_complete = hasattr(decoder, "is_complete")  # a content type is optional
         beginning, self._beginning = self._beginning, b""
         events: list[StreamEvent] = []
         if form is AnswerForm.STREAM:
@@ -205,7 +202,7 @@ class WireSource:
         return decoder.decode_response(body)
 
     def _read(self, data: bytes, events: list[StreamEvent]) -> None:
-        """Adds the events of some bytes. What came before an error counts, and comes first."""
+        """Add the events of some bytes. Events before an error are returned before it."""
         framer, decoder = self._framer, self._decoder
         assert framer is not None
         assert decoder is not None
@@ -226,7 +223,7 @@ class WireSource:
                 raise self._error from error.__cause__
 
     def _name_request(self, events: list[StreamEvent]) -> list[StreamEvent]:
-        """Puts the vendor's name of the exchange on the event that begins the response."""
+        """Add the vendor's id for the exchange to the event that begins the response."""
         name, self._request_id = self._request_id, None
         if name is None:
             return events
@@ -234,12 +231,12 @@ class WireSource:
             if isinstance(event, ResponseStartedEvent):
                 events[index] = attrs.evolve(event, request_id=name)
                 return events
-        self._request_id = name  # for what comes later
+        self._request_id = name  # for later events
         return events
 
 
 async def read_problem(exchange: Exchange) -> JsonObject | str:
-    """Returns what an answer with the status of an error says: data where it is JSON."""
+    """Return the body of an answer with an error status: data if it is JSON."""
     async with exchange:
         try:
             return decode_problem(await exchange.read(_PROBLEM_BYTES))
@@ -248,7 +245,7 @@ async def read_problem(exchange: Exchange) -> JsonObject | str:
 
 
 def decode_problem(body: bytes) -> JsonObject | str:
-    """Reads what says of itself that it is an error: data where it is JSON."""
+    """Decode the body of an error: data if it is JSON."""
     import msgspec
 
     from vibe_llms.foundation.json_errors import UNREADABLE
@@ -263,7 +260,7 @@ def decode_problem(body: bytes) -> JsonObject | str:
 
 
 _DRAINING_SECONDS = 0.05
-"""How long the end of a stream is waited for behind the end of its response."""
+"""Maximum wait for the end of a stream after the end of its response."""
 
 _PROBLEM_BYTES = 1_048_576
-"""How much of an error is read: more than any says."""
+"""Maximum bytes of an error that are read: more than any vendor sends."""

@@ -1,8 +1,8 @@
 """The stream of a response: from a vendor's event source to consumers and reactors.
 
 One loop for all vendors. It opens the source when the stream is first used, lets the assembler
-complete each event, tells the reactors, and sees to it that a consumer meets an ending and
-that the source is closed, however the stream ends.
+complete each event, and notifies the reactors. However the stream ends, the consumer gets a final
+event and the source is closed.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from vibe_llms.providers.words import iterate_words
 
 
 class EventSource(Protocol):
-    """Where a stream's events come from: a transport, its framing and a decoder, joined.
+    """The source of a stream's events: a transport, its framing and a decoder, joined.
 
-    ``receive`` returns the events that one read brought, at least one, and None at the end. It
-    is never called again after None or an error. It may be cancelled while it waits; then
-    ``close`` follows. ``close`` frees everything at once, whatever the state, and is called
-    exactly once; not at all after an attribute ``is_spent``, if it has one, has said that nothing
-    is left to be freed. Connecting belongs into the first ``receive`` where it can wait, so that
-    what happens on the way (a retry, say) can be told as an event.
+    ``receive`` returns the events of one read, at least one, and ``None`` at the end. It is never
+    called again after ``None`` or an error. It may be cancelled while it waits; then ``close``
+    follows.
+    ``close`` releases everything at once, whatever the state, and is called exactly once; it is not
+    called after an attribute ``is_spent``, if there is one, was true. If possible, connect in the
+    first ``receive``, so that what happens before (such as a retry) can be reported as an event.
     """
 
     async def receive(self) -> Sequence[StreamEvent] | None: ...
@@ -57,15 +57,15 @@ class ResponseStream(Closing):
     """An ``AsyncStream`` over an event source.
 
     Args:
-        request: What was asked.
-        assembler: A fresh one, which knows the provider and the model.
-        open_source: Translates and sends the request; called once, when the stream is first
-            used. Returns the losses of the translation, too.
-        reactors: Hear of everything on the way.
-        limits: ``reactor_queue_events`` holds here.
-        streaming: Whether the vendor was asked for it piece by piece; for the reactors.
-        teller: In place of reactors: has told them of the beginning already.
-        started: When that was, by ``time.perf_counter``; by default when it is first used.
+        request: The request.
+        assembler: A new one, which knows the provider and the model.
+        open_source: Translates and sends the request; called once, when the stream is first used.
+            Also returns the losses of the translation.
+        reactors: Receive all events.
+        limits: ``reactor_queue_events`` applies.
+        streaming: Whether the answer was requested as a stream; for the reactors.
+        teller: Used instead of reactors: has already reported the start.
+        started: The time of the start, by ``time.perf_counter``; by default the first use.
     """
 
     def __init__(
@@ -94,19 +94,19 @@ class ResponseStream(Closing):
         self._response: Response | None = None
         self._error: ConverseError | None = None
         self._reader: asyncio.Task[object] | None = None
-        self._stopped_at: int | None = None  # how often the reader had been cancelled before
+        self._stopped_at: int | None = None  # how often the reader was cancelled before
         self._cleaning: asyncio.Future[None] | None = None
 
     @property
     def canisters(self) -> tuple[AnyCanister, ...]:
-        """What has arrived so far, marked as interrupted until the response is complete."""
+        """The canisters received so far, marked as interrupted until the response is complete."""
         if self._response is not None:
             return self._response.canisters
         return self._assembler.produce_canisters()
 
     @property
     def text(self) -> AsyncIterator[str]:
-        """The words of the answer as they arrive, without reasoning and without calls."""
+        """The text of the answer as it arrives, without reasoning and tool calls."""
         return iterate_words(self)
 
     def __aiter__(self) -> AsyncIterator[StreamEvent]:
@@ -115,11 +115,11 @@ class ResponseStream(Closing):
         return self._events
 
     async def response(self) -> Response:
-        """Receives the remaining events and returns the response.
+        """Receive the remaining events and return the response.
 
         Raises:
             ConverseError: The response failed, or the stream was closed before its end; its
-                ``arrived`` are the canisters that had come.
+                ``arrived`` are the canisters received so far.
         """
         async for _ in self:
             pass
@@ -129,27 +129,27 @@ class ResponseStream(Closing):
             raise self._error
         error = ConverseError(
             detail="The stream was closed before its response was complete.",
-            remedy="What had arrived is in its canisters.",
+            remedy="The received part is in its canisters.",
             stage=Stage.EXECUTE,
         )
         error.keep_arrived(self.canisters)
         raise error
 
     async def receive_whole(self) -> Response:
-        """Receives everything and returns the response, where nobody else has the stream.
+        """Receive everything and return the response, if no other task uses the stream.
 
         Raises:
-            ConverseError: The response failed; its ``arrived`` are the canisters that had come.
+            ConverseError: The response failed; its ``arrived`` are the canisters received so far.
         """
-        while await self.receive() is not None:  # which ends the stream, however that ends
+        while await self.receive() is not None:  # which ends the stream in all cases
             pass
-        assert self._response is not None  # nobody else could close it
+        assert self._response is not None  # no other task could close it
         return self._response
 
     async def close(self) -> None:
-        """Stops the response where it is, whoever waits for it. May be called again."""
+        """Stop the response, whichever task reads it. May be called again."""
         reader = self._reader
-        # Whoever closes the stream from within its own loop must not cancel himself.
+        # A task that closes the stream from within its own loop must not cancel itself.
         waits = reader is not None and reader is not asyncio.current_task()
         if reader is not None and waits and self._cleaning is None:
             self._stopped_at = reader.cancelling()
@@ -165,10 +165,11 @@ class ResponseStream(Closing):
             await self.close()
 
     async def receive(self) -> list[StreamEvent] | None:
-        """Returns the events of one read, completed; None at the end.
+        """Return the events of one read, completed; ``None`` at the end.
 
-        For whoever hands on together what came together, in place of iterating. After the batch
-        that ends with a failure, the next call raises its error.
+        For callers that forward events in batches instead of iterating. After the batch that ends
+        with a
+        failure, the next call raises its error.
         """
         if self._error is not None:
             raise self._error
@@ -180,13 +181,13 @@ class ResponseStream(Closing):
                 batch = await self._open()
             else:
                 received = await self._source.receive()
-                # Closed while it was waited for: what came then is not told any more.
+                # Closed during the wait: do not report events that arrived later.
                 batch = None if self._cleaning is not None else self._process(received)
-            # Slow reactors hold the stream up, in place of a queue that grows without end.
+            # Slow reactors pause the stream, instead of a queue that grows without limit.
             if self._teller is not None and self._teller.is_full:
                 await self._teller.wait_for_room()
             if self._response is not None:
-                # Before the last events are handed out, for whoever has them may never ask again.
+                # Before the last events are returned, as the caller may never read again.
                 await self._end("completed")
             return batch
         except asyncio.CancelledError:
@@ -203,10 +204,10 @@ class ResponseStream(Closing):
             self._reader = None
 
     def _was_stopped(self) -> bool:
-        """Tells whether it was ``close``, in another task, that cancelled the reader."""
+        """Return whether ``close``, in another task, cancelled the reader."""
         if self._reader is None or self._stopped_at is None:
             return False
-        # Our own cancelling is taken back; one from elsewhere, at the same time, still counts.
+        # Undo our own cancellation; another one at the same time still counts.
         return self._reader.uncancel() <= self._stopped_at
 
     async def _open(self) -> list[StreamEvent] | None:
@@ -219,7 +220,7 @@ class ResponseStream(Closing):
                 streaming=self._streaming,
             )
         opened = await self._open_source()
-        if self._cleaning is not None:  # closed meanwhile, when there was nothing yet to close
+        if self._cleaning is not None:  # closed before there was a source to close
             await opened.value.close()
             return None
         self._source = opened.value
@@ -230,7 +231,7 @@ class ResponseStream(Closing):
     def _take_whole(
         self, answer: SimpleResponseSource, losses: Sequence[Loss]
     ) -> list[StreamEvent]:
-        """Takes an answer that came at once: nothing of it is left to be put together."""
+        """Process a complete simple answer, which needs no assembler."""
         seconds = time.perf_counter() - self._started
         self._response = answer.produce_response(self._request, losses, seconds)
         events = answer.list_events(self._response, losses)
@@ -248,7 +249,7 @@ class ResponseStream(Closing):
         hearer = teller if teller is not None and teller.wants_progress else None
         taken: list[StreamEvent] = []
         for event in received:
-            # Every piece of text passes here, so this is quicker than `isinstance` and `_take`.
+            # Fast path for all pieces of text: quicker than `isinstance` and `_take`.
             if event.__class__ is ContentDeltaEvent:
                 event = feed_delta(event)
                 if self._first_seconds is None:
@@ -261,7 +262,7 @@ class ResponseStream(Closing):
         return taken
 
     def _take(self, event: StreamEvent) -> StreamEvent:
-        """Lets the assembler complete an event and tells the reactors."""
+        """Let the assembler complete an event, and notify the reactors."""
         event = self._assembler.feed(event)
         if isinstance(event, ResponseFinishedEvent):
             event = self._complete(event)
@@ -283,7 +284,7 @@ class ResponseStream(Closing):
         )
 
     async def _fail(self, error: ConverseError) -> ResponseFailedEvent:
-        # What breaks behind its end, too, makes an answer one that has failed.
+        # An error after its end makes the answer a failed one.
         self._response = None
         assembler = self._assembler
         canisters = assembler.produce_canisters()
@@ -293,9 +294,9 @@ class ResponseStream(Closing):
         return ResponseFailedEvent(error=error, canisters=canisters)
 
     async def _end(self, outcome: Ending) -> None:
-        """Closes the source and lets the reactors finish, once; everybody waits for that."""
+        """Close the source and let the reactors finish, once; all callers wait for that."""
         if self._cleaning is None:
-            # Closed or cancelled when all had come, it is complete all the same.
+            # Closed or cancelled after everything had arrived, it is complete nevertheless.
             outcome = "completed" if self._response is not None else outcome
             if self._has_ended_at_once(outcome):
                 return
@@ -304,11 +305,11 @@ class ResponseStream(Closing):
                 self._cleaning = asyncio.ensure_future(self._clean(outcome))
         if self._teller is not None and self._teller.runs_in(asyncio.current_task()):
             return  # a reactor closes its own stream: the clean-up waits for the reactor
-        # Whoever was cancelled waits for the clean-up, which has limits of its own.
+        # A cancelled caller also waits for the clean-up, which has limits of its own.
         await finish(self._cleaning)
 
     def _has_ended_at_once(self, outcome: Ending) -> bool:
-        """Ends without a task of its own where there is nothing to wait for, as after a call."""
+        """End without a task if there is nothing to wait for, as after a call."""
         teller = self._teller
         if not getattr(self._source, "is_spent", False):
             return False
@@ -339,18 +340,18 @@ class ResponseStream(Closing):
 
 
 async def close_quietly(source: EventSource, provider: str) -> None:
-    """Closes a source, and logs what goes wrong with that."""
+    """Close a source, and log errors."""
     try:
         await source.close()
     except Exception:
-        # The answer, or the error that ended it, counts for more than how the door shut.
+        # The answer, or the error that ended it, matters more than an error while closing.
         logging.getLogger("vibe_llms.providers").warning(
             "A stream of %s could not be closed.", provider, exc_info=True
         )
 
 
 def produce_truncation() -> StreamTruncatedError:
-    """Produces the error of a source that ends before the response does."""
+    """Make the error of a source that ends before the response does."""
     return StreamTruncatedError(
         detail="The stream ended without saying that the response is complete.",
         remedy="What had arrived is kept; ask again.",
@@ -358,13 +359,13 @@ def produce_truncation() -> StreamTruncatedError:
 
 
 def ensure_ours(error: Exception) -> ConverseError:
-    """Makes one of our errors of a foreign one, which only a mistake in a provider lets through."""
+    """Convert a foreign error, which only a bug of a provider lets through, to one of ours."""
     if isinstance(error, ConverseError):
         return error
     text = " ".join(str(error).split())
     ours = ConverseError(
-        detail=f"The provider broke: {type(error).__name__}: {text}".rstrip(": ") + ".",
-        remedy="This is a mistake of the provider's code; its author wants to know.",
+        detail=f"The provider failed: {type(error).__name__}: {text}".rstrip(": ") + ".",
+        remedy="This is a bug of the provider; report it to its author.",
         stage=Stage.DECODE,
     )
     ours.__cause__ = error

@@ -1,4 +1,4 @@
-"""Lets a model summarize the oldest turns of a conversation, in as many calls as that takes."""
+"""Summaries of the oldest turns of a conversation by a model, in as many calls as necessary."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from vibe_llms.providers.interfaces import ConverserModel
 
 SUMMARY_TITLE: Final = "Summary of the conversation before this"
 SUMMARY_TOKENS: Final = 600
-"""Room for a summary in what is sent."""
+"""Tokens reserved for a summary in a request."""
 
 _INSTRUCTIONS: Final = (
     "You summarize the beginning of a conversation, so that it can go on without it. Keep names, "
@@ -33,18 +33,18 @@ _INSTRUCTIONS: Final = (
 
 @frozen(kw_only=True)
 class Summary:
-    """What stands for the oldest turns.
+    """A summary that replaces the oldest turns.
 
     Attributes:
-        text: The model's words.
-        origins: Of the calls that it took just now, with what each used; none where it was known.
+        text: The model's text.
+        origins: Origins of the calls made for it now, with their usage; none if it was cached.
     """
 
     text: str
     origins: tuple[Origin, ...] = ()
 
     def describe_usage(self) -> str:
-        """Says what it used, in words that follow others; nothing where it is not known."""
+        """Return its usage, to append to a sentence; empty if unknown."""
         usages = [origin.usage for origin in self.origins if origin.usage is not None]
         read = sum(usage.total_input_tokens or 0 for usage in usages)
         written = sum(usage.total_output_tokens or 0 for usage in usages)
@@ -54,22 +54,22 @@ class Summary:
 async def summarize(
     model: ConverserModel, request: Request, gone: Sequence[AnyCanister], before: str, tokens: int
 ) -> Summary:
-    """Asks the model for a summary of turns.
+    """Request a summary of turns from the model.
 
     Args:
-        request: What the turns were to be sent with: its model, and the conversation's id.
+        request: The request that contains the turns: its model, and the conversation's id.
         gone: The turns, oldest first.
-        before: A summary of what came before them, which this one replaces; may be empty.
-        tokens: How much of them is summarized in one call.
+        before: A summary of earlier turns, which this one replaces; may be empty.
+        tokens: Maximum tokens to summarize in one call.
 
     Raises:
-        ConverseError: No answer; or one without words.
+        ConverseError: There is no answer, or it is empty.
     """
     attributes = model.descriptor.attributes
     bounds: dict[str, Any] = {}
     reasons = attributes.access_capability("supports_reasoning") is not Capability.NO
     if attributes.access_control("max_tokens") is not None and not reasons:
-        bounds["max_tokens"] = SUMMARY_TOKENS  # one that reasons could spend them all on that
+        bounds["max_tokens"] = SUMMARY_TOKENS  # reasoning could spend all of them
     origins: list[Origin] = []
     for chunk in _divide(gone, tokens):
         told = f"Summary so far:\n\n{before}\n\nWhat was said then:\n\n" if before else ""
@@ -84,8 +84,7 @@ async def summarize(
         before = response.text.strip()
         if not before:
             raise ConverseError(
-                detail=f"{model.descriptor} was asked to summarize the oldest turns, and said "
-                "nothing.",
+                detail=f"{model.descriptor} gave an empty summary of the oldest turns.",
                 remedy='Drop them instead (window = "drop"), or begin a new conversation.',
                 stage=Stage.DECODE,
             )
@@ -93,7 +92,7 @@ async def summarize(
 
 
 def _divide(canisters: Sequence[AnyCanister], tokens: int) -> Iterator[str]:
-    """Yields the turns as texts that fit into one call; what is longer by itself is cut."""
+    """Yield the turns as texts that fit into one call; longer turns are truncated."""
     chunk, size = "", 0
     for canister in canisters:
         text = _write(canister)

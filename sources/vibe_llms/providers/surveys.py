@@ -1,7 +1,7 @@
-"""Which models a vendor has: asked at most once a day, kept on the disk, with its age.
+"""Lists of vendors' models: requested at most once a day, and cached on disk with their age.
 
-The copy is in the provider's cache directory. A torn or strange one is as good as none; an old one
-is better than none, when the vendor cannot be asked.
+The copy is in the provider's cache directory. A damaged copy is ignored; an old one is used if the
+vendor cannot be reached.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ MAXIMUM_AGE_SECONDS: Final = 86_400.0
 _FILE_NAME: Final = "models.json"
 
 Told: TypeAlias = Literal["yes", "no", "unknown"]
-"""What a list says of a capability."""
+"""Value of a capability in a list."""
 
 
 @frozen(kw_only=True)
 class SurveyedModel:
-    """What a vendor's list says about one model.
+    """One model in a vendor's list.
 
     Attributes:
-        name: In the vendor's words, as a request names it.
-        title: The name to show.
-        context_window_tokens: Input and output together, at most.
-        output_limit_tokens: Output, at most.
+        name: The vendor's name, as in requests.
+        title: The display name.
+        context_window_tokens: Maximum input and output together.
+        output_limit_tokens: Maximum output.
         capabilities: By the names of the key table, such as ``supports_images``: ``yes`` or ``no``.
     """
 
@@ -47,7 +47,7 @@ class SurveyedModel:
 
     @property
     def learnt(self) -> dict[str, JsonValue]:
-        """The same with the keys of an attribute file, without what was not said."""
+        """The same with the keys of an attribute file, without unknown values."""
         said: dict[str, JsonValue] = {
             "title": self.title,
             "context_window_tokens": self.context_window_tokens,
@@ -63,9 +63,9 @@ class Survey:
 
     Attributes:
         models: In the vendor's order.
-        fetched_at: When the vendor said so, in UTC.
-        address: Whom it was asked of: scheme, host and port.
-        format: Of the file in which it is kept, as it stands here.
+        fetched_at: The time of the vendor's answer, in UTC.
+        address: Where it was requested: scheme, host and port.
+        format: Version of the file format.
     """
 
     format: Literal[1] = 1
@@ -75,7 +75,7 @@ class Survey:
 
     @property
     def age_seconds(self) -> float:
-        """How long ago that was; never negative, whatever the clock does."""
+        """Its age; never negative, whatever the clock does."""
         return max((datetime.now(UTC) - self.fetched_at).total_seconds(), 0.0)
 
 
@@ -86,17 +86,16 @@ async def acquire_survey(
     address: str = "",
     refresh: bool = False,
 ) -> Survey:
-    """Returns the kept copy where it is young enough, and else asks and keeps the answer.
+    """Return the cached copy if it is young enough; otherwise ask the vendor and cache the answer.
 
     Args:
-        directory: The provider's own cache directory; made where it is missing.
+        directory: The provider's own cache directory; created if missing.
         fetch: Asks the vendor.
-        address: Where the vendor is asked. A copy from elsewhere, which another base URL
-            brought, is none.
-        refresh: Ask, however young the copy is.
+        address: The vendor's address. A copy from another address is ignored.
+        refresh: Ask the vendor, however young the copy is.
 
     Raises:
-        ConverseError: The vendor cannot be asked, and there is no copy of any age.
+        ConverseError: The vendor cannot be reached, and there is no copy of any age.
     """
     kept = access_survey(directory)
     if kept is not None and kept.address != address:
@@ -110,14 +109,14 @@ async def acquire_survey(
             raise
         return kept
     survey = Survey(models=models, fetched_at=datetime.now(UTC), address=address)
-    with contextlib.suppress(OSError):  # a full or read-only disk costs the next call, not this
+    with contextlib.suppress(OSError):  # a full or read-only disk must not fail this call
         directory.mkdir(parents=True, exist_ok=True)
         replace_file(directory / _FILE_NAME, msgspec.json.encode(survey), mode=0o600)
     return survey
 
 
 def access_survey(directory: Path) -> Survey | None:
-    """Reads the kept copy, of whatever age; ``None`` where there is none that can be read."""
+    """Read the cached copy, of whatever age; ``None`` if it is missing or unreadable."""
     try:
         return msgspec.json.decode(read_file(directory / _FILE_NAME), type=Survey)
     except (OSError, msgspec.DecodeError, RecursionError, ValueError):
@@ -125,7 +124,7 @@ def access_survey(directory: Path) -> Survey | None:
 
 
 def choose_only(provider: str, names: Sequence[str]) -> str:
-    """Returns the only model that there is. Raises UnknownNameError where there are others."""
+    """Return the only model. Raises UnknownNameError if there are others, or none."""
     if len(names) == 1:
         return names[0]
     several = f"{provider} has several models: {', '.join(names)}."
@@ -134,13 +133,13 @@ def choose_only(provider: str, names: Sequence[str]) -> str:
         kind="model",
         name=provider,
         known=tuple(names),
-        detail=several if names else f"{provider} tells of no model.",
+        detail=several if names else f"{provider} lists no models.",
         remedy=f"Name one, as {example}, or set model in [providers.{provider}].",
     )
 
 
 def describe_age(seconds: float) -> str:
-    """Writes an age for people, such as ``just now`` and ``3 hours ago``."""
+    """Format an age for people, such as ``just now`` and ``3 hours ago``."""
     for length, word in ((86_400, "day"), (3600, "hour"), (60, "minute")):
         count = int(seconds // length)
         if count:
@@ -149,13 +148,13 @@ def describe_age(seconds: float) -> str:
 
 
 def _is_young(survey: Survey) -> bool:
-    # A copy from the future, after a clock went wrong, would else be young for years.
+    # Otherwise a copy from the future, after an error of the clock, would be young for years.
     age = (datetime.now(UTC) - survey.fetched_at).total_seconds()
     return -60.0 <= age <= MAXIMUM_AGE_SECONDS
 
 
 def is_sound(model: SurveyedModel) -> bool:
-    """Tells whether all that is said of a model is of its kind; who says it can be anybody."""
+    """Return whether all fields of a model have valid types; they come from outside."""
     try:
         msgspec.convert(attrs.asdict(model), SurveyedModel)
     except msgspec.ValidationError:

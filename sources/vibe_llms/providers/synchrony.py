@@ -10,18 +10,18 @@ from vibe_llms.providers.interfaces import AsyncStream
 
 
 class SyncStream(SyncFace[AsyncStream]):
-    """A response on its way, for synchronous code. Use it as a context manager."""
+    """A response that is being received, for synchronous code. Use it as a context manager."""
 
     @property
     def canisters(self) -> tuple[AnyCanister, ...]:
-        """What has arrived so far."""
+        """The canisters received so far."""
         return self.asynchronous.canisters
 
     @property
     def text(self) -> Iterator[str]:
-        """The words of the answer as they arrive, without reasoning and without calls.
+        """The text of the answer as it arrives, without reasoning and tool calls.
 
-        Joined, they are the ``text`` of the response.
+        Joined, the pieces are the ``text`` of the response.
         """
         return iterate(self.asynchronous.text)
 

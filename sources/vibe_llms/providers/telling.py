@@ -1,4 +1,4 @@
-"""What reactors are told of one answer, whether it comes piece by piece or at once."""
+"""Events for reactors about one answer, streamed or complete."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ _make_end: Final = trusted(ConversationEndedEvent)
 
 
 class Teller(ReactorsDispatcher):
-    """Makes of what happens to an answer the events that reactors hear of.
+    """Makes the events of an answer for reactors.
 
-    Only those are made that somebody listens to. They are trusted: all that is in them is ours.
+    It makes only those that have listeners. They are not validated, as all values in them are ours.
 
     Args:
-        reactors: Hear of the answer.
-        conversation_id: Of the conversation that is answered.
-        limits: ``reactor_queue_events`` holds here.
+        reactors: Receive the events.
+        conversation_id: The conversation of the answer.
+        limits: ``reactor_queue_events`` applies.
 
     Attributes:
-        moment: When what is told next arrived: all that one read brings arrives at one moment.
+        moment: The time of the next events: all events of one read have the same time.
     """
 
     __slots__ = ("_conversation_id", "_places", "moment")
@@ -60,14 +60,14 @@ class Teller(ReactorsDispatcher):
 
     @property
     def wants_progress(self) -> bool:
-        """Whether anybody listens to pieces of text."""
+        """Whether there are listeners for pieces of text."""
         return self.wants(ConversationProgressEvent)
 
     def tell_start(self, *, provider: str, model: str, streaming: bool) -> None:
-        """Tells that a request is about to be sent.
+        """Report that a request is about to be sent.
 
         Args:
-            streaming: Whether the vendor is asked for the answer piece by piece.
+            streaming: Whether the answer is requested as a stream.
         """
         if self.wants(ConversationStartedEvent):
             self.dispatch(
@@ -79,7 +79,7 @@ class Teller(ReactorsDispatcher):
             )
 
     def tell_update(self, event: StreamEvent) -> None:
-        """Tells of anything but a piece of text."""
+        """Report any event except a piece of text."""
         if self.wants(ConversationUpdatedEvent):
             self.dispatch(
                 _make_update(
@@ -91,10 +91,10 @@ class Teller(ReactorsDispatcher):
             )
 
     def tell_progress(self, event: ContentDeltaEvent) -> None:
-        """Tells of a piece of text; see :attr:`wants_progress`."""
+        """Report a piece of text; see :attr:`wants_progress`."""
         place = self._places.get((event.index, event.channel))
         if place is None:
-            # The same dictionary for all pieces of a text: that is how the dispatcher knows them.
+            # The same dictionary for all pieces of a text, by which the dispatcher recognizes them.
             place = {"index": event.index, "kind": event.kind, "channel": event.channel}
             self._places[event.index, event.channel] = place
         self.dispatch(
@@ -107,10 +107,10 @@ class Teller(ReactorsDispatcher):
         )
 
     def tell_text(self, events: Sequence[StreamEvent], arrived: datetime) -> None:
-        """Tells of an answer that came at once and is one text.
+        """Report a complete answer of one text.
 
         Args:
-            arrived: When it did.
+            arrived: Its time.
         """
         name = self._conversation_id
         wants_progress, wants_updates = self.wants_progress, self.wants(ConversationUpdatedEvent)
@@ -141,12 +141,12 @@ class Teller(ReactorsDispatcher):
         response: Response | None = None,
         error: ConverseError | None = None,
     ) -> list[ConversationEvent]:
-        """Returns the events with which it ends.
+        """Return the final events.
 
         Args:
-            canisters: What had arrived.
-            response: All of the answer, where it is complete.
-            error: Why it is not.
+            canisters: The canisters received so far.
+            response: The response, if it is complete.
+            error: The error, if it failed.
         """
         name, moment = self._conversation_id, access_now()
         end: ConversationEvent = _make_end(

@@ -1,7 +1,7 @@
-"""Providers whose models take words and give words: what a plugin's author writes is the answer.
+"""Providers whose models only exchange text: a plugin's author writes only the answer.
 
-All that a contract asks besides is done here: what such a model cannot take is refused or told as
-a loss, a history is brought into order, pieces become events, and tokens are estimated.
+Everything else that the contract requires is done here: unsupported input is rejected or reported
+as a loss, the conversation is brought into order, pieces become events, and tokens are estimated.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _PROTOCOL: Final = "text"
 
 
 class Utterance(NamedTuple):
-    """What somebody said.
+    """A message as text.
 
     Attributes:
         role: ``supervisor``, ``user``, ``assistant``, ``document``, ``invocation`` or ``result``.
-        text: The words.
+        text: The text.
     """
 
     role: str
@@ -58,11 +58,11 @@ class Utterance(NamedTuple):
 
 
 class TextProvider(abc.ABC):
-    """A provider of models that take words and give words. Derive from it, and write ``answer``.
+    """A provider of models that only exchange text. Derive from it, and write ``answer``.
 
     Attributes:
-        models: The names of its models, the default one first. Others are refused; if there are
-            none here, any name goes.
+        models: The names of its models, the default one first. Others are rejected; without any
+            names, every name is accepted.
         context: Its settings, directories and more.
     """
 
@@ -73,11 +73,11 @@ class TextProvider(abc.ABC):
 
     @abc.abstractmethod
     def answer(self, said: Sequence[Utterance], model: str) -> AsyncIterator[str]:
-        """Answers, piece by piece: an asynchronous generator of texts.
+        """Answer, piece by piece: an asynchronous generator of texts.
 
         Args:
             said: The whole conversation, oldest first.
-            model: Which model is asked.
+            model: The name of the model.
         """
 
     @property
@@ -86,7 +86,7 @@ class TextProvider(abc.ABC):
         return self.context.name
 
     def produce_client(self) -> TextClient:
-        """Makes a client, through which a host reaches the models. Opens nothing."""
+        """Make a client, through which a host reaches the models. Opens nothing."""
         return TextClient(self)
 
 
@@ -97,23 +97,23 @@ class TextClient:
         self.provider = provider
 
     async def access_model(self, name: str = "") -> TextModel:
-        """Returns a model, by default the first. Raises UnknownNameError."""
+        """Return a model, by default the first. Raises UnknownNameError."""
         models = self.provider.models
         if name and models and name not in models:
             raise UnknownNameError(kind="model", name=name, known=tuple(models))
         return TextModel(self._describe(name or next(iter(models), "default")), self.provider)
 
     async def survey_models(self, *, refresh: bool = False) -> Sequence[ModelDescriptor]:
-        """Lists all models."""
+        """List all models."""
         return [self._describe(name) for name in self.provider.models]
 
     async def close(self) -> None:
-        """Has nothing to free."""
+        """Do nothing: there is nothing to release."""
 
     def _describe(self, name: str) -> ModelDescriptor:
         context = self.provider.context
         attributes = context.produce_attributes().integrate(
-            name, learnt=_LACKING, learnt_from="a provider of texts takes and gives words alone"
+            name, learnt=_LACKING, learnt_from="the provider only supports text"
         )
         return ModelDescriptor(provider=context.name, name=name, attributes=attributes)
 
@@ -128,7 +128,7 @@ class TextModel(ModelBase[Sequence[Utterance]]):
         self._provider = provider
 
     def nativize(self, request: Request, *, streaming: bool) -> Translation[Sequence[Utterance]]:
-        """Returns what was said. Raises RequestError for what words cannot say."""
+        """Return the messages as text. Raises RequestError for unsupported contents."""
         check_controls(request.controls, self.descriptor.attributes.controls)
         ledger = Ledger(protocol=_PROTOCOL, provider=self.descriptor.provider)
         ledger.omit_native(request.native, "request")
@@ -141,7 +141,7 @@ class TextModel(ModelBase[Sequence[Utterance]]):
     async def send(
         self, native: Sequence[Utterance], request: Request, *, streaming: bool
     ) -> TextSource:
-        """Has the provider answer."""
+        """Start the provider's answer."""
         return TextSource(
             self._provider.answer(native, self.descriptor.name),
             self.descriptor.provider,
@@ -150,7 +150,7 @@ class TextModel(ModelBase[Sequence[Utterance]]):
 
 
 def _read(placed: Placed, ledger: Ledger) -> Utterance:
-    """Reads a canister. Losses name the place where it stood before repairs."""
+    """Read a canister. Losses have the path from before repairs."""
     canister, path = placed.canister, placed.path
     ledger.omit_native(canister.native, path)
     for name in ("title", "is_error"):
@@ -158,7 +158,7 @@ def _read(placed: Placed, ledger: Ledger) -> Utterance:
             ledger.drop(f"{path}.{name}", "this model is told the words alone")
     texts = list(filter(None, _read_texts(placed, ledger)))
     if isinstance(canister, InvocationCanister):
-        ledger.coerce(path, "an invocation goes as its name and arguments")
+        ledger.coerce(path, "an invocation is sent as its name and arguments")
         texts.insert(0, f"{canister.name} {canister.arguments}")
     return Utterance(canister.role, BOUNDARY.join(texts))
 
@@ -168,7 +168,7 @@ def _read_texts(placed: Placed, ledger: Ledger) -> Iterator[str]:
         place = f"{placed.path}.content[{index}]"
         match content:
             case ReasoningContent() | NativeContent():
-                ledger.withhold(place, "only the model whose it is understands it")
+                ledger.withhold(place, "only the model that produced it understands it")
             case TextualContent(text=text):
                 ledger.omit_native(content.native, place)
                 if content.citations:
@@ -180,13 +180,13 @@ def _read_texts(placed: Placed, ledger: Ledger) -> Iterator[str]:
             case _:
                 raise CapabilityError(
                     path=place,
-                    detail=f"This model takes no pictures, sounds or documents: see {place}.",
-                    remedy="Leave it out, or ask another model.",
+                    detail=f"This model does not accept images, audio or documents: see {place}.",
+                    remedy="Remove it, or use another model.",
                 )
 
 
 class TextSource:
-    """Makes events of pieces of text; without streaming, one read brings all of them."""
+    """Makes events of pieces of text; without streaming, one read returns all of them."""
 
     def __init__(self, pieces: AsyncIterator[str], provider: str, *, streaming: bool) -> None:
         self._pieces = pieces
@@ -195,14 +195,14 @@ class TextSource:
         self._is_begun = self._is_ended = False
 
     async def receive(self) -> Sequence[StreamEvent] | None:
-        """Returns the next events; ``None`` at the end. Raises ConverseError."""
+        """Return the next events; ``None`` at the end. Raises ConverseError."""
         events: list[StreamEvent] = []
         while not self._is_ended and not (events and self._streaming):
             events += await self._advance()
         return events or None
 
     async def close(self) -> None:
-        """Ends the generator where it is."""
+        """Stop the generator."""
         self._is_ended = True
         close = getattr(self._pieces, "aclose", None)
         if close is not None:
@@ -226,11 +226,11 @@ class TextSource:
             ContentFinishedEvent(index=0),
             ResponseFinishedEvent(stop_reason=StopReason.ANSWERED),
         )
-        return (*beginning, *ending)  # who says nothing has answered as well
+        return (*beginning, *ending)  # an empty answer is valid, too
 
     def _blame(self, reason: str) -> ConverseError:
         return ConverseError(
-            detail=f"The provider {self._provider!r} could not answer: {reason}.",
-            remedy="This is a matter of its plugin.",
+            detail=f"The provider {self._provider!r} failed: {reason}.",
+            remedy="Report it to the author of its plugin.",
             stage=Stage.SEND,
         )

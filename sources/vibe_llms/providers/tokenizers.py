@@ -1,4 +1,4 @@
-"""Tokens counted by whoever makes them: a vendor that counts is asked; else they are estimated."""
+"""Token counts by the vendor if it offers them; otherwise estimates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ComposeCount: TypeAlias = Callable[[JsonObject, ModelDescriptor], tuple[str, Jso
 """Returns the path and the body of a request to count tokens."""
 
 _LACKING: Final = (404, 405, 501)
-"""What servers answer that speak a protocol but for its counting."""
+"""Statuses of servers that implement a protocol without its counting."""
 
 
 class CountingClient(Protocol):
@@ -49,7 +49,7 @@ class CountingClient(Protocol):
 
 
 class VendorTokenizer(EstimatingTokenizer):
-    """Lets the vendor count requests, which is exact; where nobody counts, it estimates."""
+    """Asks the vendor to count requests, which is exact; if that is impossible, it estimates."""
 
     def __init__(self, client: CountingClient, compose: ComposeCount, field: str) -> None:
         self._client = client
@@ -57,13 +57,13 @@ class VendorTokenizer(EstimatingTokenizer):
         self._field = field
 
     async def count_request(self, request: Request, model: ModelDescriptor) -> TokenCount:
-        """Counts the tokens of a request, overhead included. Raises ConverseError."""
+        """Count the tokens of a request, including overhead. Raises ConverseError."""
         native = self._client.nativize(request, model).value
         path, body = self._compose(native, model)
         try:
             return await self._ask(path, body, model)
         except (ProviderError, TransportError) as error:
-            # Where nobody can be reached, or nobody counts, an estimate is better than nothing.
+            # If the vendor is unreachable or does not count, an estimate is better than an error.
             if isinstance(error, ProviderError) and not _is_lacking(error):
                 raise
             return await super().count_request(request, model)
@@ -73,7 +73,7 @@ class VendorTokenizer(EstimatingTokenizer):
         tokens = answer.get(self._field) if isinstance(answer, Mapping) else None
         if not isinstance(tokens, int):
             raise ConverseError(
-                detail=f"{model.provider} did not say how many tokens there are.",
+                detail=f"{model.provider} did not return a token count.",
                 stage=Stage.DECODE,
             )
         return TokenCount(tokens=tokens)

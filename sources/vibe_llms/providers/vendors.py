@@ -1,4 +1,4 @@
-"""What one vendor does in its own way: all that a provider over the network needs to know of it."""
+"""Vendors: everything that a provider over the network needs to know about one."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ if TYPE_CHECKING:
 
 
 class Vendor(abc.ABC):
-    """What one vendor does in its own way. Stateless but for its settings.
+    """The peculiarities of one vendor. Stateless except for its settings.
 
     Attributes:
-        dialect: What is spoken: a package of ``dialects``.
-        quirks: What of it the vendor speaks in its own way, in the dialect's own class.
-        base_url: Where its service is, unless the user says otherwise; it may name variables of the
-            environment, as ``{NAME}``.
-        base_url_variables: Of the environment, which say otherwise as well.
-        versions: Last segments of an address, such as ``v1``, that are left out of it: the paths
+        dialect: The protocol: a package of ``dialects``.
+        quirks: The vendor's deviations from it, in the dialect's own class.
+        base_url: The address of its service, unless the user sets another; it may contain
+            environment variables, as ``{NAME}``.
+        base_url_variables: Environment variables that also set the address.
+        versions: Last segments of an address, such as ``v1``, that are removed from it: the paths
             of this vendor begin with a version of their own.
-        key_variables: The environment variables of its key; none where it takes no key.
-        needs_key: Whether nothing can be asked without one.
-        server_command: What starts its server, where that can run on this machine.
-        framing: How a streamed answer is cut.
-        request_id_headers: Where it names an exchange.
-        count_field: Where it answers how many tokens a request has; empty where it counts none.
-        further_settings: What the user can set besides, and what each must be.
+        key_variables: The environment variables of its key; none if it does not use keys.
+        needs_key: Whether a key is required.
+        server_command: The command that starts its server, if that can run on this machine.
+        framing: The framing of a streamed answer.
+        request_id_headers: Headers with its id for an exchange.
+        count_field: Field of the answer with the tokens of a request; empty if it does not count.
+        further_settings: Additional settings, and the kind of each.
     """
 
     dialect: Dialect
@@ -72,7 +72,7 @@ class Vendor(abc.ABC):
         self.settings = self.read_settings()
 
     def read_settings(self) -> RemoteSettings:
-        """Checks the user's settings. Raises ConfigurationError."""
+        """Check the user's settings. Raises ConfigurationError."""
         return read_settings(
             self.context,
             self.base_url,
@@ -82,15 +82,15 @@ class Vendor(abc.ABC):
         )
 
     def survey_needs(self) -> tuple[Need, ...]:
-        """Says what is missing before anything can be asked. Asks nobody but this machine.
+        """Return what is missing before a request can be sent. Does not use the network.
 
         Raises:
-            ConfigurationError: A file that the settings name cannot be used.
+            ConfigurationError: A file in the settings cannot be used.
         """
         name, values = self.context.name, self.settings.values
         ensure_files(self.context, self.settings)
         needs = find_variable(name, self.settings.missing_variables, "base_url")
-        # A plugin's transport, or a proxy, may reach what cannot be reached from here.
+        # A plugin's transport, or a proxy, may reach servers that are unreachable from here.
         if values.get("transport") in (None, *TRANSPORTS) and not values.get("proxy"):
             needs = (*needs, *find_server(self.settings.base_url, self.advise_server()))
         if values.get("transport") == "sdk":
@@ -103,16 +103,16 @@ class Vendor(abc.ABC):
         return needs
 
     def advise_server(self) -> str:
-        """Says what to do where its server, on this machine, does not run."""
+        """Return what to do if its server, on this machine, is not running."""
         place = f"base_url in [providers.{self.context.name}]"
         begun = f"Start it: {self.server_command};" if self.server_command else "Start it,"
         return f"{begun} or correct {place}."
 
     def produce_processors(self, client: VendorClient) -> Processors:
-        """Makes the four processors: the dialect's, where the vendor has none of its own.
+        """Make the four processors: the dialect's, unless the vendor has its own.
 
         Args:
-            client: By which the tokenizer may ask the vendor.
+            client: The client with which the tokenizer may ask the vendor.
         """
         processors = self.dialect.produce_processors(self.quirks)
         if not self.count_field:
@@ -122,15 +122,15 @@ class Vendor(abc.ABC):
         )
 
     def compose_count(self, native: JsonObject, model: ModelDescriptor) -> tuple[str, JsonObject]:
-        """Returns the path, and what is asked there, to have the tokens of a request counted."""
+        """Return the path and body of the call that counts a request's tokens."""
         raise NotImplementedError
 
     def compose_request(
         self, request: Request, model: ModelDescriptor, processors: Processors, *, streaming: bool
     ) -> Translation[JsonObject]:
-        """Returns the body of the request, with such tools and names as the vendor takes.
+        """Return the body of the request, with tools and names that the vendor accepts.
 
-        Pure. The controls are complete. Raises RequestError.
+        Does no I/O. The controls are complete. Raises RequestError.
         """
         losses: tuple[Loss, ...] = ()
         if custom := find_lowered(request, self.dialect.PROTOCOL, self.quirks):
@@ -145,7 +145,9 @@ class Vendor(abc.ABC):
     def nativize(
         self, request: Request, model: ModelDescriptor, processors: Processors, *, streaming: bool
     ) -> Translation[JsonObject]:
-        """Returns the body of the request. Pure. The controls are complete. Raises RequestError."""
+        """Return the body of the request. Does no I/O. The controls are complete. Raises
+        RequestError.
+        """
         return self.dialect.nativize_request(
             request,
             model.attributes,
@@ -157,36 +159,36 @@ class Vendor(abc.ABC):
 
     @property
     def known_quirks(self) -> Any:
-        """The quirks that are known of it, and not assumed."""
+        """Its known quirks, as opposed to assumed ones."""
         return self.quirks
 
     def find_known_quirks(self, model: ModelDescriptor) -> Any:
-        """Return the quirks that are known of a model; by default those of the vendor."""
+        """Return the known quirks of a model; by default those of the vendor."""
         return self.known_quirks
 
     @abc.abstractmethod
     def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
-        """Returns the path behind the base URL, such as ``/v1/messages``."""
+        """Return the path after the base URL, such as ``/v1/messages``."""
 
     def compose_headers(self, key: Secret | None, native: JsonObject) -> Mapping[str, str | Secret]:
-        """Returns the headers of a request, its authorization among them: by default as a bearer.
+        """Return the headers of a request with its authorization: by default a bearer token.
 
         Args:
-            key: ``None`` where there is none.
-            native: The body, of which some vendors want a part there.
+            key: ``None`` without a key.
+            native: The body, of which some vendors need a part in headers.
         """
         return {} if key is None else {"authorization": Secret(f"Bearer {key.reveal()}")}
 
     def produce_decoder(self, model: ModelDescriptor, request: Request) -> Decoder:
-        """Makes the decoder of one response to the request."""
+        """Make the decoder of one response to the request."""
         return self.dialect.Decoder(provider=model.provider, model=model.name)
 
     def find_simple_reader(
         self, *, streaming: bool
     ) -> Callable[[bytes], SimpleResponse | None] | None:
-        """Returns what reads an answer at once that is as most are; mostly the dialect's own.
+        """Return the reader for simple complete answers; usually the dialect's own.
 
-        ``None`` where there is none, as where the vendor has a decoder of its own.
+        ``None`` without one, for example if the vendor has a decoder of its own.
 
         Args:
             streaming: Whether it reads a whole stream.
@@ -197,30 +199,30 @@ class Vendor(abc.ABC):
         return getattr(self.dialect.Decoder, name, None)
 
     def produce_batches(self, client: VendorClient, model: ModelDescriptor) -> VendorBatches | None:
-        """Returns what has requests answered later, for less; by default the vendor has none."""
+        """Return the vendor's batches; by default it has none."""
         return None
 
     def produce_error(
         self, body: JsonObject | str, model: str, *, status: int | None, headers: Mapping[str, str]
     ) -> ConverseError:
-        """Says what an answer with the status of an error means."""
+        """Return the error for an answer with an error status."""
         return self.dialect.produce_error(
             body, provider=self.context.name, model=model, status=status, headers=headers
         )
 
     async def survey(self, client: VendorClient) -> Sequence[SurveyedModel]:
-        """Asks the vendor for its models. By default it is not known how. Raises ConverseError."""
+        """List the vendor's models. Not supported by default. Raises ConverseError."""
         return ()
 
     def prepare_body(self, native: JsonObject) -> JsonObject:
-        """Returns what is sent of the native request, without what goes as headers."""
+        """Return the native request without the parameters that are sent as headers."""
         return native
 
     def produce_sdk_client(self, key: Secret | None) -> Any:
-        """Makes the official library's client, for the transport ``sdk``.
+        """Make the official library's client, for the transport ``sdk``.
 
         Raises:
-            ConfigurationError: The vendor has none that is known here.
+            ConfigurationError: The vendor's library is not supported.
         """
         place = f"providers.{self.context.name}.transport"
         message = "This provider has no transport 'sdk'; leave it at 'direct'."

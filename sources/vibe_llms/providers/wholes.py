@@ -1,9 +1,9 @@
-"""A response that nobody follows: received as one, without what only a stream needs.
+"""Complete responses without a stream: received as one, without a stream's overhead.
 
-A small call spends as much on a stream's machinery (a generator, an assembler, a clean-up that
-others may wait for) as on its answer, and one that is as most are needs not even its events.
-Where reactors hear of it, they are told of such an answer in one go.
-Errors, what had arrived, and the closing of the source are those of
+For a small call, a stream's machinery (a generator, an assembler, a clean-up that several callers
+may await) costs as much as its answer, and a simple answer does not even need events. Reactors
+receive the events of such an answer at once. Errors, canisters received before them, and the
+closing of the source are the same as those of
 :class:`vibe_llms.providers.streams.ResponseStream`.
 """
 
@@ -40,10 +40,10 @@ _Native = TypeVar("_Native")
 async def receive_whole(
     model: ModelBase[_Native], request: Request, *, streaming: bool
 ) -> Response:
-    """Asks a model, and receives all of its answer.
+    """Send a request to a model, and receive the whole answer.
 
     Raises:
-        ConverseError: The response failed; its ``arrived`` are the canisters that had come.
+        ConverseError: The response failed; its ``arrived`` are the canisters received so far.
     """
     source: EventSource | None = None
     assembler: Assembler | None = None  # most need none
@@ -72,7 +72,7 @@ async def receive_whole(
         raise ours  # noqa: B904  # it is the same error, or has its cause already
     finally:
         if source is not None and not getattr(source, "is_spent", False):
-            # To the end, even for somebody who is cancelled meanwhile.
+            # To the end, even if the caller is cancelled.
             await finish(close_quietly(source, model.descriptor.provider))
 
 
@@ -83,10 +83,10 @@ async def receive_heard(
     *,
     streaming: bool,
 ) -> Response:
-    """Does the same for an answer that reactors hear of, which must fit as it is.
+    """Do the same for an answer with reactors; the request must fit the window unchanged.
 
     Raises:
-        ConverseError: The response failed; its ``arrived`` are the canisters that had come.
+        ConverseError: The response failed; its ``arrived`` are the canisters received so far.
     """
     teller = Teller(reactors, request.conversation_id, model.limits)
     descriptor = model.descriptor
@@ -99,7 +99,7 @@ async def receive_heard(
         if isinstance(source, SimpleResponseSource):
             response = source.produce_response(request, losses, time.perf_counter() - started)
     except BaseException as error:
-        # What goes wrong, and what must be put together, is a stream's to tell and to end.
+        # Errors, and answers that need an assembler, are left to a stream.
         stream = model.resume(request, teller, partial(_fail, error), started=started)
         return await stream.receive_whole()
     if not isinstance(source, SimpleResponseSource):
@@ -108,7 +108,7 @@ async def receive_heard(
     try:
         arrived = response.canisters[0].timestamp
         teller.tell_text(source.list_events(response, losses), arrived)
-    finally:  # also where a reactor ends the program
+    finally:  # also if a reactor exits the program
         last = teller.list_last("completed", response.canisters, response=response)
         rest = teller.dispatch_all(last)
         if rest or not teller.is_idle:
@@ -117,7 +117,7 @@ async def receive_heard(
 
 
 async def _tell_late(teller: Teller, events: Sequence[ConversationEvent]) -> None:
-    """Tells of the end where asynchronous reactors are still at work."""
+    """Report the end if asynchronous reactors are still running."""
     try:
         if teller.is_full:
             await teller.wait_for_room()
@@ -136,10 +136,10 @@ async def _fail(error: BaseException) -> Translation[EventSource]:
 async def read_whole(
     source: EventSource, request: Request, assembler: Assembler, losses: Iterable[Loss]
 ) -> Response:
-    """Receives an answer whose source is there.
+    """Receive the answer of a source.
 
     Args:
-        losses: Of writing the request.
+        losses: Losses of the request.
 
     Raises:
         ConverseError: The response failed.

@@ -1,8 +1,8 @@
-"""Answers conversations that exceed the model's window, without their oldest turns.
+"""Requests that exceed the model's window: send them without their oldest turns.
 
-Two signs tell that one does: the estimate of its tokens, before it is sent, and the vendor's
-refusal, after which it is cut further and sent again. Which turns go is decided in
-:mod:`vibe_llms.models.windows`; here they are left out, or summarized by the same model.
+Two signs show that one does: the estimate of its tokens, before it is sent, and the vendor's
+error, after which it is shortened further and sent again. :mod:`vibe_llms.models.windows` decides
+which turns to leave out; here they are left out, or summarized by the same model.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from vibe_llms.providers.streams import EventSource
 from vibe_llms.providers.summaries import SUMMARY_TITLE, SUMMARY_TOKENS, Summary, summarize
 
 _ATTEMPTS: Final = 4
-"""So often a conversation is cut further when the vendor refuses it all the same."""
+"""How often a conversation is shortened further when the vendor still rejects it."""
 _KEPT_SUMMARIES: Final = 64
 
 _summaries: OrderedDict[tuple[str, ...], Summary] = OrderedDict()
-"""What this process has had summarized, by the model and the ids of what the summary replaces.
+"""This process's summaries, by the model and the ids of the canisters that they replace.
 
-A conversation that goes on is not summarized anew at each turn. They are kept nowhere else: a
-summary is no part of what was said, and ``/compact`` makes a conversation that begins with one.
+So a conversation is not summarized again at each turn. They are stored nowhere else: a summary is
+not part of the conversation, and ``/compact`` makes a conversation that begins with one.
 """
 
 
 def cut_request(request: Request, model: ModelBase[Any]) -> Request:
-    """Returns the request as it would be sent by the estimate, where what is too much is dropped.
+    """Return the request as it would be sent by the estimate: without the turns that are too much.
 
     Raises:
-        TranslationLossError: Something would be dropped, and the request is strict.
+        TranslationLossError: Turns would be left out, and the request is strict.
     """
     attributes = model.descriptor.attributes
     room, _ = measure_room(attributes, model.complete_controls(request))
@@ -58,10 +58,10 @@ def cut_request(request: Request, model: ModelBase[Any]) -> Request:
 
 
 class Fitting:
-    """One request on its way into the window of a model.
+    """Fits one request into the window of a model.
 
     Args:
-        assembler: Learns of the summaries that were asked for.
+        assembler: Notes the summaries that were requested.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Fitting:
         self._told: set[Loss] = set()
 
     async def open(self) -> Translation[EventSource]:
-        """Sends what fits by the estimate. Raises ConverseError."""
+        """Send the part that fits by the estimate. Raises ConverseError."""
         room, attributes = self._room, self._model.descriptor.attributes
         self._needs_cut = room is not None and not surely_fits(self._request, attributes, room)
         opened = await self._open()
@@ -86,36 +86,36 @@ class Fitting:
         return Translation(_FittingSource(self, opened.value), opened.losses)
 
     async def shrink(self, error: ContextOverflowError) -> Translation[EventSource]:
-        """Sends less, after the vendor has refused what was sent.
+        """Send less, after the vendor has rejected the request.
 
         Raises:
-            ContextOverflowError: Nothing more can go: the given one.
-            ConverseError: Whatever else sending raises.
+            ContextOverflowError: Nothing more can be left out: the given error.
+            ConverseError: Any other error of sending.
         """
         former = self._gone
         self._learn_room(error)
         cut = self._cut()
-        # The same again would be refused again.
+        # The same request would be rejected again.
         if len(cut.gone) <= len(former):
             raise error
         return await self._open()
 
     @cached_property
     def _measures(self) -> tuple[list[int], int]:
-        """The sizes of the canisters, and of the rest; counted when something has to go."""
+        """The sizes of the canisters, and of the rest; counted when turns must be left out."""
         return measure_canisters(self._request, self._model.descriptor.attributes)
 
     def _learn_room(self, error: ContextOverflowError) -> None:
-        """Takes from a refusal what room there is, in tokens as they are estimated here."""
+        """Learn the available room from an error, in tokens as estimated here."""
         sizes, rest = self._measures
         gone = set(self._gone)
         sent = rest + sum(size for index, size in enumerate(sizes) if index not in gone)
         # Our estimate was too low, and not every vendor says by how much: a quarter less each time.
         room = sent * 3 // 4
         if error.tokens and error.limit and error.tokens > error.limit:
-            # The limit is for the answer as well, but that must not take all of the window.
+            # The limit includes the answer, but that must not take the whole window.
             told = max(error.limit - self._output, error.limit // 2)
-            # The vendor's count and our estimate are of the same request, so that one scales the
+            # The vendor's count and our estimate are of the same request, so scale one by the
             # other.
             room = min(room, sent * told // error.tokens)
         self._room, self._needs_cut = max(room, 1), True
@@ -128,7 +128,8 @@ class Fitting:
         cut = cut_oldest(self._request.canisters, sizes, room)
         if not cut.gone or self._request.window != "summarize":
             return cut
-        # Once anything goes, the summary needs room as well, for which more may have to go.
+        # If turns are left out, the summary needs room, too, for which more may have to be left
+        # out.
         return cut_oldest(self._request.canisters, sizes, max(room - SUMMARY_TOKENS, room // 2))
 
     async def _open(self) -> Translation[EventSource]:
@@ -137,7 +138,7 @@ class Fitting:
             fitted, losses = await self._fit(cut)
             try:
                 opened = await self._model.open(fitted, streaming=self._streaming)
-            except ContextOverflowError as error:  # some know it before they send anything
+            except ContextOverflowError as error:  # some models know it before they send anything
                 self._learn_room(error)
                 if len(self._cut().gone) <= len(cut.gone):
                     raise
@@ -177,8 +178,8 @@ class Fitting:
         return summary
 
     def _find_known(self, gone: Sequence[AnyCanister]) -> tuple[Summary, Sequence[AnyCanister]]:
-        """Returns the summary of as much as was summarized before, and what follows it."""
-        # The longest first, which leaves least to be summarized.
+        """Return the cached summary of as many turns as possible, and the turns after it."""
+        # The longest first, which leaves the least to summarize.
         for end in range(len(gone), 0, -1):
             known = _summaries.get(self._name(gone[:end]))
             if known is not None:
@@ -189,13 +190,13 @@ class Fitting:
         return (str(self._model.descriptor), gone[0].id, gone[-1].id, str(len(gone)))
 
     def _restore_place(self, loss: Loss) -> Loss:
-        """Lets a loss of the translation name the place in the conversation as it is."""
+        """Change the path in a loss of the translation to that in the original conversation."""
         if not self._gone:
             return loss
         gone = set(self._gone)
         places: list[int] = [i for i in range(len(self._request.canisters)) if i not in gone]
         if self._request.window == "summarize":
-            places.insert(self._gone[0], self._gone[0])  # the summary's, which has no other
+            places.insert(self._gone[0], self._gone[0])  # of the summary, which has no other path
         return attrs.evolve(
             loss,
             path=re.sub(
@@ -206,7 +207,7 @@ class Fitting:
         )
 
     def take_new(self, losses: Sequence[Loss]) -> list[StreamEvent]:
-        """Returns the events of losses that were not told yet."""
+        """Return events for losses that were not reported yet."""
         new = [loss for loss in dict.fromkeys(losses) if loss not in self._told]
         self._told.update(new)
         return [LossEvent(loss=loss) for loss in new]
@@ -218,7 +219,7 @@ def _compose_reason(cut: Cut, room: int, summary: Summary | None = None) -> str:
     done = "left out" if summary is None else f"summarized by the model{summary.describe_usage()}"
     return (
         f"{oldest} {'are' if count > 1 else 'is'} {done}: the conversation exceeds the model's "
-        f"window, whose input has room for {room:,} tokens"
+        f"window, which has room for {room:,} tokens of input"
     )
 
 
@@ -229,7 +230,7 @@ def _keep(name: tuple[str, ...], summary: Summary) -> None:
 
 
 class _FittingSource:
-    """An event source that sends less where the vendor refuses before it has answered anything."""
+    """An event source that sends less if the vendor rejects the request before any answer."""
 
     def __init__(self, fitting: Fitting, source: EventSource) -> None:
         self._fitting = fitting
@@ -238,7 +239,7 @@ class _FittingSource:
         self._left = _ATTEMPTS
 
     async def receive(self) -> Sequence[StreamEvent] | None:
-        """Returns the next events. Raises ConverseError."""
+        """Return the next events. Raises ConverseError."""
         try:
             events = await self._source.receive()
         except ContextOverflowError as error:
@@ -259,10 +260,10 @@ class _FittingSource:
         return events or await self.receive()
 
     async def close(self) -> None:
-        """Frees everything."""
+        """Release everything."""
         await self._source.close()
 
     @property
     def is_spent(self) -> bool:
-        """Whether nothing is left to be freed."""
+        """Whether there is nothing to release."""
         return bool(getattr(self._source, "is_spent", False))

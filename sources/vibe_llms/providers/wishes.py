@@ -1,4 +1,4 @@
-"""What a caller wishes beyond what the model takes: fitted or left out where that is allowed."""
+"""Unsupported parameters: adapted or left out if the request is lenient; vendor parameters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vibe_llms.models.controls import check_controls
 from vibe_llms.providers.nearest import explain, find_nearest
 
 _OURS = frozenset({"model", "stream"})
-"""What says whom we ask and how we read the answer."""
+"""Fields that select the model and the form of the answer."""
 
 _TOOLS = ("tools",)
 
@@ -27,9 +27,9 @@ _TOOLS = ("tools",)
 def leave_out_controls(
     request: Request, attributes: ModelAttributes
 ) -> tuple[Request, tuple[Loss, ...]]:
-    """Returns a lenient request with controls alone that the model takes, and what of it is lost.
+    """Return a lenient request with supported controls only, and the losses.
 
-    In the place of a value that it does not take goes what comes nearest to it, if anything does.
+    An unsupported value is replaced by the nearest supported one, if there is one.
     """
     known = {control.name: control for control in attributes.controls}
     kept: dict[str, JsonValue] = {}
@@ -48,7 +48,7 @@ def leave_out_controls(
                 reason = explain(name, request, attributes) or reason
                 losses.append(Loss(kind=LossKind.DROPPED, path=path, reason=reason))
             else:
-                told = f"{reason}; {nearest[0]} goes as {nearest[1]!r}"
+                told = f"{reason}; {nearest[0]} is sent as {nearest[1]!r}"
                 losses.append(Loss(kind=LossKind.COERCED, path=path, reason=told))
     return (attrs.evolve(request, controls=kept) if losses else request), tuple(losses)
 
@@ -56,21 +56,22 @@ def leave_out_controls(
 def add_native(
     request: Request, body: object, produce_usual: Callable[[Request], object]
 ) -> tuple[object, tuple[Loss, ...]]:
-    """Returns a native request with what the caller says in the vendor's words, and the losses.
+    """Return a native request with the caller's native parameters, and the losses.
 
-    The vendor's words win, as the most particular: over what was not asked for in silence, over
-    what was asked for as a loss. Tools come together.
+    The caller's native parameters are the most specific, so they win: silently over defaults, with
+    a
+    loss over other parts of the request. Tools are combined.
 
     Args:
-        request: As the caller made it; its native names no protocol.
-        body: What the rest of the request became.
-        produce_usual: Returns what a request becomes, to see what is sent unasked.
+        request: The caller's request; its native data do not name a protocol.
+        body: The translation of the rest of the request.
+        produce_usual: Returns the translation without the request's parameters, to find defaults.
     """
     assert request.native is not None
     told = msgspec.json.decode(request.native.data, type=dict[str, Any])
     if not isinstance(body, Mapping):
-        return body, tuple(_lose(name, "this model has no parameters of a vendor") for name in told)
-    losses = [_lose(name, "it is said by how the model is asked") for name in told if name in _OURS]
+        return body, tuple(_lose(name, "this model has no vendor parameters") for name in told)
+    losses = [_lose(name, "it is set by the request itself") for name in told if name in _OURS]
     told = {name: value for name, value in told.items() if name not in _OURS}
     overruled = dict(_find_overruled(told, body, ()))
     if overruled:
@@ -79,7 +80,7 @@ def add_native(
             Loss(
                 kind=LossKind.COERCED,
                 path=f"native.{'.'.join(path)}",
-                reason="it takes the place of what else the request says",
+                reason="it overrides another part of the request",
             )
             for path, value in overruled.items()
             if look_up(usual, path) != value

@@ -1,4 +1,4 @@
-"""The words of an answer, out of the events of its stream."""
+"""The text of an answer, from the events of its stream."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from vibe_llms.messages.contents import TextualContent
 async def iterate_words(events: AsyncIterable[StreamEvent]) -> AsyncIterator[str]:
     """Yield the pieces of the answer's text; joined, they are the ``text`` of the response.
 
-    Reasoning, refusals, media and calls are left out. An empty line stands between texts where
-    the response has one.
+    Reasoning, refusals, media and calls are left out. An empty line separates texts as in the
+    response.
     """
     gaps = Gaps()
     contents: dict[int, GrowingContent] = {}
@@ -32,7 +32,7 @@ async def iterate_words(events: AsyncIterable[StreamEvent]) -> AsyncIterator[str
                 text, content = event.text, contents[event.index]
             case ContentFinishedEvent(item=TextualContent(text=text)):
                 content = contents[event.index]
-                text = "" if content.spoken else text  # where no pieces of it came
+                text = "" if content.spoken else text  # if it was not streamed in pieces
             case _:
                 continue
         if text:

@@ -1,12 +1,12 @@
-"""What was written stays written: of a conversation that goes on, only what is new is translated.
+"""Incremental translation: reuse already translated messages of a conversation.
 
-A vendor gets the whole conversation at each turn. Most of it was sent before, and is written
-again as it was then: faster than translating it, and the same bytes, by which vendors recognize
-what they have in their caches.
+A vendor gets the whole conversation at each turn. Most of it was sent before, and is sent again
+unchanged: that is faster than translating it, and gives the same bytes, which vendors' caches
+compare.
 
-This holds where the messages of a conversation are those of its two parts, one after the other:
-cut between turns, with each invocation beside its result. A processor says so of itself
-(:attr:`.FunctionProcessor.is_additive`). Whatever is unusual is translated as a whole.
+This requires that the messages of a conversation are those of its two parts, one after the other,
+if it is split between turns, with each invocation beside its result. A processor declares this
+(:attr:`.FunctionProcessor.is_additive`). Unusual conversations are translated as a whole.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.providers.shelves import Shelf
 
 KEPT: Final = 8
-"""Of how many conversations, or forks of one, a model keeps what it wrote."""
+"""Number of conversations, or forks of one, whose translations a model keeps."""
 
 SHELF: Final = Shelf(64_000_000)
-"""What all models together keep, in characters and bytes of what was said."""
+"""Limit for all models together, in characters and bytes of the conversations."""
 
 SHORTEST: Final = 16
-"""Below so many canisters writing all of them again costs less than to remember."""
+"""With fewer canisters, translating all of them again costs less than caching."""
 
 _PLACE: Final = re.compile(r"canisters\[(\d+)\]")
 _Words = (UserCanister, DocumentCanister)
@@ -51,18 +51,18 @@ _OPENING: Final = UserCanister("?")
 
 @frozen(kw_only=True)
 class _Written:
-    """The beginning of a conversation, as it was written.
+    """The beginning of a conversation, translated.
 
     Attributes:
         canisters: The beginning.
-        rest: What else the request had that was written with it.
+        rest: The other parts of the request that affected its translation.
         native: The fields of the vendor's request, without the messages.
-        messages: As they go to the vendor.
-        losses: Of writing it.
-        ids: Of all invocations in it.
-        weight: Of what was said in it.
-        in_run: It ends within the work of a model, before the user's next words: from these on,
-            some vendors want less of it.
+        messages: The vendor's messages.
+        losses: Losses of the translation.
+        ids: Ids of all invocations in it.
+        weight: Size of the conversation.
+        in_run: Whether it ends within the work of a model, before the user's next message: after
+            that, some vendors need less of it.
     """
 
     canisters: tuple[AnyCanister, ...]
@@ -75,7 +75,7 @@ class _Written:
     in_run: bool
 
     def precedes(self, request: Request) -> bool:
-        """Tells whether a request goes on from here, in the usual way."""
+        """Return whether a request continues this beginning, in the usual way."""
         count, canisters = len(self.canisters), request.canisters
         if len(canisters) <= count or canisters[:count] != self.canisters:
             return False
@@ -86,14 +86,14 @@ class _Written:
             return False
         if self.in_run and any(isinstance(canister, _Words) for canister in new):
             return False
-        return self.ids.isdisjoint(_list_ids(new))  # else a late result, or an id that is taken
+        return self.ids.isdisjoint(_list_ids(new))  # otherwise a late result, or an id used twice
 
 
 class WrittenMessages:
-    """Writes messages as another processor does, and what it has written before as it was.
+    """Writes messages like another processor, but reuses earlier translations.
 
     Args:
-        writer: Translates what is new; it is additive.
+        writer: Translates the new messages; it is additive.
     """
 
     def __init__(self, writer: FunctionProcessor[tuple[AnyCanister, ...]]) -> None:
@@ -101,10 +101,10 @@ class WrittenMessages:
         self._kept: tuple[_Written, ...] = ()  # replaced as a whole: threads may share a model
 
     def nativize(self, request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
-        """Returns the fields that hold the conversation; their parts may be those of before.
+        """Return the fields with the conversation; they may share parts with earlier ones.
 
         Raises:
-            RequestError: The vendor cannot be told that.
+            RequestError: The vendor does not support the conversation.
         """
         if len(request.canisters) < SHORTEST or request.continuation:
             return self._writer.nativize(request, model)
@@ -119,7 +119,7 @@ class WrittenMessages:
     def normalize(
         self, native: JsonObject, model: ModelDescriptor
     ) -> Translation[tuple[AnyCanister, ...]]:
-        """Returns the canisters of a request. Raises RequestError."""
+        """Return the canisters of a request. Raises RequestError."""
         return self._writer.normalize(native, model)
 
     def _go_on(
@@ -135,19 +135,19 @@ class WrittenMessages:
     def _write_end(
         self, request: Request, start: int, model: ModelDescriptor
     ) -> tuple[tuple[str, list[JsonValue]], list[Loss]] | None:
-        """Writes the end of a conversation by itself.
+        """Translate the end of a conversation by itself.
 
         Returns:
-            The messages with the name of their field, and the losses; ``None`` where they cannot
-            be told from the rest of what is written.
+            The messages with the name of their field, and the losses; ``None`` if they cannot be
+            separated from other fields.
         """
         end = request.canisters[start:]
-        is_opened = not isinstance(end[0], _Words)  # some vendors want the user to speak first
+        is_opened = not isinstance(end[0], _Words)  # some vendors require that the user begins
         canisters = (_OPENING, *end) if is_opened else end
         try:
             written = self._writer.nativize(attrs.evolve(request, canisters=canisters), model)
         except RequestError:
-            return None  # writing the whole will say it of the right place
+            return None  # translating the whole reports the right path
         if len(written.value) != 1:
             return None
         ((field, messages),) = written.value.items()
@@ -156,7 +156,7 @@ class WrittenMessages:
         losses = _shift(written.losses, start - is_opened)
         place = f"canisters[{start}]"
         if not is_opened and any(loss.path.startswith(place) for loss in losses):
-            return None  # it may be that nothing is left of the user's words
+            return None  # all of the user's text may have been left out
         return (field, messages[is_opened:]), losses
 
     def _keep(
@@ -166,7 +166,7 @@ class WrittenMessages:
         translation: Translation[JsonObject],
         model: ModelDescriptor,
     ) -> None:
-        """Keeps all but the last turn, if that is written by itself as it is here."""
+        """Cache all but the last turn, if its separate translation is the same as here."""
         start = 0 if before is None else len(before.canisters)
         canisters = request.canisters
         cut = _find_cut(canisters, start)
@@ -182,7 +182,7 @@ class WrittenMessages:
         theirs = set(losses)
         in_run = not isinstance(canisters[cut], _Words)
         stays = before is not None and before.in_run != in_run
-        # Who goes on from what stays must not add to it: of one beginning there may be many ends.
+        # The cached part is copied, as several ends may be added to one beginning.
         ids = set() if before is None else set(before.ids) if stays else before.ids
         ids.update(_list_ids(canisters[start:cut]))
         written = _Written(
@@ -195,7 +195,8 @@ class WrittenMessages:
             weight=(0 if before is None else before.weight) + _weigh(canisters[start:cut]),
             in_run=in_run,
         )
-        # Of a conversation the beginning of each kind is kept: words that come make do with one.
+        # Cache one beginning for each state of the conversation; the user's new messages need only
+        # one.
         others = [each for each in self._kept if each is not before]
         if before is not None and stays:
             others.insert(0, before)
@@ -203,12 +204,12 @@ class WrittenMessages:
         SHELF.put(self, sum(each.weight for each in self._kept))
 
     def forget(self) -> None:
-        """Keeps nothing of what was written so far."""
+        """Clear the cache."""
         self._kept = ()
 
 
 def keep_written(processors: Processors) -> Processors:
-    """Returns processors for one model, of which the one for messages keeps what it wrote."""
+    """Return processors for one model whose message processor reuses translations."""
     writer: MessagesProcessor = processors.messages
     if isinstance(writer, FunctionProcessor) and writer.is_additive:
         return attrs.evolve(processors, messages=WrittenMessages(writer))
@@ -227,13 +228,13 @@ def _survey_rest(request: Request) -> tuple[object, ...]:
 
 
 def _find_cut(canisters: Sequence[AnyCanister], start: int) -> int:
-    """Returns where the last turn begins; ``start`` where nothing before it can be kept."""
+    """Return the start of the last turn; ``start`` if nothing before it can be cached."""
     cuts = (i for i in range(len(canisters) - 1, start, -1) if _is_cut(canisters, i))
     return next(cuts, start)
 
 
 def _is_cut(canisters: Sequence[AnyCanister], index: int) -> bool:
-    """Tells whether a turn begins here: with the user's words, or after all results."""
+    """Return whether a turn begins here: with a user's message, or after all results."""
     earlier, now = canisters[index - 1], canisters[index]
     if isinstance(now, _Words):
         return not isinstance(earlier, (*_Words, SupervisorCanister))
@@ -242,7 +243,7 @@ def _is_cut(canisters: Sequence[AnyCanister], index: int) -> bool:
 
 
 def _is_settled(canisters: Sequence[AnyCanister]) -> bool:
-    """Tells whether nobody later says whose the uploaded files are: who was given them answered."""
+    """Return whether the owner of uploaded files is settled: their vendor has answered."""
     for canister in reversed(canisters):
         if canister.origin is not None:
             return True
@@ -252,7 +253,7 @@ def _is_settled(canisters: Sequence[AnyCanister]) -> bool:
 
 
 def _weigh(canisters: Iterable[AnyCanister]) -> int:
-    """Returns about how much room canisters take."""
+    """Return the approximate size of canisters."""
     total = 0
     for canister in canisters:
         total += len(getattr(canister, "arguments", ""))
@@ -273,7 +274,7 @@ def _list_ids(canisters: Iterable[AnyCanister]) -> list[str]:
 
 
 def _shift(losses: Sequence[Loss], start: int) -> list[Loss]:
-    """Returns losses of a part, with their places in the whole."""
+    """Return losses of a part, with their paths in the whole."""
 
     def move(found: re.Match[str]) -> str:
         return f"canisters[{int(found[1]) + start}]"

@@ -16,5 +16,5 @@ DEEP = b'{"custom_id": "a", "more": ' + b"[" * 99_999 + b"]" * 99_999 + b"}"
     "line", [DEEP, b"[]", b'{"custom_id": "\xff"}'], ids=["deep", "list", "bytes"]
 )
 def test_a_result_that_makes_no_sense_is_told_to_be_so(vendor: object, line: bytes) -> None:
-    with pytest.raises(ConverseError, match="A result of a batch makes no sense"):
+    with pytest.raises(ConverseError, match="A result of a batch is invalid"):
         vendor._read_result(line)  # type: ignore[attr-defined]

@@ -108,7 +108,7 @@ def test_what_a_keyring_has_is_asked_for_by_the_provider(tmp_path: Path) -> None
 
     assert found is not None
     assert found.reveal() == "from-keyring"
-    assert [finding.place for finding in caught.value.findings] == ["the key that is kept for gull"]
+    assert [finding.place for finding in caught.value.findings] == ["the stored key of gull"]
 
 
 def test_where_nothing_is_kept_there_is_no_key() -> None:
@@ -135,7 +135,7 @@ def test_a_file_with_no_key_is_refused_where_another_key_is_at_hand(
     [
         (None, "providers.parrot.api_key_file", "No such file or directory"),
         (b"\xff", "providers.parrot.api_key_file", "it is not UTF-8"),
-        (b"a b", "{file}", "This is no key"),
+        (b"a b", "{file}", "Invalid key"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said_with_its_place(

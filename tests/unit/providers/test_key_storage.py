@@ -183,7 +183,7 @@ def test_a_kept_key_is_found_under_its_providers_name_and_said_to_be_that(
     assert acquire_key("parrot", {}, ()) is None
 
     memory.kept[SERVICE, "parrot"] = "no key"
-    with pytest.raises(ConfigurationError, match="the key that is kept for parrot"):
+    with pytest.raises(ConfigurationError, match="the stored key of parrot"):
         acquire_key("parrot", {}, (), tmp_path)
 
 

@@ -308,7 +308,7 @@ async def test_a_server_of_ones_own_is_asked_what_it_has(
     if len(served) == 1:
         assert (await application.access_model("llamacpp")).descriptor.name == chosen
         return
-    with pytest.raises(UnknownNameError, match=chosen or "tells of no model"):
+    with pytest.raises(UnknownNameError, match=chosen or "lists no models"):
         await application.access_model("llamacpp")
 
 

@@ -489,7 +489,7 @@ class Mistaken(Words):
 
 async def test_a_vendor_that_sends_the_wrong_kind_is_to_blame() -> None:
     """Not whoever asked: a request that makes no sense would be an error of theirs."""
-    with pytest.raises(ConverseError, match="What was answered makes no sense") as caught:
+    with pytest.raises(ConverseError, match="Invalid answer") as caught:
         await read_source(Mistaken(), _say(b"data: hi\n\n"))
 
     assert type(caught.value) is ConverseError

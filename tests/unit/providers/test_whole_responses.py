@@ -174,7 +174,7 @@ async def test_what_has_only_begun_is_no_answer(read: Callable[[Source], Any]) -
     begun = ResponseStartedEvent(response_id="resp_7", model="n")
     end = ResponseFinishedEvent(stop_reason=StopReason.INTERRUPTED, native_stop_reason="queued")
 
-    with pytest.raises(ConverseError, match=r"p has not answered: it says 'queued' of .*resp_7"):
+    with pytest.raises(ConverseError, match=r"p has not answered: state 'queued' of .*resp_7"):
         await read(Source([[begun, end]]))
 
 

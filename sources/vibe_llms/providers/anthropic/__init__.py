@@ -1,8 +1,8 @@
 """The provider ``anthropic``: Claude models, by Anthropic or by a cloud that hosts them.
 
-The dialect is Messages. With ``transport = "sdk"`` the official package carries the requests,
-and ``cloud`` says whose models they are: ``bedrock``, ``vertex`` or ``foundry``. The clouds have
-been tried against a simulator only.
+The dialect is Messages. With ``transport = "sdk"`` the official package sends the requests, and
+``cloud`` names the host of the models: ``bedrock``, ``vertex`` or ``foundry``. The clouds have been
+tried against a simulator only.
 """
 
 from __future__ import annotations

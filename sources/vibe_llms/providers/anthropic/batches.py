@@ -1,7 +1,7 @@
 """Anthropic's Message Batches.
 
-They have no field for a name of ours and take no key against doing twice, and a batch that is under
-way does not show what is in it: only the results, once it has ended, say whose it is.
+They have no field for our name and no idempotency key, and a batch in progress does not show its
+requests: only the results, once it has ended, tell which batch it is.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ from vibe_llms.providers.vendors import VendorClient
 
 REQUESTS: Final = 100_000
 BYTES: Final = 256_000_000
-"""The bounds of one batch. Source:
-https://platform.claude.com/docs/en/build-with-claude/batch-processing, read 2026-11-26."""
+"""The limits of one batch. Source:
+https://platform.claude.com/docs/en/build-with-claude/batch-processing, read 2026-11-26.
+"""
 
 _PATH: Final = "/v1/messages/batches"
 _PAGE: Final = 100
@@ -67,7 +68,7 @@ class MessageBatches:
     """The batches of one account.
 
     Args:
-        client: By which the vendor is asked.
+        client: The client that sends requests to the vendor.
     """
 
     def __init__(self, client: VendorClient) -> None:
@@ -76,7 +77,7 @@ class MessageBatches:
         self.bounds = BatchBounds(requests=REQUESTS, bytes=min(BYTES, limit) - _BRACKETS)
 
     def encode(self, identity: str, native: JsonObject) -> BatchRequest:
-        """Returns a request with its name; see :class:`VendorBatches`."""
+        """Return a request with its name; see :class:`VendorBatches`."""
         params = self._client.vendor.prepare_body(native)
         return BatchRequest(
             id=identity,
@@ -85,7 +86,7 @@ class MessageBatches:
         )
 
     async def submit(self, chunk: str, requests: Sequence[BatchRequest]) -> str:
-        """Sends all requests at once."""
+        """Send all requests at once."""
         body = b'{"requests":[' + b",".join(each.data for each in requests) + b"]}"
         answer = await self._client.request_json(
             "POST", _PATH, _join_headings(requests), encoded=EncodedBody(body)
@@ -95,7 +96,7 @@ class MessageBatches:
     async def find(
         self, chunk: str, *, since: float, requests: Sequence[str], known: Collection[str]
     ) -> Sighting:
-        """Looks among the batches that are as large, and at what those have that have ended."""
+        """Search the batches of the same size, and the results of those that have ended."""
         names, is_undecided = set(requests), False
         async for state in self._list(since - SKEW_SECONDS):
             if state.id in known or state.requests != len(names):
@@ -107,27 +108,27 @@ class MessageBatches:
         return Sighting(is_undecided=is_undecided)
 
     async def poll(self, identity: str) -> BatchState:
-        """Asks how a batch stands; its numbers move when all of it has ended."""
+        """Return the state of a batch; its counts change only when the whole batch has ended."""
         return _read_state(await self._client.request_json("GET", _compose_path(identity)))
 
     async def read(self, state: BatchState) -> AsyncIterator[BatchResult]:
-        """Reads the results line by line."""
+        """Yield the results line by line."""
         count = 0
         async for line in receive_lines(self._client, f"{_compose_path(state.id)}/results"):
             count += 1
             yield _read_result(line)
-        # Each request has a line, so that one that is missing has not come.
+        # Each request has a line, so a missing one was not received.
         if count < state.requests:
             raise StreamTruncatedError(
-                detail=f"Of {state.requests:,} results of the batch {state.id} {count:,} came."
+                detail=f"Received {count:,} of {state.requests:,} results of the batch {state.id}."
             )
 
     async def cancel(self, identity: str) -> None:
-        """Asks for the end of a batch."""
+        """Ask the vendor to cancel a batch."""
         await self._client.request_json("POST", f"{_compose_path(identity)}/cancel")
 
     async def _list(self, since: float) -> AsyncIterator[BatchState]:
-        """Yields the batches that were made since a moment, newest first."""
+        """Yield the batches created since a time, newest first."""
         after = ""
         while True:
             query = urlencode({"limit": _PAGE} | ({"after_id": after} if after else {}))
@@ -138,7 +139,7 @@ class MessageBatches:
                     return
                 yield state
             before, after = after, str(page.get("last_id") or "")
-            # The same page over and over would be asked for without end.
+            # Otherwise the same page would be requested forever.
             if not page.get("has_more") or not after or after == before:
                 return
 
@@ -157,7 +158,7 @@ def _compose_path(identity: str) -> str:
 
 
 def _join_headings(requests: Sequence[BatchRequest]) -> JsonObject:
-    """Returns what the headers of all requests together are made of."""
+    """Merge the data for headers of all requests."""
     joined: dict[str, Any] = {}
     betas: dict[str, None] = {}
     for request in requests:
@@ -173,7 +174,7 @@ def _read_entries(page: object) -> list[Any]:
 
 
 def _read_state(answer: object) -> BatchState:
-    """Reads what the vendor says of a batch. Raises ConverseError."""
+    """Decode the state of a batch. Raises ConverseError."""
     try:
         told: Any = answer
         counts = {name: int(told["request_counts"][name]) for name in ("processing", *_COUNTS)}
@@ -187,7 +188,7 @@ def _read_state(answer: object) -> BatchState:
         )
     except (LookupError, TypeError, ValueError) as error:
         raise ConverseError(
-            detail="What was answered about a batch makes no sense.", stage=Stage.DECODE
+            detail="The answer about a batch is invalid.", stage=Stage.DECODE
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""The service of ``anthropic``: where it is, how it is asked, and which models it has."""
+"""The service of ``anthropic``: its addresses, requests and models."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ if TYPE_CHECKING:
     from vibe_llms.providers.surveys import SurveyedModel
 
 VERSION: Final = "2026-10-21"
-"""Of the protocol, in the header ``anthropic-version``. Source: the PyPI distribution anthropic
-2.12.0."""
+"""Version of the protocol, in the header ``anthropic-version``. Source: the PyPI distribution
+anthropic 2.12.0.
+"""
 
 SAMPLING_VERSION: Final = "2023-06-01"
-"""The last version that takes a temperature and its like, which older models still have."""
+"""The last version that accepts temperature and the like, which older models still have."""
 
 _PAGE: Final = 1000
 
@@ -51,7 +52,7 @@ _UNCOUNTED: Final = frozenset(
         "top_p",
     }
 )
-"""Parameters of a request that the call for counting does not have, and that count nothing."""
+"""Parameters of a request that do not affect its token count and that the count call rejects."""
 
 
 class AnthropicVendor(Vendor):
@@ -74,22 +75,22 @@ class AnthropicVendor(Vendor):
     quirks = Quirks()
 
     def read_settings(self) -> RemoteSettings:
-        """Checks the user's settings: only the official clients know the way to a cloud."""
-        if "cloud" in self.context.settings:  # neither the key nor the address is a cloud's
+        """Check the user's settings: only the official clients can reach a cloud."""
+        if "cloud" in self.context.settings:  # a cloud has a key and address of its own
             self.key_variables = self.base_url_variables = ()
         settings = super().read_settings()
         if "cloud" in settings.values and settings.values.get("transport") != "sdk":
             place = f"providers.{self.context.name}.cloud"
-            raise ConfigurationError.at(place, "A cloud needs transport = 'sdk' beside it.")
+            raise ConfigurationError.at(place, "A cloud requires transport = 'sdk'.")
         return settings
 
     def compose_count(self, native: JsonObject, model: ModelDescriptor) -> tuple[str, JsonObject]:
-        """Returns what is asked in order to count a request."""
+        """Return the path and body of the call that counts a request's tokens."""
         body = {name: value for name, value in native.items() if name not in _UNCOUNTED}
         return "/v1/messages/count_tokens", body
 
     def produce_batches(self, client: VendorClient, model: ModelDescriptor) -> VendorBatches | None:
-        """Returns the Message Batches, which the clouds have in ways of their own."""
+        """Return the Message Batches; the clouds have other batches."""
         if "cloud" in self.settings.values:
             return None
         from vibe_llms.providers.anthropic.batches import MessageBatches
@@ -97,20 +98,21 @@ class AnthropicVendor(Vendor):
         return MessageBatches(client)
 
     def prepare_body(self, native: JsonObject) -> JsonObject:
-        """Returns the body without what goes as a header."""
+        """Return the body without the parameters that are sent as headers."""
         if "betas" not in native:
             return native
         return {name: value for name, value in native.items() if name != "betas"}
 
     def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
-        """Returns the path; the body says whether the answer is streamed."""
+        """Return the path; the body says whether the answer is streamed."""
         return "/v1/messages"
 
     def compose_headers(self, key: Secret | None, native: JsonObject) -> Mapping[str, str | Secret]:
-        """Returns the key, the version of the protocol, and what in it is not yet for everybody.
+        """Return the headers: the key, the version of the protocol, and beta features.
 
-        The version is an older one where the request sets a temperature or its like, which
-        only models that are older themselves have: the newest one refuses them.
+        The version is an older one if the request sets a temperature or the like, which only older
+        models
+        have: the newest version rejects them.
         """
         version = SAMPLING_VERSION if _is_sampled(native) else VERSION
         headers: dict[str, str | Secret] = {
@@ -124,21 +126,21 @@ class AnthropicVendor(Vendor):
         return headers
 
     def produce_sdk_client(self, key: Secret | None) -> Any:
-        """Makes the official client. Raises ConfigurationError, DependencyError."""
+        """Make the official client. Raises ConfigurationError, DependencyError."""
         values = self.settings.values
         if "cloud" not in values:
             values = {**values, "base_url": self.settings.base_url}
         return produce_cloud_client(self.context.name, values, key)
 
     def survey_needs(self) -> tuple[Need, ...]:
-        """Says what is missing before anything can be asked."""
+        """Return what is missing before a request can be sent."""
         needs, values = super().survey_needs(), self.settings.values
         if values.get("transport") != "sdk":
             return needs
         return (*needs, *survey_cloud_needs(self.context.name, values))
 
     async def survey(self, client: VendorClient) -> Sequence[SurveyedModel]:
-        """Asks for the models that can be asked. Raises ConverseError."""
+        """List the available models. Raises ConverseError."""
         models: list[SurveyedModel] = []
         after = ""
         while True:
@@ -147,13 +149,13 @@ class AnthropicVendor(Vendor):
             entries = page.get("data") or ()
             models += [_read_model(each) for each in entries if each.get("lifecycle") != "retired"]
             before, after = after, page.get("last_id") or ""
-            # The same page over and over would be asked for without end.
+            # Otherwise the same page would be requested forever.
             if not page.get("has_more") or not after or after == before:
                 return models
 
 
 def _is_sampled(native: JsonObject) -> bool:
-    """Tells whether a request says how tokens are drawn, which newer versions refuse."""
+    """Return whether a request sets sampling parameters, which newer versions reject."""
     return any(native.get(name) is not None for name in SAMPLING_FIELDS)
 
 
@@ -164,7 +166,7 @@ _CAPABILITIES: Final = {
     "supports_adaptive_reasoning": ("thinking", "types", "adaptive"),
     "supports_schema": ("structured_outputs",),
 }
-"""From our capabilities to where the vendor's list of models tells of them."""
+"""Path in the vendor's list of models, for each of our capabilities."""
 
 
 def _read_model(model: Mapping[str, Any]) -> SurveyedModel:
@@ -185,7 +187,7 @@ def _read_model(model: Mapping[str, Any]) -> SurveyedModel:
 
 
 def _find(fields: Any, path: Sequence[str]) -> bool | None:
-    """Returns whether something is supported; ``None`` where the list does not say."""
+    """Return whether something is supported; ``None`` if the list does not say."""
     for name in path:
         fields = fields.get(name) if isinstance(fields, Mapping) else None
     supported = fields.get("supported") if isinstance(fields, Mapping) else None

@@ -1,4 +1,4 @@
-"""The clients of the official package: for Anthropic itself, and for the clouds that it knows."""
+"""Clients of the official package: for Anthropic itself, and for the clouds that it supports."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ CLOUDS: Final = {
         {"project": "project_id", "region": "region"},
     ),
 }
-"""From a cloud to its client, what that calls a key, and what our settings are called there.
+"""For each cloud its client, the client's name for the key, and its names for our settings.
 
-What is not set, the clients look for in the environment and in the clouds' own files.
+The clients look for missing settings in the environment and in the clouds' own files.
 """
 
 _MODULES: Final = {"bedrock": ("boto3",), "vertex": ("google.auth",)}
-"""What the package needs besides for a cloud: its own extras."""
+"""Further packages that a cloud requires: the extras of the official package."""
 
 _ITSELF: Final = ("AsyncAnthropic", "api_key", dict[str, str]())
 
 
 def advise_cloud(cloud: str | None) -> str:
-    """Says how the package is installed, with what a cloud needs besides."""
+    """Return the command that installs the package, with the extra for a cloud."""
     if cloud in _MODULES:
         return advise_packages(f"anthropic[{cloud}] >= 2.12, < 3")
     return advise_extra("anthropic", "anthropic")
 
 
 def survey_cloud_needs(provider: str, settings: Mapping[str, Any]) -> tuple[Need, ...]:
-    """Returns what is missing: a package, or else the region, without which nobody means Bedrock.
+    """Return what is missing: a package, or otherwise the region, which Bedrock requires.
 
     Args:
-        settings: Of the provider.
+        settings: Settings of the provider.
     """
     cloud = settings.get("cloud")
     needs = find_packages(("anthropic", *_MODULES.get(cloud or "", ())), advise_cloud(cloud))
@@ -56,7 +56,7 @@ def survey_cloud_needs(provider: str, settings: Mapping[str, Any]) -> tuple[Need
 
 
 def _has_region() -> bool:
-    """Tells whether Amazon's own tools find a region; asks none of them, as that takes a second."""
+    """Return whether Amazon's tools will find a region; calling them would take a second."""
     if os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"):
         return True
     profile = os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE") or "default"
@@ -71,18 +71,18 @@ def _has_region() -> bool:
         except OSError:
             continue
         except (ValueError, RuntimeError, configparser.Error):
-            return True  # they say themselves what is wrong with it
+            return True  # the tools report what is wrong with it
         if any(parser.get(each, "region", fallback="") for each in (profile, f"profile {profile}")):
             return True
     return False
 
 
 def produce_cloud_client(provider: str, settings: Mapping[str, Any], key: Secret | None) -> Any:
-    """Makes a client. Imports the package, which takes a second.
+    """Make a client. Imports the package, which takes a second.
 
     Raises:
-        DependencyError: The package is missing, or what it needs for this cloud.
-        ConfigurationError: The client cannot be made of these settings.
+        DependencyError: The package, or one that it needs for this cloud, is missing.
+        ConfigurationError: The client rejects these settings.
     """
     cloud = settings.get("cloud")
     name, key_name, names = CLOUDS[cloud] if cloud else _ITSELF
@@ -94,7 +94,7 @@ def produce_cloud_client(provider: str, settings: Mapping[str, Any], key: Secret
     try:
         import anthropic
 
-        return getattr(anthropic, name)(max_retries=0, **options)  # one policy of ours retries
+        return getattr(anthropic, name)(max_retries=0, **options)  # our own policy retries
     except ImportError as error:
         raise DependencyError(
             package="anthropic",
@@ -103,6 +103,6 @@ def produce_cloud_client(provider: str, settings: Mapping[str, Any], key: Secret
         ) from error
     except (anthropic.AnthropicError, TypeError, ValueError) as error:
         raise ConfigurationError(
-            detail=f"The client for {cloud or 'Anthropic'} cannot be made: {error}",
-            remedy=f"Complete [providers.{provider}], or the environment that it reads.",
+            detail=f"Cannot make the client for {cloud or 'Anthropic'}: {error}",
+            remedy=f"Complete [providers.{provider}] or the environment variables.",
         ) from error

@@ -1,8 +1,8 @@
-"""The provider ``remote``: the models of another vibe-llms, asked through its gateway.
+"""The provider ``remote``: the models of another vibe-llms, through its gateway.
 
-It speaks our own protocol, in which nothing is lost. Besides the rooms that every provider has:
-``learning`` (what the other side says of its models) and ``relaying`` (answers that were put
-together there). Another gateway is another table with this module.
+It uses our own protocol, which is lossless. Modules that other providers do not have: ``learning``
+(the other side's attributes of models) and ``relaying`` (responses assembled there). Another
+gateway is another table with this module.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from vibe_llms.providers.offering import offer_attributes, offer_provider
 
 survey_providers, produce_provider = offer_provider(
-    "asks another vibe-llms through its gateway",
+    "connects to another vibe-llms through its gateway",
     "vibe_llms.providers.gateway.client:GatewayProvider",
     "vibe_llms.providers.gateway.client:GatewayVendor",
 )

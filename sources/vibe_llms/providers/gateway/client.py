@@ -1,4 +1,4 @@
-"""The provider itself: where the gateway is, what it is asked, and which models it has."""
+"""The provider of a gateway: its address, requests and models."""
 
 from __future__ import annotations
 
@@ -32,44 +32,44 @@ PATH: Final = "/v1/converse"
 
 
 class GatewayVendor(Vendor):
-    """A gateway of vibe-llms; a key is sent where there is one."""
+    """A gateway of vibe-llms; a key is sent if there is one."""
 
     dialect = converse
     quirks = None
-    base_url = "{VIBE_GATEWAY_URL}"  # a gateway that asked the usual port would ask itself
+    base_url = "{VIBE_GATEWAY_URL}"  # without a default: a gateway would connect to itself
     versions = ("v1",)
     key_variables = ("VIBE_GATEWAY_KEY",)
     needs_key = False
     server_command = "vibe serve gateway"
-    request_id_headers = ()  # the vendor's own name for the exchange comes with the answer
+    request_id_headers = ()  # the answer has the vendor's own id for the request
 
     def produce_processors(self, client: VendorClient) -> Processors:
-        """Makes the four processors; the other side counts the tokens."""
+        """Make the four processors; the other side counts the tokens."""
         processors = converse.produce_processors()
         return attrs.evolve(processors, tokenizer=GatewayTokenizer(client))
 
     def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
-        """Returns the path of all requests."""
+        """Return the path of all requests."""
         return PATH
 
     def produce_decoder(self, model: ModelDescriptor, request: Request) -> converse.Decoder:
-        """Makes the decoder of one response to the request."""
+        """Make the decoder of one response to the request."""
         return converse.Decoder(provider=model.provider, model=model.name, request=request)
 
     async def survey(self, client: VendorClient) -> Sequence[SurveyedModel]:
-        """Asks the other side for its models. Raises ConverseError."""
+        """List the models of the other side. Raises ConverseError."""
         assert isinstance(client, GatewayClient)
         return summarize(await client.learn())
 
 
 class GatewayTokenizer(EstimatingTokenizer):
-    """Lets the other side count requests; where it cannot be reached, it estimates."""
+    """Tokenizer that asks the other side, and estimates if it is unreachable."""
 
     def __init__(self, client: VendorClient) -> None:
         self._client = client
 
     async def count_request(self, request: Request, model: ModelDescriptor) -> TokenCount:
-        """Counts the tokens of a request, overhead included. Raises ConverseError."""
+        """Count the tokens of a request, including overhead. Raises ConverseError."""
         body = self._client.nativize(request, model).value
         try:
             told = await self._client.request_json("POST", f"{PATH}/count", body)
@@ -79,25 +79,25 @@ class GatewayTokenizer(EstimatingTokenizer):
 
 
 class GatewayClient(RemoteClient):
-    """Connections to one gateway; what it says of a model is asked once."""
+    """Connections to one gateway; the attributes of a model are requested once."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._told: dict[str, ToldModel] = {}
 
     async def access_model(self, name: str = "") -> GatewayModel:
-        """Returns a model by its address on the other side; by default the other side's default.
+        """Return a model by its address on the other side; by default the default model there.
 
         Raises:
-            UnknownNameError: The other side has no such model.
-            ConverseError: It cannot be asked for its default model, or speaks another version.
+            UnknownNameError: The other side does not have this model.
+            ConverseError: The default model cannot be requested, or the protocol version differs.
         """
         name = name or self.vendor.settings.model
         told: Sequence[ToldModel] = ()
         try:
             told = await self.learn(name)
         except (ProviderError, TransportError):
-            if not name:  # else the request itself will tell what is wrong
+            if not name:  # the request itself will report the error
                 raise
         if not told:
             name = name or self.describe("").name
@@ -107,13 +107,13 @@ class GatewayClient(RemoteClient):
         return GatewayModel(self.describe(name), self, told[0].model or told[0].address)
 
     async def learn(self, name: str | None = None) -> Sequence[ToldModel]:
-        """Asks the other side what it knows of a model; of all, where none is named.
+        """Request the attributes of a model from the other side; of all models without a name.
 
         Args:
             name: Empty for its default model.
 
         Raises:
-            ConverseError: It cannot be asked, or has no such model.
+            ConverseError: The other side is unreachable, or does not have this model.
         """
         query = "" if name is None else f"?model={quote(name, safe=':')}"
         told = await self.request_json("GET", f"{PATH}/models{query}")
@@ -122,7 +122,7 @@ class GatewayClient(RemoteClient):
         return models
 
     def describe(self, name: str, surveyed: SurveyedModel | None = None) -> ModelDescriptor:
-        """Returns what is known of a model, with where the other side has it from."""
+        """Return the descriptor of a model, with the other side's sources."""
         usual = super().describe(name, surveyed)
         told = self._told.get(usual.name)
         if told is None:
@@ -134,10 +134,10 @@ class GatewayClient(RemoteClient):
 
 
 class GatewayModel(RemoteModel):
-    """A model of the other side, which fits requests to it by itself.
+    """A model of the other side, which itself shortens requests to the window.
 
     Args:
-        address: Who that is there, as far as it is known.
+        address: Its address there, as far as it is known.
     """
 
     def __init__(self, descriptor: ModelDescriptor, client: GatewayClient, address: str) -> None:
@@ -145,7 +145,7 @@ class GatewayModel(RemoteModel):
         self._address = address
 
     def complete_controls(self, request: Request) -> Mapping[str, JsonValue]:
-        """Returns the controls with those that are a default here; the others fill in theirs."""
+        """Return the controls with the defaults set here; the other side adds its own."""
         attributes = self._descriptor.attributes
         ours = {}
         for name, value in attributes.control_defaults.items():
@@ -155,7 +155,7 @@ class GatewayModel(RemoteModel):
         return {**ours, **request.controls}
 
     def check(self, request: Request) -> None:
-        """Refuses what the other side is known to refuse, and sends nothing."""
+        """Reject a request that the other side is known to reject; sends nothing."""
         self.translate(request, streaming=True)
         self._client.require_key()
 
@@ -165,11 +165,11 @@ class GatewayModel(RemoteModel):
     def open_fitting(
         self, request: Request, assembler: Assembler, *, streaming: bool
     ) -> Awaitable[Translation[EventSource]]:
-        """Opens it as it is: the other side fits it."""
+        """Open it unchanged: the other side shortens it."""
         return self.open(request, streaming=streaming)
 
     def produce_assembler(self) -> RelayedAssembler:
-        """Makes what relays the canisters of the other side."""
+        """Make the assembler, which relays the canisters of the other side."""
         provider, limits = self._descriptor.provider, self._limits
         return RelayedAssembler(self._address, provider, limits=limits)
 
@@ -178,5 +178,5 @@ class GatewayProvider(RemoteProvider):
     """Makes clients of a gateway."""
 
     def produce_client(self) -> GatewayClient:
-        """Makes a client. Connects to nothing yet. Raises ConfigurationError."""
+        """Make a client. Does not connect yet. Raises ConfigurationError."""
         return GatewayClient(self, self._vendor(self._context), self._transport)

@@ -1,7 +1,7 @@
-"""What the other side says of its models, as rules that hold here as well.
+"""The other side's attributes of its models, as rules that apply here as well.
 
-They count as learnt from the vendor: before what ships, and behind what the user says here. Each
-value keeps the source that it has there.
+They count as reported by the vendor: stronger than the shipped data, weaker than the user's own.
+Each value keeps the source that it has there.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _TOLD: Final = ("yes", "no", "unknown")
 
 
 def compose_rules(told: ToldModel, model: str, provider: str) -> tuple[Rule, ...]:
-    """Returns what the other side knows of a model, one rule for each value.
+    """Return the other side's attributes of a model, one rule for each value.
 
     Args:
-        model: Its name here, which may be another than its address there.
-        provider: That told it.
+        model: Its name here, which may differ from its address there.
+        provider: The provider that reported them.
     """
-    # A control is of some kind before anything else is said of it.
+    # The kind of a control must come before its other fields.
     values = sorted(told.values, key=lambda each: not each.key.endswith(".kind"))
     return tuple(
         Rule(
@@ -42,7 +42,7 @@ def compose_rules(told: ToldModel, model: str, provider: str) -> tuple[Rule, ...
 
 
 def summarize(models: Sequence[ToldModel]) -> list[SurveyedModel]:
-    """Returns the models as every list of a vendor's has them."""
+    """Return the models in the format of all vendors' lists."""
     return [_summarize(each) for each in models]
 
 
@@ -81,5 +81,5 @@ def _name_field(told: ToldValue) -> str:
 
 
 def _direct(told: ToldValue) -> JsonObject:
-    """Wraps a value, so that one which looks like a directive is none."""
+    """Wrap a value, so that one that looks like a directive is not treated as one."""
     return {"remove": True} if told.removed else {"replace": told.value}

@@ -1,4 +1,4 @@
-"""Answers that were put together on the other side: who answered, and how, is what it says."""
+"""Responses that were assembled on the other side, with the origin that it reports."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from vibe_llms.providers.assembly import Assembler
 
 
 class RelayedAssembler(Assembler):
-    """Puts a response together as if it had been asked for here.
+    """Assembles a response as if it had been requested here.
 
-    Its origin is that of the other side: the vendor who answered, the model and the dialect. So the
-    vendor's signatures hold wherever the conversation goes on, and its prices count.
+    Its origin is that of the other side: the vendor, the model and the dialect. So the vendor's
+    signatures stay valid wherever the conversation continues, and its prices apply.
 
     Args:
         address: The model on the other side, as far as it is known before the answer.
-        provider: The provider's name here, which stands in the origin until more is known.
+        provider: The provider's name here, used in the origin until more is known.
     """
 
     def __init__(self, address: str, provider: str, **more: Any) -> None:
@@ -30,7 +30,7 @@ class RelayedAssembler(Assembler):
 
     def _take(self, event: StreamEvent) -> StreamEvent:
         if isinstance(event, RetryEvent):
-            # Here and there each counts its own; together they are how often it was sent.
+            # Each side counts its own attempts; the sum is how often the request was sent.
             event = attrs.evolve(event, attempt=self.attempts + 1)
         return super()._take(event)
 
@@ -41,6 +41,6 @@ class RelayedAssembler(Assembler):
         metadata = event.response.metadata
         self._origin = metadata.origin
         self.provider, self.model = metadata.origin.provider, metadata.origin.model
-        self.attempts += metadata.attempts - 1  # those that no event has told of
+        self.attempts += metadata.attempts - 1  # those without an event
         self.request_id = metadata.request_id
         self.summaries = metadata.summaries

@@ -1,8 +1,8 @@
 """The provider ``google``: Gemini models, by the Gemini API or by Vertex AI.
 
 The dialect is generateContent. With ``project`` or ``cloud = "vertex"`` in its settings the models
-are those of Vertex AI, and the key is an access token, which expires: point ``api_key_file`` at one
-that is kept fresh. What the settings leave open is looked for in ``GOOGLE_CLOUD_PROJECT`` and
+are those of Vertex AI, and the key is an access token, which expires: point ``api_key_file`` to a
+file that is kept up to date. Missing settings are taken from ``GOOGLE_CLOUD_PROJECT`` and
 ``GOOGLE_CLOUD_LOCATION``.
 Vertex AI has been tried against a simulator only.
 """

@@ -1,4 +1,4 @@
-"""The service of ``google``: where it is, how it is asked, and which models it has."""
+"""The service of ``google``: its addresses, requests and models."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PAGE = 1000
 
 
 def produce_vendor(context: ProviderContext) -> GoogleVendor:
-    """Makes what is Google's own: of its cloud where the settings name a project there."""
+    """Make the vendor: Vertex AI if the settings name a project there, otherwise the Gemini API."""
     if "project" not in context.settings and "cloud" not in context.settings:
         return GoogleVendor(context)
     from vibe_llms.providers.google.vertex import VertexVendor
@@ -37,7 +37,7 @@ def produce_vendor(context: ProviderContext) -> GoogleVendor:
 class GoogleVendor(Vendor):
     """The Gemini API.
 
-    Its version is ``v1beta``: ``v1`` lacks what is in preview, such as JSON Schemas of arguments.
+    Its version is ``v1beta``: ``v1`` lacks preview features, such as JSON Schemas of arguments.
     """
 
     dialect = generate_content
@@ -48,47 +48,47 @@ class GoogleVendor(Vendor):
     count_field = "totalTokens"
     further_settings: ClassVar[Mapping[str, Kind]] = {"api_version": WORD}
     version = "v1beta"
-    # Thoughts are asked for; data inline have no name here.
+    # Thoughts must be requested; inline data cannot have a name here.
     quirks = Quirks(shows_thoughts=True, takes_display_names=False)
 
     def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
-        """Returns the path of the method that answers."""
+        """Return the path of the method that answers."""
         if streaming:
-            # Without the query a stream is one long JSON array.
+            # Without the query, a stream is one long JSON array.
             return f"{self.compose_method(model, 'streamGenerateContent')}?alt=sse"
         return self.compose_method(model, "generateContent")
 
     def compose_method(self, model: ModelDescriptor, method: str) -> str:
-        """Returns the path of one of the model's methods."""
+        """Return the path of one of the model's methods."""
         return f"{self.compose_root()}/{self.compose_resource(model)}:{method}"
 
     def compose_root(self) -> str:
-        """Returns the beginning of all paths."""
+        """Return the beginning of all paths."""
         return f"/{self.settings.values.get('api_version', self.version)}"
 
     def compose_resource(self, model: ModelDescriptor) -> str:
-        """Returns the name of a model as a resource."""
+        """Return the resource name of a model."""
         name = quote_name(model)
         return name if "/" in name else f"models/{name}"  # tuned models are elsewhere
 
     def compose_count(self, native: JsonObject, model: ModelDescriptor) -> tuple[str, JsonObject]:
-        """Returns what is asked in order to count a request, instructions and tools included."""
+        """Return the path and body of the call that counts a request, including its tools."""
         whole = {"model": self.compose_resource(model), **native}
         return self.compose_method(model, "countTokens"), {"generateContentRequest": whole}
 
     def compose_headers(self, key: Secret | None, native: JsonObject) -> Mapping[str, str | Secret]:
-        """Returns the key."""
+        """Return the key."""
         return {} if key is None else {"x-goog-api-key": key}
 
     def produce_processors(self, client: VendorClient) -> Processors:
-        """Makes the dialect's processors, with a tokenizer that has texts counted as well."""
+        """Make the dialect's processors, with a tokenizer that also counts texts."""
         processors = super().produce_processors(client)
         return attrs.evolve(
             processors, tokenizer=_GoogleTokenizer(client, self.compose_count, self.count_field)
         )
 
     async def survey(self, client: VendorClient) -> Sequence[SurveyedModel]:
-        """Asks for the models that answer. Raises ConverseError."""
+        """List the models that can answer. Raises ConverseError."""
         models: list[SurveyedModel] = []
         token = ""
         while True:
@@ -96,7 +96,7 @@ class GoogleVendor(Vendor):
             page: Any = await client.request_json("GET", f"{self.compose_root()}/models?{query}")
             models += [_read_model(each) for each in page.get("models", ()) if _answers(each)]
             before, token = token, page.get("nextPageToken") or ""
-            if not token or token == before:  # or it would be asked without end
+            if not token or token == before:  # otherwise the loop would not end
                 return models
 
 
@@ -108,10 +108,10 @@ def quote_name(model: ModelDescriptor) -> str:
 
 
 class _GoogleTokenizer(VendorTokenizer):
-    """Has texts counted, too, which costs nothing there."""
+    """Tokenizer that also counts texts, which is free there."""
 
     async def count_text(self, text: str, model: ModelDescriptor) -> TokenCount:
-        """Counts the tokens of a text as a user's message. Raises ConverseError."""
+        """Count the tokens of a text as a user's message. Raises ConverseError."""
         if not text:
             return TokenCount(tokens=0)
         path, _ = self._compose({}, model)

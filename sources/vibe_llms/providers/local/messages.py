@@ -1,7 +1,7 @@
 """Messages of ``local``: Chat Completions, with invocations and results as plain text.
 
-Small models' templates know no tools, and those that do know them in many ways. Written as
-text, in the form to which the grammar holds the answer, every model can read them.
+The templates of small models do not support tools, and others do so in many ways. Written as text,
+in the format that the grammar enforces, every model can read them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from vibe_llms.providers.local.controls import QUIRKS
 
 
 def _write(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
-    """Returns ``{"messages": […]}``. Raises CapabilityError for a picture, or the like."""
+    """Return ``{"messages": […]}``. Raises CapabilityError for an image or other media."""
     plain = [_write_plainly(canister) for canister in request.canisters]
     translation = nativize_canisters(plain, model.attributes, QUIRKS)
     messages = cast(Sequence[Mapping[str, Any]], translation.value["messages"])
@@ -45,17 +45,17 @@ MESSAGES: Final = FunctionProcessor(
 
 
 def _survey_coerced(canisters: Sequence[AnyCanister]) -> Iterator[Loss]:
-    """Says which invocations and results the model will see as mere text."""
+    """Yield losses for invocations and results that the model sees as plain text."""
     for index, canister in enumerate(canisters):
         if isinstance(canister, (InvocationCanister, ResultCanister)) and (
             canister.owner is Owner.OURS
         ):
-            reason = "invocations and results go as text: they are made by grammar here"
+            reason = "invocations and results are sent as text: a grammar produces them here"
             yield Loss(kind=LossKind.COERCED, path=f"canisters[{index}]", reason=reason)
 
 
 def write_invocation(name: str, arguments: str) -> str:
-    """Writes an invocation as the grammar has it; arguments that are not JSON as a text."""
+    """Write an invocation as in the grammar; arguments that are not JSON become a text."""
     arguments = arguments if arguments.strip() else "{}"
     try:
         msgspec.json.decode(arguments)
@@ -77,7 +77,7 @@ def _write_plainly(canister: AnyCanister) -> AnyCanister:
 
 
 def _merge_neighbours(messages: Sequence[Mapping[str, Any]]) -> list[JsonObject]:
-    """Makes one message of several of the model in a row: llama.cpp takes but one at the end."""
+    """Merge adjacent messages of the model: llama.cpp accepts only one at the end."""
     merged: list[dict[str, Any]] = []
     for message in messages:
         last = merged[-1] if merged else None

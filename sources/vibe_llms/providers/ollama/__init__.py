@@ -1,8 +1,8 @@
 """The provider ``ollama``: models that an Ollama server runs, here or in its cloud.
 
-It speaks Ollama's own chat. Besides the rooms that every provider has: ``windows`` (how large a
-window a request needs), ``learning`` (what the server says of its models) and ``pulling`` (how a
-missing one is fetched).
+It uses Ollama's own chat interface. Modules that other providers do not have: ``windows`` (the
+window that a request needs), ``learning`` (the server's data about its models) and ``pulling``
+(download of missing models).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from vibe_llms.providers.offering import offer_provider
 
 survey_providers, produce_provider = offer_provider(
-    "asks an Ollama server, by default the one on this machine; needs no key",
+    "uses an Ollama server, by default on this machine; needs no key",
     "vibe_llms.providers.ollama.client:OllamaProvider",
     "vibe_llms.providers.ollama.client:OllamaVendor",
     name="ollama",

@@ -1,4 +1,4 @@
-"""The provider itself: where its server is, what is sent to it, and which models it has."""
+"""The provider ``ollama``: its server's address, requests and models."""
 
 from __future__ import annotations
 
@@ -45,28 +45,28 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 
 def read_host(text: str) -> str:
-    """Returns the base URL that a value of ``OLLAMA_HOST`` means, as the server reads it.
+    """Return the base URL for a value of ``OLLAMA_HOST``, as the server reads it.
 
     Raises:
-        ConfigurationError: It means none.
+        ConfigurationError: The value is invalid.
     """
     scheme, colon, rest = text.strip().strip("\"'").strip().rpartition("://")
     scheme = scheme if colon else "http"
-    # With a scheme the port is that of the web, without one it is Ollama's own.
+    # With a scheme the default port is that of the web, otherwise Ollama's own.
     default = _PORTS.get(scheme, DEFAULT_PORT) if colon else DEFAULT_PORT
     address, slash, path = rest.partition("/")
     host, port = _split_port(address, default)
-    # These are where a server listens: at all addresses, to which nobody can connect.
+    # These mean that a server listens on all addresses; clients cannot connect to them.
     host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     if scheme not in _PORTS or not 0 <= port <= 65_535:
-        message = f"{text!r} is no address; write host, host:port, or https://host:port."
+        message = f"{text!r} is not an address; write host, host:port, or https://host:port."
         raise ConfigurationError.at("OLLAMA_HOST", message)
     host = f"[{host}]" if ":" in host else host
     return f"{scheme}://{host}:{port}{slash}{path}".rstrip("/")
 
 
 def _split_port(address: str, default: int) -> tuple[str, int]:
-    """Parts a host and its port; an IPv6 address may stand with brackets or without."""
+    """Split a host and its port; an IPv6 address may be in brackets or not."""
     if address.count(":") > 1 and not address.startswith("["):
         return address, default
     bracketed, closing, rest = address.rpartition("]")
@@ -80,10 +80,10 @@ def _split_port(address: str, default: int) -> tuple[str, int]:
 
 
 class OllamaDecoder(Decoder):
-    """Turns lines into events, and compares what the server read with what it was sent.
+    """Decodes lines to events, and compares the tokens that the server read with those sent.
 
     Args:
-        least_tokens: What the request is at least; below it, something was left out.
+        least_tokens: Minimum tokens of the request; below it, the server has truncated it.
     """
 
     def __init__(self, *, provider: str, model: str, least_tokens: int) -> None:
@@ -98,7 +98,7 @@ class OllamaDecoder(Decoder):
             return
         reason = (
             f"the server read {read} tokens of at least {self._least_tokens}: it left out the "
-            "beginning without saying so (or counted only what it had not read before)"
+            "beginning silently (or did not count tokens in its cache)"
         )
         loss = Loss(kind=LossKind.DROPPED, path="canisters", reason=reason)
         self._events.append(LossEvent(loss=loss))
@@ -110,12 +110,12 @@ _Estimated: TypeAlias = tuple[
 
 
 class OllamaVendor(HostedVendor):
-    """What Ollama does in its own way."""
+    """Quirks and requests of Ollama."""
 
     dialect = ollama_chat
     quirks = Quirks()
     base_url = f"http://127.0.0.1:{DEFAULT_PORT}"
-    versions = ("v1", "api")  # of the protocol of OpenAI, and of its own
+    versions = ("v1", "api")  # of OpenAI's protocol, and of its own
     key_variables = ("OLLAMA_API_KEY",)
     needs_key = False
     server_command = "ollama serve"
@@ -126,7 +126,7 @@ class OllamaVendor(HostedVendor):
         self._estimated: _Estimated | None = None
 
     def read_settings(self) -> RemoteSettings:
-        """Checks the user's settings; OLLAMA_HOST says the address where they do not."""
+        """Check the user's settings; OLLAMA_HOST gives the address if they do not."""
         settings = super().read_settings()
         host = os.environ.get("OLLAMA_HOST", "")
         if "base_url" in settings.values or not host.strip():
@@ -134,7 +134,7 @@ class OllamaVendor(HostedVendor):
         return attrs.evolve(settings, base_url=strip_version(read_host(host), self.versions))
 
     def compose_child(self) -> ChildSettings:
-        """Says how the server is started: at a port of its own, whatever else runs."""
+        """Return how to start the server: on a port of its own, whatever else runs."""
         values = self.settings.values
         return ChildSettings(
             name=self.context.name,
@@ -143,13 +143,13 @@ class OllamaVendor(HostedVendor):
             health_path="/api/version",
             startup_seconds=float(values.get("startup_seconds", 60)),
             log_path=self.context.cache_directory / "server.log",
-            remedy="Install it from https://ollama.com/download, or name it in full as command.",
+            remedy="Install it from https://ollama.com/download, or set command to its full path.",
         )
 
     def nativize(
         self, request: Request, model: ModelDescriptor, processors: Processors, *, streaming: bool
     ) -> Translation[JsonObject]:
-        """Returns the body, with a window into which it fits. Raises RequestError."""
+        """Return the body, with a window that it fits into. Raises RequestError."""
         translation = super().nativize(request, model, processors, streaming=streaming)
         given: Any = translation.value.get("options") or {}
         estimate = estimate_request(request, model.attributes)
@@ -158,14 +158,14 @@ class OllamaVendor(HostedVendor):
         body = {
             **translation.value,
             "options": {**given, "num_ctx": window},
-            # A server that knows these two refuses or stops, where others cut in silence.
+            # Servers that know these two reject the request or stop; others truncate silently.
             "truncate": translation.value.get("truncate", False),
             "shift": translation.value.get("shift", False),
         }
         return Translation(body, translation.losses)
 
     def _take_estimate(self, request: Request, attributes: ModelAttributes) -> TokenCount:
-        """Return how many tokens a request has: mostly as it was counted when it was written."""
+        """Return the tokens of a request, usually as counted during its translation."""
         counted, self._estimated = self._estimated, None
         if counted is not None:
             canisters, invocables, schema, estimate = counted
@@ -175,33 +175,34 @@ class OllamaVendor(HostedVendor):
         return estimate_request(request, attributes)
 
     def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
-        """Returns the path of the chat."""
+        """Return the path of the chat."""
         return "/api/chat"
 
     def produce_decoder(self, model: ModelDescriptor, request: Request) -> OllamaDecoder:
-        """Makes the decoder of one response."""
+        """Make the decoder of one response."""
         least = count_least(self._take_estimate(request, model.attributes))
         return OllamaDecoder(provider=model.provider, model=model.name, least_tokens=least)
 
     async def survey(self, client: VendorClient) -> Sequence[SurveyedModel]:
-        """Asks the server for its models. Raises ConverseError."""
+        """List the server's models. Raises ConverseError."""
         return read_tags(await client.request_json("GET", "/api/tags"))
 
 
 class OllamaClient(HostingClient):
-    """Connections to one server; what it says of a model is asked once."""
+    """Connections to one server; the data about a model are requested once."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._learnt: dict[str, JsonObject] = {}
 
     async def access_model(self, name: str = "") -> RemoteModel:
-        """Returns a model; one that the server lacks is fetched, if the user agrees.
+        """Return a model; download it to the server if it is missing and the user agrees.
 
         Raises:
-            UnknownNameError: The server does not have it, and the user does not agree; or the
-                name is empty and there is no default model.
-            TransportError: The server is not there.
+            UnknownNameError: The server does not have it, and the user does not agree; or the name
+            is
+                empty and there is no default model.
+            TransportError: The server is unreachable.
         """
         known = self.describe(name or await self.choose_model())
         learnt = await self._acquire_learnt(known.name)
@@ -211,14 +212,14 @@ class OllamaClient(HostingClient):
         return RemoteModel(attrs.evolve(known, attributes=attributes), self)
 
     async def _acquire_learnt(self, model: str) -> JsonObject:
-        """Returns what the server says of a model; little where it cannot say it."""
+        """Return the server's data about a model, or minimal data if it cannot provide them."""
         if model not in self._learnt:
             try:
                 shown = await self.request_json("POST", "/api/show", {"model": model})
             except ConverseError as error:
                 if not is_missing(error):
                     if isinstance(error, ProviderError) or error.stage is Stage.DECODE:
-                        return learn(None)  # the request itself will tell, if it matters
+                        return learn(None)  # the request reports it, if it matters
                     raise
                 await pull(self, model)
                 shown = await self.request_json("POST", "/api/show", {"model": model})

@@ -1,4 +1,4 @@
-"""What the server says of its models, with the keys of an attribute file."""
+"""The server's data about its models, with the keys of an attribute file."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _CAPABILITIES: Final = {
     "tools": "supports_invocations",
     "vision": "supports_images",
 }
-"""From the server's word; where it lists them, what is not there the model cannot do."""
+"""Capabilities by the server's name; if the server lists any, those not listed are missing."""
 
 
 def learn(shown: JsonValue) -> JsonObject:
-    """Returns what ``POST /api/show`` says about a model; that it has a ``num_ctx`` always."""
+    """Convert the answer of ``POST /api/show`` about a model; ``num_ctx`` is always added."""
     facts: Mapping[str, Any] = shown if isinstance(shown, Mapping) else {}
     window = _find_window(facts.get("model_info"))
     control: dict[str, JsonValue] = {"kind": "interval", "minimum": 1, "grade": 1}
@@ -31,7 +31,7 @@ def learn(shown: JsonValue) -> JsonObject:
 
 
 def read_tags(listed: JsonValue) -> list[SurveyedModel]:
-    """Returns the models which ``GET /api/tags`` lists."""
+    """Return the models in the answer of ``GET /api/tags``."""
     facts: Mapping[str, Any] = listed if isinstance(listed, Mapping) else {}
     entries = facts.get("models")
     return [
@@ -45,7 +45,7 @@ def read_tags(listed: JsonValue) -> list[SurveyedModel]:
 
 
 def _find_window(info: object) -> int | None:
-    """Returns the length of the context, whose key begins with the model's architecture."""
+    """Return the context length, whose key begins with the model's architecture."""
     if not isinstance(info, Mapping):
         return None
     architecture = info.get("general.architecture", "")

@@ -1,4 +1,4 @@
-"""Fetches a model into the server, once the user agrees, and shows how far it has come."""
+"""Download of a model by the server, if the user agrees, with its progress."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ if TYPE_CHECKING:
 
 
 def is_missing(error: ConverseError) -> bool:
-    """Tells whether the server says that it has no such model."""
+    """Return whether an error means that the server does not have the model."""
     is_not_found = isinstance(error, ProviderError) and error.fault is ProviderFault.NOT_FOUND
-    return is_not_found and "model" in error.detail  # no other path says so of a model
+    return is_not_found and "model" in error.detail  # only this path reports it so
 
 
 async def pull(client: VendorClient, model: str) -> None:
-    """Lets the server fetch a model, if the user agrees.
+    """Let the server download a model, if the user agrees.
 
     Raises:
-        UnknownNameError: The user does not.
-        ConverseError: The server could not.
+        UnknownNameError: The user does not agree.
+        ConverseError: The download failed.
     """
     context = client.vendor.context
-    address = describe_address(client.vendor.settings.base_url)  # which may hold a password
+    address = describe_address(client.vendor.settings.base_url)  # which may have a password
     if not await asyncio.to_thread(_ask, context, model, address):
         raise UnknownNameError(
             kind="model",
             name=model,
-            detail=f"The server at {address} has no model {model!r}.",
-            remedy=f"Fetch it: vibe models pull {context.name}:{model}",
+            detail=f"The server at {address} does not have the model {model!r}.",
+            remedy=f"Run: vibe models pull {context.name}:{model}",
         )
     display = _Display(context.progress)
     try:
@@ -67,15 +67,15 @@ async def pull(client: VendorClient, model: str) -> None:
         display.finish()
     if status != "success":
         raise StreamTruncatedError(
-            detail=f"The server stopped fetching {model} at {status!r}.",
-            remedy="Try again: it goes on where it stopped.",
+            detail=f"The server stopped downloading {model} at {status!r}.",
+            remedy="Try again: it resumes.",
         )
 
 
 def _ask(context: ProviderContext, model: str, address: str) -> bool:
     question = (
-        f"The Ollama server at {address} does not have {model}. Shall it fetch it from its "
-        "registry, some hundred megabytes to many gigabytes (it tells how many as it begins)?"
+        f"The Ollama server at {address} does not have {model}. Let it download the model from its "
+        "registry (some hundred megabytes to many gigabytes; the size is shown at the start)?"
     )
     return context.consent.ask(f"model:{context.name}:{model}", question)
 
@@ -88,21 +88,21 @@ def _read(data: bytes) -> Mapping[str, Any]:
     if isinstance(line, Mapping):
         return line
     raise ConverseError(
-        detail="The server told of its progress in a line that makes no sense.",
+        detail="The server sent an invalid line of progress.",
         stage=Stage.DECODE,
     )
 
 
 @define
 class _Display:
-    """One bar for each file of the model, after the other."""
+    """One progress bar for each file of the model, one after the other."""
 
     progress: Progress
     digest: str = ""
     shown: int = 0
 
     def show(self, line: Mapping[str, Any]) -> None:
-        """Takes a line ``{"status", "digest", "total", "completed"}`` in."""
+        """Process a line ``{"status", "digest", "total", "completed"}``."""
         digest, total = line.get("digest"), line.get("total")
         if not isinstance(digest, str) or not isinstance(total, int):
             return
@@ -116,7 +116,7 @@ class _Display:
             self.shown = completed
 
     def finish(self) -> None:
-        """Ends the bar, if there is one."""
+        """End the bar, if there is one."""
         if self.digest:
             self.progress.finish()
             self.digest = ""

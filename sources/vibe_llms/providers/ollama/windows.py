@@ -1,8 +1,8 @@
-"""How large a window a request needs, so that the server never cuts it in silence.
+"""Choice of the window for a request, so that the server never truncates it silently.
 
-A server whose window is too small leaves the oldest messages out and answers all the same. So
-each request says the window that it needs, in steps, because another size makes the server load
-the model again.
+A server whose window is too small omits the oldest messages and answers nevertheless. So each
+request sets the window that it needs, in steps, because another size makes the server reload the
+model.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LEAST_WINDOW: Final = 4096
 """The server's own default on a small machine."""
 
 UNSAID_OUTPUT: Final = 4096
-"""Room for an answer whose length nobody bounds; less where the model has no more."""
+"""Tokens reserved for an answer without a maximum; fewer if the model has a smaller window."""
 
 
 def choose_window(
@@ -31,16 +31,16 @@ def choose_window(
     options: Mapping[str, JsonValue],
     estimate: TokenCount | None = None,
 ) -> int:
-    """Returns the window in tokens, input and output together.
+    """Return the window in tokens, input and output together.
 
     Args:
-        options: Of the native request: ``num_ctx`` is the user's own choice, and ``num_predict``
-            the longest answer.
-        estimate: Of the request's tokens; it is made here where none is given.
+        options: Options of the native request: ``num_ctx`` is the user's own choice, and
+            ``num_predict`` the maximum answer.
+        estimate: Tokens of the request; estimated here by default.
 
     Raises:
-        ContextOverflowError: The request surely does not fit into the model's window; or, most
-            likely, not into a smaller one that the user chose and can as well enlarge.
+        ContextOverflowError: The request certainly exceeds the model's window; or it probably
+            exceeds a smaller one that the user chose and can enlarge.
     """
     estimate = estimate or estimate_request(request, attributes)
     least = count_least(estimate)
@@ -52,14 +52,15 @@ def choose_window(
         return chosen
     if limit is not None and least + (asked or 1) > limit:
         raise _refuse(estimate, asked, limit, attributes, "")
-    # At its worst: a window that is too small would be cut in silence, one too large costs memory.
+    # The upper bound: a window that is too small truncates silently, one too large only costs
+    # memory.
     wanted = estimate.tokens + estimate.error_tokens + (asked or UNSAID_OUTPUT)
     window = round_up(wanted)
     return window if limit is None else min(window, limit)
 
 
 def round_up(tokens: int) -> int:
-    """Returns the next step: a power of two, or one and a half times one."""
+    """Return the next step: a power of two, or one and a half times one."""
     step = LEAST_WINDOW
     while step < tokens:
         if step + step // 2 >= tokens:
@@ -69,12 +70,12 @@ def round_up(tokens: int) -> int:
 
 
 def count_least(estimate: TokenCount) -> int:
-    """Returns how many tokens a request is at least."""
+    """Return the minimum tokens of a request."""
     return max(estimate.tokens - estimate.error_tokens, 0)
 
 
 def read_limit(attributes: ModelAttributes) -> int | None:
-    """Returns the model's own window, where it is known."""
+    """Return the model's own window, if known."""
     return _count(attributes.access_value("context_window_tokens"))
 
 
@@ -90,14 +91,14 @@ def _refuse(
     window = f"the control num_ctx = {limit:,}" if control else f"the window of {limit:,} tokens"
     remedy = ContextOverflowError.remedy
     if control:
-        remedy = "Leave num_ctx out, to have it computed, or set it higher."
+        remedy = "Remove num_ctx, so that it is computed, or raise it."
     return ContextOverflowError(
         model=model,
         tokens=estimate.tokens,
         limit=limit,
         path="controls.num_ctx" if control else "canisters",
         detail=(
-            f"The input of {estimate.tokens:,} tokens (give or take {estimate.error_tokens:,})"
+            f"The input of {estimate.tokens:,} tokens (± {estimate.error_tokens:,})"
             f"{wanted} exceeds {window} of {model}."
         ),
         remedy=remedy,

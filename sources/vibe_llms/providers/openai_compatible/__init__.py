@@ -1,8 +1,8 @@
-"""The providers of kind ``openai_compatible``: services that differ by data alone.
+"""The providers of kind ``openai_compatible``: services that differ only in data.
 
-``[providers.NAME]`` with this module and ``kind = "groq"`` is one of the kinds that ship, with a
-``base_url`` and a table ``quirks`` any other. A quirk that the user sets holds before the kind's.
-Besides the rooms that every provider has: ``kinds`` reads the data, and says all their mistakes.
+``[providers.NAME]`` with this module and ``kind = "groq"`` is one of the shipped kinds; any other
+service needs a ``base_url`` and optionally a table ``quirks``. The user's quirks override the
+kind's. A module that other providers do not have: ``kinds`` reads the data and reports all errors.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from vibe_llms.providers.offering import REMOTE, offer_attributes, offer_provider
 
 survey_providers, produce_provider = offer_provider(
-    "a service that speaks Chat Completions",
+    "a service with the Chat Completions protocol",
     REMOTE,
     "vibe_llms.providers.openai_compatible.client:CompatibleVendor",
 )

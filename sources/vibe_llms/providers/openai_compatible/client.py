@@ -1,4 +1,4 @@
-"""The service of a kind, or of the user's own: where it is, and how it is asked."""
+"""A service of a kind, or of the user's own: its address and requests."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ if TYPE_CHECKING:
 def _check_kind(name: str) -> str:
     known = read_services()
     if name not in known:
-        raise ValueError(f"There is no kind {name!r}{end_among(name, known)}")
+        raise ValueError(f"Unknown kind {name!r}{end_among(name, known)}")
     return name
 
 
 _UNKNOWN: Final = Quirks(fields={"max_tokens": "max_tokens"})
-"""What is assumed of a service of the user's own."""
+"""Assumed quirks of a service of the user's own."""
 
 
 class CompatibleVendor(CompletionsVendor):
-    """One service that speaks Chat Completions; its kind is that of the settings, or its name."""
+    """One service that speaks Chat Completions; its kind is set in the settings, or is its name."""
 
     base_url = ""
-    needs_key = False  # whoever wants one says so by the status 401
+    needs_key = False  # a service that requires one answers with status 401
     further_settings: ClassVar[Mapping[str, Kind]] = {
         "kind": Kind("the name of a kind", is_text, _check_kind),
         "quirks": QUIRKS,
     }
 
     def read_settings(self) -> RemoteSettings:
-        """Checks the user's settings, the quirks among them. Raises ConfigurationError."""
+        """Check the user's settings, including the quirks. Raises ConfigurationError."""
         service = self._find_service()
         if service:
             self.base_url, self.base_url_variables = service.base_url, service.base_url_variables
@@ -68,11 +68,11 @@ class CompatibleVendor(CompletionsVendor):
 
     @property
     def known_quirks(self) -> Quirks:
-        """The quirks of the kind and the settings; none are known of a service of the user's."""
+        """The quirks of the kind and the settings; none for a service of the user's own."""
         return self._known
 
     async def survey(self, client: VendorClient) -> Sequence[SurveyedModel]:
-        """Asks for the models, where the service has a list of them. Raises ConverseError."""
+        """List the models, if the service has a list. Raises ConverseError."""
         if not self._models:
             return await super().survey(client)
         from vibe_llms.providers.surveys import SurveyedModel

@@ -1,4 +1,4 @@
-"""Services as data: where they are, which key they take, and what they do differently."""
+"""Services as data: their addresses, keys and quirks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vibe_llms.tables.kinds import TABLE, Kind
 from vibe_llms.tables.reading import KeyPath, TableReader
 
 NOTHING: Final = "none"
-"""How a file says that a quirk has no value, for which TOML has no word."""
+"""Value in a file for a quirk without a value, as TOML has no null."""
 
 
 @frozen(kw_only=True)
@@ -26,13 +26,13 @@ class CompatibleService:
     """One service, of a kind that a user can name.
 
     Attributes:
-        base_url: With its version.
-        key_variables: The environment variables of its key; none where it takes no key.
-        base_url_variables: Those that name another address.
-        models: The names of its models, where it has no list to be asked for.
-        start: The command that starts it, where it is a server of one's own, which needs no key.
-        source: What the row was written from.
-        date: When that was read, as ``2026-11-22``.
+        base_url: Its address, with the version.
+        key_variables: The environment variables of its key; none if it does not use keys.
+        base_url_variables: Environment variables that override the address.
+        models: The names of its models, if it does not provide a list.
+        start: The command that starts it, if the user runs the server, which needs no key.
+        source: The source of the row.
+        date: The date on which the source was read, as ``2026-11-22``.
     """
 
     name: str
@@ -48,7 +48,7 @@ class CompatibleService:
 
 
 class QuirksKind(Kind):
-    """A table of quirks; what is kept of it is what :func:`add_quirks` takes."""
+    """A table of quirks; its value is the argument of :func:`add_quirks`."""
 
     __slots__ = ()
 
@@ -65,17 +65,17 @@ QUIRKS: Final = QuirksKind("a table of quirks", TABLE.is_right)
 
 
 def add_quirks(base: Quirks, values: Mapping[str, Any]) -> Quirks:
-    """Returns quirks on top of others; fields are added to the fields that there are."""
+    """Return quirks with changes; fields are added to the existing fields."""
     fields = {**base.fields, **values.get("fields", {})}
     return attrs.evolve(base, **{**values, "fields": fields})
 
 
 @cache
 def read_services(path: Path | None = None) -> Mapping[str, CompatibleService]:
-    """Reads the services by the names of their kinds; by default those that ship.
+    """Read the services by kind; by default the shipped ones.
 
     Raises:
-        ConfigurationError: With all the mistakes in the file.
+        ConfigurationError: The file is invalid; lists all errors.
     """
     path = path or access_data("providers", "openai_compatible", "kinds.toml")
     document = read_document(path)

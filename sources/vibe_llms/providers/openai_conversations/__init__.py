@@ -1,9 +1,9 @@
 """The provider ``openai_conversations``: OpenAI's models by Chat Completions.
 
-For conversations that another service shall be able to go on with; ``openai_responses`` reaches
-more of what these models can do. With ``transport = "sdk"`` the requests go through OpenAI's own
-package: with ``azure_endpoint`` and ``azure_api_version`` to Azure, which has been tried against a
-simulator only.
+Use it for conversations that another service will continue; ``openai_responses`` supports more
+features of these models. With ``transport = "sdk"`` the requests go through OpenAI's own package:
+with ``azure_endpoint`` and ``azure_api_version`` to Azure, which has been tried against a simulator
+only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The service of ``openai_conversations``: where it is, and how it is asked."""
+"""The service of ``openai_conversations``: its address and requests."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from vibe_llms.tables.kinds import TEXT, Kind
 
 
 class OpenAIVendor(OpenAIService, CompletionsVendor):
-    """OpenAI, or by its package Azure, asked by Chat Completions."""
+    """OpenAI, or Azure with OpenAI's package, by Chat Completions."""
 
-    # Its newest models take 64 characters.
+    # Its newest models accept 64 characters.
     quirks = Quirks(siblings=SIBLINGS, id_pattern=r"[\s\S]{1,40}")
     further_settings: ClassVar[Mapping[str, Kind]] = {
         **OpenAIService.further_settings,
@@ -26,7 +26,7 @@ class OpenAIVendor(OpenAIService, CompletionsVendor):
     }
 
     def find_known_quirks(self, model: ModelDescriptor) -> Quirks:
-        """Return the quirks that are known of a model: one that reasons refuses an older field."""
+        """Return the known quirks of a model: reasoning models reject an older field."""
         reasons = model.attributes.access_capability("supports_reasoning") is Capability.YES
         quirks: Quirks = self.known_quirks
         return attrs.evolve(quirks, refused_fields=("max_tokens",)) if reasons else quirks

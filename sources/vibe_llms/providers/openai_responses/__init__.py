@@ -1,10 +1,10 @@
 """The provider ``openai_responses``: OpenAI's models, by the Responses protocol.
 
-The conversation stays ours: the vendor is asked to store nothing, and hands out reasoning signed
-(see :mod:`vibe_llms.dialects.responses.calling.requests` for how to have it otherwise). Other
-services that speak the protocol are reached by ``base_url``. Azure is reached by
-``transport = "sdk"``, with the settings ``azure_endpoint`` and ``azure_api_version``, or with a
-client object of the official library; it has been tried against a simulator only.
+The conversation is stored here: the vendor is asked to store nothing, and returns signed reasoning
+(see :mod:`vibe_llms.dialects.responses.calling.requests` for how to change that). Other services
+with this protocol are reached by ``base_url``. Azure is reached by ``transport = "sdk"``, with the
+settings ``azure_endpoint`` and ``azure_api_version``, or with a client object of the official
+library; it has been tried against a simulator only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The service of ``openai_responses``: where it is, how it is asked, and which models it has."""
+"""The service of ``openai_responses``: its address, requests and models."""
 
 from __future__ import annotations
 
@@ -31,15 +31,17 @@ _COUNTED: Final = (
     "tools",
     "truncation",
 )
-"""What of a request counts, and is taken by the call (``input_token_count_params`` of openai)."""
+"""Parameters that affect the count and that the call accepts (``input_token_count_params`` of
+openai).
+"""
 
 
 class OpenAIResponsesVendor(OpenAIService):
-    """OpenAI's service, and those that answer like it."""
+    """OpenAI's service, and those with the same interface."""
 
     dialect = responses
     count_field = "input_tokens"
-    # Instructions have the role that newer models know.
+    # Instructions have the role that newer models use.
     quirks = Quirks(supervisor_role="developer", siblings=SIBLINGS)
     further_settings: ClassVar[Mapping[str, Kind]] = {
         **OpenAIService.further_settings,
@@ -48,18 +50,18 @@ class OpenAIResponsesVendor(OpenAIService):
 
     @property
     def keeps_responses(self) -> bool:
-        """Whether a response can be asked for later; most servers but OpenAI's keep none."""
+        """Whether a response can be retrieved later; most servers except OpenAI's store none."""
         said = self.settings.values.get("keeps_responses")
         return self._is_itself() if said is None else bool(said)
 
     def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
-        """Returns the path of the method that answers."""
+        """Return the path of the method that answers."""
         return "/responses"
 
     def compose_count(self, native: JsonObject, model: ModelDescriptor) -> tuple[str, JsonObject]:
-        """Returns what is asked in order to count a request."""
+        """Return the path and body of the call that counts a request's tokens."""
         return "/responses/input_tokens", {n: native[n] for n in _COUNTED if n in native}
 
     async def survey(self, client: VendorClient) -> Sequence[SurveyedModel]:
-        """Asks for the models. Raises ConverseError."""
+        """List the models. Raises ConverseError."""
         return await list_models(client)

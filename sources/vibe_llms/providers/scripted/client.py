@@ -51,11 +51,11 @@ class ScriptedProvider:
         return self.context.name
 
     def names_file(self, name: str) -> bool:
-        """Tell whether a model's name is the path of a script."""
+        """Return whether a model's name is the path of a script."""
         return name.endswith(".toml")
 
     def produce_client(self) -> ScriptedClient:
-        """Makes a client, which reads each script when its model is accessed."""
+        """Make a client, which reads each script when its model is accessed."""
         return ScriptedClient(self)
 
 
@@ -66,11 +66,11 @@ class ScriptedClient:
     provider: ScriptedProvider
 
     async def access_model(self, name: str = "") -> ScriptedModel:
-        """Returns the model that plays a script, by default the one configured, or ``echo``.
+        """Return the model that plays a script; by default the configured one, or ``echo``.
 
         Raises:
-            UnknownNameError: No script of this name ships.
-            ConfigurationError: The script cannot be read, or does not hold.
+            UnknownNameError: There is no shipped script of this name.
+            ConfigurationError: The script cannot be read, or is invalid.
         """
         context = self.provider.context
         name = name or str(context.settings.get("script", "echo"))
@@ -84,7 +84,7 @@ class ScriptedClient:
         return ScriptedModel(self._describe(name), read_script(name), context.limits)
 
     async def survey_models(self, *, refresh: bool = False) -> Sequence[ModelDescriptor]:
-        """Lists the scripts that ship."""
+        """List the shipped scripts."""
         integrator = self.provider.context.produce_attributes()
         return [
             ModelDescriptor(
@@ -94,7 +94,7 @@ class ScriptedClient:
         ]
 
     async def close(self) -> None:
-        """Has nothing to free."""
+        """Do nothing: there is nothing to release."""
 
     def _describe(self, name: str) -> ModelDescriptor:
         context = self.provider.context
@@ -114,19 +114,19 @@ class ScriptedModel(ModelBase[JsonObject]):
         self._script = script
 
     def nativize(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
-        """Checks the controls and writes everything down. Raises ControlError."""
+        """Check the controls and write all data. Raises ControlError."""
         request = attrs.evolve(request, controls=self.complete_controls(request))
         parts = nativize_parts(request, self.descriptor, PROCESSORS)
         losses = [*parts.losses]
         if request.schema is not None:
-            reason = "A script says what it says, whatever the schema."
+            reason = "Scripted answers ignore the schema."
             losses.append(Loss(kind=LossKind.DROPPED, path="schema", reason=reason))
         return Translation({**parts.messages, **parts.invocations, **parts.controls}, losses)
 
     async def send(
         self, native: JsonObject, request: Request, *, streaming: bool
     ) -> _PerformanceSource:
-        """Begins to play the response that the script has for this request."""
+        """Begin to play the script's response to this request."""
         said = [c for c in request.canisters if isinstance(c, UserCanister)]
         text = text_of(said[-1]) if said else ""
         answers = _count_answers(request)
@@ -138,7 +138,7 @@ class ScriptedModel(ModelBase[JsonObject]):
 
 
 def _produce_frames(response: ScriptedResponse, text: str) -> Iterator[Frame]:
-    """Cuts the contents of a response into frames, and adds usage and the stop."""
+    """Split the contents of a response into frames, and add usage and the stop."""
     for index, part in enumerate(response.parts):
         content = part.text.replace("{input}", text)
         extra = {}
@@ -154,13 +154,13 @@ def _produce_frames(response: ScriptedResponse, text: str) -> Iterator[Frame]:
 
 
 def _count_answers(request: Request) -> int:
-    """Counts the turns of the model, those which only invoke included."""
+    """Count the turns of the model, including those with only invocations."""
     models = (AssistantCanister, InvocationCanister)
     return len({c.turn_id or c.id for c in request.canisters if isinstance(c, models)})
 
 
 class _PerformanceSource:
-    """An event source which plays frames in their time and shows the fault that is asked for."""
+    """An event source that plays frames on schedule and simulates the fault."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class _PerformanceSource:
         self._position = 0
 
     async def receive(self) -> Sequence[StreamEvent] | None:
-        """Returns the events of the next frame; of all frames where nothing is streamed."""
+        """Return the events of the next frame; of all frames without streaming."""
         if self._streaming:
             return await self._play_next()
         events: list[StreamEvent] = []
@@ -186,7 +186,7 @@ class _PerformanceSource:
         return events or None
 
     async def close(self) -> None:
-        """Stops playing."""
+        """Stop playing."""
         self._position = len(self._frames)
 
     async def _play_next(self) -> Sequence[StreamEvent] | None:
@@ -198,7 +198,7 @@ class _PerformanceSource:
             if fault.kind == "cut":
                 return None
             if fault.kind == "stall":
-                await asyncio.get_running_loop().create_future()  # which nobody completes
+                await asyncio.get_running_loop().create_future()  # which is never set
             if fault.kind != "garbage":
                 raise ProviderError(
                     provider="scripted",

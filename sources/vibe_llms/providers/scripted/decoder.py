@@ -1,4 +1,4 @@
-"""Decoder of ``scripted``: its frames in, normalized stream events out. A pure machine.
+"""Decoder of ``scripted``: frames in, normalized stream events out. Does no I/O.
 
 Frames are plain data: ``{"part": n, "kind": …, "text": …}`` for a piece of content n, which for
 an invocation also has ``id`` and ``name``; ``{"usage": {…}}``; and at the end ``{"stop": reason}``.
@@ -24,7 +24,7 @@ from vibe_llms.messages.canisters import StopReason, Usage
 
 
 class ScriptedDecoder:
-    """Turns frames into events."""
+    """Decodes frames to events."""
 
     def __init__(self, model: str) -> None:
         self._model = model
@@ -32,10 +32,10 @@ class ScriptedDecoder:
         self._current: int | None = None
 
     def decode(self, frame: Mapping[str, Any]) -> Sequence[StreamEvent]:
-        """Returns the events of one frame.
+        """Return the events of one frame.
 
         Raises:
-            ConverseError: The frame makes no sense.
+            ConverseError: The frame is invalid.
         """
         events: list[StreamEvent] = []
         if not self._begun:
@@ -53,7 +53,7 @@ class ScriptedDecoder:
             )
         else:
             raise ConverseError(
-                detail=f"The script sent a frame that makes no sense: {frame!r}.",
+                detail=f"The script sent an invalid frame: {frame!r}.",
                 stage=Stage.DECODE,
             )
         return events

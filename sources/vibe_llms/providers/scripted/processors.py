@@ -1,4 +1,4 @@
-"""What ``scripted`` writes: our own words, descriptions and canisters, one JSON line each."""
+"""Processors of ``scripted``: our own controls, descriptions and canisters, one JSON line each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WORD = re.compile(r"\w+|[^\w\s]")
 
 
 def _write_controls(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
-    """Returns ``{"controls": …}``, the values as they are. Raises ControlError."""
+    """Return ``{"controls": …}``, the values unchanged. Raises ControlError."""
     checked = check_controls(request.controls, model.attributes.controls)
     return Translation({"controls": checked})
 
@@ -32,18 +32,18 @@ def _read_controls(native: JsonObject, _: object) -> Translation[Mapping[str, Js
 
 
 def _write_messages(request: Request, _: object) -> Translation[JsonObject]:
-    """Returns ``{"messages": [line, …]}``; nothing can be lost."""
+    """Return ``{"messages": [line, …]}``; lossless."""
     lines = [encode_canister(canister).decode("utf-8") for canister in request.canisters]
     return Translation({"messages": lines})
 
 
 def _read_messages(native: JsonObject, _: object) -> Translation[tuple[AnyCanister, ...]]:
-    """Reads the lines back. Raises CodecError."""
+    """Read the lines back. Raises CodecError."""
     return Translation(tuple(map(decode_canister, cast(Sequence[str], native["messages"]))))
 
 
 def _write_invocables(request: Request, _: object) -> Translation[JsonObject]:
-    """Returns ``{"invocables": […], "choice": …}``; nothing can be lost."""
+    """Return ``{"invocables": […], "choice": …}``; lossless."""
     described = [attrs.asdict(invocable, recurse=False) for invocable in request.invocables]
     return Translation({"invocables": described, "choice": request.invocation_choice})
 
@@ -51,21 +51,21 @@ def _write_invocables(request: Request, _: object) -> Translation[JsonObject]:
 def _read_invocables(
     native: JsonObject, _: object
 ) -> Translation[tuple[tuple[InvocableDescription, ...], str]]:
-    """Reads them back. Raises RequestError for one without a description."""
+    """Read them back. Raises RequestError for one without a description."""
     described = cast(Sequence[Mapping[str, Any]], native["invocables"])
     invocables = tuple(InvocableDescription(**fields) for fields in described)
     return Translation((invocables, str(native["choice"])))
 
 
 class ScriptedTokenizer:
-    """Counts words and marks of punctuation: exactly, and a reader can count along."""
+    """Counts words and punctuation marks: exact, and easy to verify by hand."""
 
     async def count_text(self, text: str, model: ModelDescriptor) -> TokenCount:
-        """Counts the words of a text."""
+        """Count the words of a text."""
         return TokenCount(tokens=len(_WORD.findall(text)))
 
     async def count_request(self, request: Request, model: ModelDescriptor) -> TokenCount:
-        """Counts the words of all canisters; there is no overhead."""
+        """Count the words of all canisters; there is no overhead."""
         return await self.count_text(text_of(request.canisters), model)
 
 

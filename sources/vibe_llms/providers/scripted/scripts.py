@@ -1,12 +1,12 @@
-"""Scripts: what the provider shall answer, and which faults it shall show.
+"""Scripts: the answers of the provider, and simulated faults.
 
 A script is a TOML file, or the same as plain data::
 
     [[responses]]
     match = "weather"             # optional: a regular expression on the last user's text
     delay_seconds = 0.02          # before each chunk
-    chunk_characters = 5          # how finely contents are cut; 0 leaves them whole; where it is
-                                  # not said: 5, or more for what would be over 2,000 chunks
+    chunk_characters = 5          # size of chunks; 0 does not split contents; by default 5, or
+                                  # more for contents of over 2,000 chunks
     stop_reason = "answered"
     contents = [
       { reasoning = "The user wants to know the weather." },
@@ -16,13 +16,12 @@ A script is a TOML file, or the same as plain data::
     usage = { input_tokens = 12, output_tokens = 7 }
     fault = { at_chunk = 3, kind = "overloaded" }
 
-The first response whose ``match`` fits is given; else, of those without ``match``, the one whose
-turn it is: the n-th for the n-th answer, from the first again at the end. So the answer depends
-on the request alone. ``{input}`` stands for the last user's text.
+The first response whose ``match`` fits is used. Otherwise it is the next of those without
+``match``: the n-th for the n-th answer, from the first again at the end. So the answer depends
+on the request only. ``{input}`` stands for the last user's text.
 
-Kinds of faults: the words of :class:`vibe_llms.exceptions.ProviderFault`, and ``cut`` (the stream
-ends without a terminator), ``stall`` (nothing more comes) and ``garbage`` (a frame that makes
-no sense).
+Kinds of faults: the values of :class:`vibe_llms.exceptions.ProviderFault`, and ``cut`` (the stream
+ends without a terminator), ``stall`` (no more data arrive) and ``garbage`` (an invalid frame).
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class Part:
 
 @frozen(kw_only=True)
 class Fault:
-    """What goes wrong before the chunk of this number, counted from 0."""
+    """A fault before the chunk of this number, counted from 0."""
 
     kind: Annotated[str, Choice((*TRANSPORT_FAULTS, *ProviderFault))]
     at_chunk: Annotated[int, AMOUNT] = 0
@@ -87,9 +86,9 @@ class ScriptedResponse:
     fault: Fault | None = None
 
     def cut(self, text: str) -> list[str]:
-        """Cuts a content into chunks; one with no characters is a chunk, too."""
+        """Split a content into chunks; an empty content has one chunk, too."""
         size = self.chunk_characters
-        if size is None:  # nobody waits for millions of chunks to see a file come back
+        if size is None:  # millions of small chunks would take too long
             size = max(_CHUNK_CHARACTERS, -(-len(text) // _MOST_CHUNKS))
         size = size or max(len(text), 1)
         return [text[at : at + size] for at in range(0, len(text), size)] or [""]
@@ -102,7 +101,7 @@ class Script:
     responses: tuple[ScriptedResponse, ...]
 
     def choose(self, text: str, answers: int) -> ScriptedResponse:
-        """Chooses the response to a user's text after so many answers."""
+        """Return the response to a user's text after a number of answers."""
         for response in self.responses:
             if response.match is not None and re.search(response.match, text):
                 return response
@@ -111,17 +110,17 @@ class Script:
 
 
 def survey_scripts() -> tuple[str, ...]:
-    """Lists the names of the scripts that ship."""
+    """List the names of the shipped scripts."""
     return tuple(
         sorted(path.stem for path in access_data("providers", "scripted", "scripts").glob("*.toml"))
     )
 
 
 def read_script(name: str) -> Script:
-    """Reads a script that ships, by its name, or another, by its path.
+    """Read a shipped script by its name, or another by its path.
 
     Raises:
-        ConfigurationError: There is no such script, or it does not hold.
+        ConfigurationError: The script is missing or invalid.
     """
     path = Path(name)
     if not name.endswith(".toml"):
@@ -135,10 +134,10 @@ def read_script(name: str) -> Script:
 
 
 def produce_script(document: Document) -> Script:
-    """Makes the script that a document holds.
+    """Make the script in a document.
 
     Raises:
-        ConfigurationError: With all findings at once.
+        ConfigurationError: It is invalid; lists all findings.
     """
     reader = document.produce_reader()
     entries = reader.read_fields(_SCRIPT, document.tree).get("responses", ())
@@ -166,7 +165,7 @@ def _read_response(
 def _read_part(reader: TableReader, entry: Mapping[str, Any], path: KeyPath) -> Part | None:
     values = reader.read_fields(_PART, entry, path)
     if len(entry) != 1:
-        reader.report(path, f"It must have one of {', '.join(_PART)}, and nothing else.")
+        reader.report(path, f"It must have exactly one of {', '.join(_PART)}.")
     for kind, value in values.items():
         if kind != "invocation":
             return Part(kind=kind, text=value)
@@ -208,7 +207,7 @@ _PART: Mapping[str, Kind] = {
 }
 _CALL: Mapping[str, Kind] = {
     "id": STRING,
-    "name": STRING,  # a model may leave it empty, and what becomes of that is to be seen
+    "name": STRING,  # may be empty, as models send empty arguments
     "arguments": Kind("a text or a table", lambda value: isinstance(value, str) or is_table(value)),
 }
-"""Kinds and no annotations: a script is read at every start that speaks with one."""
+"""Kinds instead of annotations: a script is read at every start that uses one."""

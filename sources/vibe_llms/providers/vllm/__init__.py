@@ -1,8 +1,8 @@
 """The provider ``vllm``: models that a vLLM server runs, here or elsewhere.
 
-It speaks Chat Completions, and takes more: what is a control goes by its name (``top_k``,
-``min_p`` …), and all else of a request's native (``chat_template_kwargs``, ``structured_outputs``
-…). With ``start = true`` the server is started as a child, and stopped with us.
+It uses Chat Completions with extensions: controls are sent by their name (``top_k``, ``min_p`` …),
+and so is the request's native data (``chat_template_kwargs``, ``structured_outputs`` …). With
+``start = true`` the server is started as a child, and stopped when we end.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from vibe_llms.providers.offering import HOSTING, offer_provider
 
 survey_providers, produce_provider = offer_provider(
-    "asks a vLLM server, by default the one on this machine; needs no key",
+    "uses a vLLM server, by default on this machine; needs no key",
     HOSTING,
     "vibe_llms.providers.vllm.client:VllmVendor",
     name="vllm",

@@ -1,4 +1,4 @@
-"""The server of ``vllm``: where it is, and how it is started."""
+"""The server of ``vllm``: its address, and how to start it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vibe_llms.providers.completions import CompletionsVendor
 from vibe_llms.providers.hosting import HostedVendor
 
 STARTUP_SECONDS: Final = 900.0
-"""Weights are read, and perhaps fetched, before the server is ready."""
+"""Weights are read, and maybe downloaded, before the server is ready."""
 
 
 _QUIRKS: Final = Quirks(
@@ -29,14 +29,14 @@ _QUIRKS: Final = Quirks(
     media=("image_url", "input_audio", "audio_url", "video_url"),
     maximum_stops=None,
 )
-"""vLLM's OpenAI-compatible server; its chat templates know no developer, and decide the rest.
+"""vLLM's OpenAI-compatible server; its chat templates do not know the role ``developer``.
 
 https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html, and the protocol notes.
 """
 
 
 class VllmVendor(CompletionsVendor, HostedVendor):
-    """A vLLM server; a key is sent where there is one."""
+    """A vLLM server; a key is sent if there is one."""
 
     base_url = "http://127.0.0.1:8000/v1"
     key_variables = ("VLLM_API_KEY",)
@@ -45,15 +45,15 @@ class VllmVendor(CompletionsVendor, HostedVendor):
     quirks = _QUIRKS
 
     def compose_child(self) -> ChildSettings:
-        """Says how the server is started: with the model that the settings name.
+        """Return how to start the server: with the model in the settings.
 
         Raises:
-            ConfigurationError: They name none.
+            ConfigurationError: They do not name a model.
         """
         values: dict[str, Any] = dict(self.settings.values)
         if not self.settings.model and "arguments" not in values:
             place = f"providers.{self.context.name}.model"
-            message = "A server that is started needs the model that it shall serve."
+            message = "To start the server, set the model that it serves."
             raise ConfigurationError.at(place, message)
         usual = ("serve", self.settings.model, "--host", "127.0.0.1", "--port", "{port}")
         return ChildSettings(
@@ -62,5 +62,5 @@ class VllmVendor(CompletionsVendor, HostedVendor):
             health_path="/health",
             startup_seconds=float(values.get("startup_seconds", STARTUP_SECONDS)),
             log_path=self.context.cache_directory / "server.log",
-            remedy=f"{advise_packages('vllm')}, or name the program in full as command.",
+            remedy=f"{advise_packages('vllm')}, or set command to its full path.",
         )

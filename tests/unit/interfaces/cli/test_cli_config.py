@@ -236,8 +236,8 @@ def test_a_key_is_kept_used_listed_and_forgotten(
     ("arguments", "stdin", "code", "words"),
     [
         (("set", "grok"), b"k", ExitCode.NOT_FOUND, "did you mean 'groq'?"),
-        (("set", "groq"), b"\n", ExitCode.CONFIGURATION, "This is no key"),
-        (("set", "groq"), b"two words\n", ExitCode.CONFIGURATION, "This is no key"),
+        (("set", "groq"), b"\n", ExitCode.CONFIGURATION, "Invalid key"),
+        (("set", "groq"), b"two words\n", ExitCode.CONFIGURATION, "Invalid key"),
         (("remove", "groq"), b"", ExitCode.NOT_FOUND, "No key of groq is stored"),
         (("set", "groq", "canary"), b"", ExitCode.USAGE, "unexpected extra argument"),
     ],

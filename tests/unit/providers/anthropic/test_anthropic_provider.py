@@ -191,7 +191,7 @@ async def test_other_failures_to_count_are_told(tmp_path: Path) -> None:
     with pytest.raises(ProviderError) as caught:
         await model.tokenizer.count_request(REQUEST, model.descriptor)
     assert caught.value.fault is ProviderFault.AUTHENTICATION
-    with pytest.raises(Exception, match="did not say how many tokens"):
+    with pytest.raises(Exception, match="did not return a token count"):
         await model.tokenizer.count_request(REQUEST, model.descriptor)
 
 

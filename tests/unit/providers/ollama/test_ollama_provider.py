@@ -391,7 +391,7 @@ def test_an_address_and_a_server_of_our_own_exclude_each_other(
     produce: Callable[..., OllamaProvider],
 ) -> None:
     """Two answers to one question are a mistake, and are told so at once."""
-    with pytest.raises(ConfigurationError, match="leave one of the two out"):
+    with pytest.raises(ConfigurationError, match="remove one of them"):
         produce(base_url="http://here:1", start=True).produce_client()
 
 
@@ -417,7 +417,7 @@ async def test_a_password_in_the_address_is_not_told(tmp_path: Path) -> None:
     assert isinstance(provider, OllamaProvider)
     provider.use_transport(counterpart.transport)
     with pytest.raises(
-        UnknownNameError, match="The server at http://host:1 has no model"
+        UnknownNameError, match="The server at http://host:1 does not have the model"
     ) as caught:
         await provider.produce_client().access_model("x")
     assert "canary" not in str(caught.value)

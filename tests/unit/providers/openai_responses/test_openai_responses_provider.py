@@ -169,7 +169,7 @@ def test_settings_that_make_no_client_are_refused(
     for name in ("AZURE_OPENAI_API_KEY", "OPENAI_API_KEY", "OPENAI_API_VERSION"):
         monkeypatch.delenv(name, raising=False)
     vendor = produce_vendor(tmp_path, transport="sdk", azure_endpoint="https://mine.example")
-    with pytest.raises(ConfigurationError, match="makes no client"):
+    with pytest.raises(ConfigurationError, match="rejects these settings"):
         vendor.produce_sdk_client(None)
 
 

@@ -80,5 +80,5 @@ def test_a_server_of_ours_is_started_with_its_model(tmp_path: Path) -> None:
 
     assert vendor.compose_child().command[:3] == ("vllm", "serve", "qwen")
     assert "{port}" in vendor.compose_child().command
-    with pytest.raises(ConfigurationError, match="needs the model"):
+    with pytest.raises(ConfigurationError, match="set the model"):
         bare.compose_child()
