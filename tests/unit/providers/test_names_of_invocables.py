@@ -143,7 +143,7 @@ def test_each_change_is_told_once_and_where() -> None:
     losses = fit(ask(["get.sea"], ["get.sea", "old/one", "get.sea"]), Quirks()).losses
     assert [loss.path for loss in losses] == ["invocables[0].name", "canisters[3].name"]
     assert all(loss.kind == "coerced" for loss in losses)
-    assert losses[0].reason.startswith("'get.sea' goes as get_sea_")
+    assert losses[0].reason.startswith("'get.sea' is sent as get_sea_")
 
 
 def test_names_of_vendors_own_tools_are_the_vendors() -> None:

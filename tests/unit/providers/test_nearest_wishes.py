@@ -156,7 +156,7 @@ async def test_what_goes_in_its_place_is_told(tmp_path: Path) -> None:
     assert body["stop"] == [*"abcd"]
     assert losses == [
         "coerced controls.stop: The value at controls.stop may have 4 elements, not 6; "
-        "stop goes as ['a', 'b', 'c', 'd']"
+        "stop is sent as ['a', 'b', 'c', 'd']"
     ]
     body, losses = await translate("anthropic", "claude-sonnet-4-5", tmp_path, temperature=1.7)
     assert body["temperature"] == 1

@@ -287,7 +287,7 @@ async def test_side_calls_answer_in_json(tmp_path: Path) -> None:
     client = model._client
 
     assert await client.request_json("POST", "/count", {"text": "hi"}) == {"count": 3}
-    with pytest.raises(ConverseError, match="no JSON"):
+    with pytest.raises(ConverseError, match="invalid JSON"):
         await client.request_json("GET", "/models")
     assert counterpart.requests[1].body == b""
 

