@@ -1,6 +1,6 @@
-"""What a conversation cost: listens and reckons, and never steers.
+"""Cost of conversations: measures tokens, money and time, and never changes anything.
 
-May import the messages, events and models. Refuses to know how requests are sent.
+May import the messages, events and models. Must not know how requests are sent.
 """
 
 from __future__ import annotations

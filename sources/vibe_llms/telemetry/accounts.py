@@ -1,7 +1,7 @@
-"""What was used, as values that add up: tokens, money and time, by model, by tool, by state.
+"""Accounts of usage, as values that add up: tokens, money and time, by model, by tool, by state.
 
-Nothing here counts; :mod:`.odometer` and :mod:`.measuring` do. ``None`` is what nobody knows, which
-is not zero; beside what is known in part stands how much is missing.
+Nothing here counts; :mod:`.odometer` and :mod:`.measuring` do. ``None`` means unknown, which is not
+zero; if a total is known only in part, another field tells how much is missing.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _REASONING: Final = "reasoning_tokens"
 
 @frozen(kw_only=True)
 class ModelAccount:
-    """What one model used.
+    """Usage of one model.
 
     Attributes:
-        model: ``provider:model``, as it called itself when it answered.
-        generations: How often it was asked, retries not counted.
-        failures: How often it did not answer, or not to its end.
-        unreported: Of how many generations it is not known what they used.
-        usage: What is known of the tokens; ``None`` where nothing is.
-        prices: What each bucket cost; empty where no price is known.
-        unpriced: Why the amount is not the whole price, each reason once.
-        seconds: How long it took to answer, reasoning included.
-        reasoning_seconds: How much of that went by from the beginning of its reasoning to
-            whatever came next; ``None`` where the answers did not come piece by piece.
-        untimed: Of how many generations it is not known how long they took.
+        model: ``provider:model``, as the answers report it.
+        generations: Number of generations, without retries.
+        failures: Number of those that failed or are incomplete.
+        unreported: Number of generations of unknown usage.
+        usage: The known tokens; ``None`` if none are.
+        prices: Cost of each bucket; empty if no price is known.
+        unpriced: Reasons why the amount is not the whole price, each once.
+        seconds: Duration of the generations, including reasoning.
+        reasoning_seconds: The part from the beginning of reasoning to the next content; ``None``
+            if the answers were not streamed.
+        untimed: Number of generations of unknown duration.
     """
 
     model: str
@@ -57,16 +57,16 @@ class ModelAccount:
 
     @property
     def amount(self) -> Decimal | None:
-        """What is known of the price, in US dollars, exact; ``None`` where nothing is."""
+        """The known part of the price, in US dollars, exact; ``None`` if nothing is known."""
         return _add_prices(self.prices)
 
     @property
     def generation_seconds(self) -> float | None:
-        """How long it took to answer, without reasoning as far as that is known."""
+        """The duration of generations, without reasoning as far as that is known."""
         return None if self.seconds is None else self.seconds - (self.reasoning_seconds or 0.0)
 
     def __add__(self, other: ModelAccount) -> ModelAccount:
-        """Adds what the same model used at other times."""
+        """Add another account of the same model."""
         return ModelAccount(
             model=self.model,
             generations=self.generations + other.generations,
@@ -83,15 +83,14 @@ class ModelAccount:
 
 @frozen(kw_only=True)
 class ToolAccount:
-    """What one tool did.
+    """Usage of one tool.
 
     Attributes:
-        name: What the model calls it.
-        calls: How often it was called, whatever came of it.
-        failures: How often its result was an error.
-        seconds: How long its calls took, one after the other: where two ran at the same time,
-            both count.
-        untimed: Of how many calls it is not known how long they took.
+        name: The name for the model.
+        calls: Number of calls, whatever their result.
+        failures: Number of calls whose result is an error.
+        seconds: Sum of the durations of its calls; calls at the same time all count.
+        untimed: Number of calls of unknown duration.
     """
 
     name: str
@@ -106,7 +105,7 @@ class ToolAccount:
         return self.name
 
     def __add__(self, other: ToolAccount) -> ToolAccount:
-        """Adds what the same tool did at other times."""
+        """Add another account of the same tool."""
         return ToolAccount(
             name=self.name,
             calls=self.calls + other.calls,
@@ -118,16 +117,15 @@ class ToolAccount:
 
 @frozen(kw_only=True)
 class StateAccount:
-    """What was used in one state; ``None`` where it is not known, or does not apply.
+    """Usage of one state; ``None`` means unknown or not applicable.
 
     Attributes:
-        state: ``reasoning``, ``generation`` (all else that models did), ``tools``, or
-            ``approval`` (somebody was waited for).
-        input_tokens: What was read; all of it counts as generation.
-        output_tokens: What was written.
-        amount: What that cost, in US dollars.
-        seconds: How long it took by the clock on the wall: tools that ran at the same time
-            count once.
+        state: ``reasoning``, ``generation`` (all other work of models), ``tools``, or
+            ``approval`` (waiting for an approval).
+        input_tokens: Input tokens; all of them count as generation.
+        output_tokens: Output tokens.
+        amount: Their cost, in US dollars.
+        seconds: Wall-clock time: tools that ran at the same time count once.
     """
 
     state: StateName
@@ -139,17 +137,16 @@ class StateAccount:
 
 @frozen(kw_only=True)
 class Account:
-    """What was used, by model and by tool. Accounts add up; the empty one adds nothing.
+    """Usage by model and by tool. Accounts add up; the empty one adds nothing.
 
     Attributes:
-        models: By their names, in order.
-        tools: By their names, in order.
-        tools_seconds: How long tools were at work by the clock on the wall: those that ran at
-            the same time count once.
-        approvals: How often somebody was asked for an approval.
-        approval_seconds: How long answers to that were waited for.
-        retries: How often a request was sent again.
-        doubted: How many generations were in flight when a run broke off: each may have been
+        models: Sorted by name.
+        tools: Sorted by name.
+        tools_seconds: Wall-clock time of tools: those that ran at the same time count once.
+        approvals: Number of requests for approvals.
+        approval_seconds: Time spent waiting for their answers.
+        retries: Number of retries.
+        doubted: Number of generations in progress when a run broke off: each may have been
             billed.
     """
 
@@ -168,27 +165,27 @@ class Account:
 
     @property
     def amount(self) -> Decimal | None:
-        """What is known of the price of it all, in US dollars, exact; ``None``: nothing is."""
+        """The known part of the total price, in US dollars, exact; ``None`` if nothing is known."""
         return _add_prices([price for model in self.models for price in model.prices])
 
     @property
     def unpriced(self) -> tuple[str, ...]:
-        """Why the amount is not the whole price, each reason once; empty where it is."""
+        """Reasons why the amount is not the whole price, each once; empty if it is."""
         return tuple(sorted({reason for model in self.models for reason in model.unpriced}))
 
     @property
     def generations(self) -> int:
-        """How often models were asked."""
+        """The number of generations."""
         return sum(model.generations for model in self.models)
 
     @property
     def calls(self) -> int:
-        """How often tools were called."""
+        """The number of tool calls."""
         return sum(tool.calls for tool in self.tools)
 
     @property
     def states(self) -> tuple[StateAccount, ...]:
-        """The same by state, in the order reasoning, generation, tools, approval."""
+        """Usage by state, in the order reasoning, generation, tools, approval."""
         prices = [price for model in self.models for price in model.prices]
         usage = self.usage or Usage()
         rest = add_known((usage.output_tokens, usage.output_audio_tokens))
@@ -211,7 +208,7 @@ class Account:
         )
 
     def __add__(self, other: Account) -> Account:
-        """Adds two accounts, model by model and tool by tool."""
+        """Add two accounts, model by model and tool by tool."""
         return Account(
             models=join_accounts((*self.models, *other.models)),
             tools=join_accounts((*self.tools, *other.tools)),
@@ -235,7 +232,7 @@ _Number = TypeVar("_Number", int, float)
 
 
 def join_accounts(parts: Iterable[_Part]) -> tuple[_Part, ...]:
-    """Adds up those of the same name; by their names, in order."""
+    """Add up accounts of the same name; sorted by name."""
     joined: dict[str, _Part] = {}
     for part in parts:
         known = joined.get(part.key)
@@ -244,7 +241,7 @@ def join_accounts(parts: Iterable[_Part]) -> tuple[_Part, ...]:
 
 
 def add_known(numbers: Iterable[_Number | None]) -> _Number | None:
-    """Adds up what is known; ``None`` where nothing is."""
+    """Add up the known numbers; ``None`` if all are unknown."""
     total: _Number | None = None
     for number in numbers:
         if number is not None:
@@ -253,7 +250,7 @@ def add_known(numbers: Iterable[_Number | None]) -> _Number | None:
 
 
 def add_usages(usages: Iterable[Usage | None]) -> Usage | None:
-    """Adds up what is known; ``None`` where nothing is. The vendors' own words are left out."""
+    """Add up the known usages; ``None`` if all are unknown. Vendors' native data are left out."""
     total: Usage | None = None
     for usage in usages:
         if usage is not None:

@@ -1,4 +1,4 @@
-"""What vendors ask for requests of their own batches: facts, with where they were read and when."""
+"""Prices of vendors' batches: facts, with their source and the date of reading."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from vibe_llms.foundation.attrs_classes import frozen
 
 @frozen(kw_only=True)
 class Discount:
-    """A part of the usual price, of every bucket alike.
+    """A share of the usual price, the same for every bucket.
 
     Attributes:
-        share: What is asked, as a part of the usual price.
-        source: Where the vendor says so.
-        read: When that was read.
+        share: The price, as a part of the usual one.
+        source: The vendor's page.
+        read: The date on which it was read.
     """
 
     share: Decimal
@@ -41,4 +41,4 @@ BATCH_DISCOUNTS: Final[Mapping[str, Discount]] = {
     "openai_conversations": _OPENAI,
     "openai_responses": _OPENAI,
 }
-"""From the name of a provider here to what its vendor asks for requests of its batches."""
+"""Price of a vendor's batches, by the provider's name."""

@@ -1,4 +1,4 @@
-"""Accounts of what is stored: what the canisters of a conversation tell of its use."""
+"""Accounts of stored conversations: usage as recorded in their canisters."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from vibe_llms.telemetry.prices import Price, price_usage
 
 
 def measure_canisters(canisters: Sequence[AnyCanister]) -> Account:
-    """Makes an account of stored canisters, as far as these tell.
+    """Make an account of stored canisters, as far as possible.
 
-    They tell of tokens, of money (at the prices of the day on which each answer came), of how
-    long answers took, and of calls. How long a call took they do not tell: the time between two
-    canisters may as well be that of somebody who thought, or slept.
+    They record tokens, from which money is computed (at the prices of each answer's day), durations
+    of answers, and calls. They do not record the durations of calls: the time between two canisters
+    may
+    be that of a person who thought, or slept.
 
     Args:
-        canisters: Of one conversation, oldest first. Those of a turn bear the same account of
-            what it used, which counts once.
+        canisters: Those of one conversation, oldest first. All canisters of a turn have the same
+            usage, which counts once.
     """
     models = join_accounts(
         measure_generation(
@@ -58,7 +59,7 @@ def measure_generation(
     is_failure: bool = False,
     tier: str = "",
 ) -> ModelAccount:
-    """Makes the account of one answer, priced by the day on which it came; today by default."""
+    """Make the account of one answer, priced by its day; today by default."""
     price = price_usage(usage, provider=provider, model=model, at=at, tier=tier)
     if isinstance(price, Price):
         prices = price.buckets
@@ -70,7 +71,7 @@ def measure_generation(
         generations=1,
         failures=int(is_failure),
         unreported=int(usage is None),
-        # What vendors say in words of their own cannot be added up.
+        # Vendors' native data cannot be added up.
         usage=None if usage is None else attrs.evolve(usage, native=None),
         prices=prices,
         unpriced=unpriced,
@@ -81,7 +82,7 @@ def measure_generation(
 
 
 def _survey_turns(canisters: Iterable[AnyCanister]) -> Iterable[tuple[Origin, datetime]]:
-    """Yields each answer once: where it is from, and when it came."""
+    """Yield the origin and the time of each answer, once."""
     seen: set[str] = set()
     for canister in canisters:
         origin: Origin | None = canister.origin
@@ -94,11 +95,11 @@ def _survey_turns(canisters: Iterable[AnyCanister]) -> Iterable[tuple[Origin, da
 
 
 def add_times(account: Account, heard: Account) -> Account:
-    """Adds to an account of what is stored the times that somebody heard of, and nothing else.
+    """Add the recorded times to an account of stored canisters, and nothing else.
 
     Args:
-        account: Of the conversation, from its canisters.
-        heard: From an odometer, or a log: of all of the conversation or of a part.
+        account: Account of the conversation's canisters.
+        heard: Account of an odometer or a log, for all of the conversation or a part.
     """
     models = {model.key: model for model in heard.models}
     tools = {tool.key: tool for tool in heard.tools}
@@ -117,7 +118,7 @@ def add_times(account: Account, heard: Account) -> Account:
 def _time_model(model: ModelAccount, heard: ModelAccount | None) -> ModelAccount:
     if heard is None:
         return model
-    if model.seconds is not None and not model.untimed:  # the canisters tell of all
+    if model.seconds is not None and not model.untimed:  # the canisters cover everything
         return attrs.evolve(model, reasoning_seconds=heard.reasoning_seconds)
     return attrs.evolve(
         model,

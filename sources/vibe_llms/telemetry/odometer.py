@@ -1,4 +1,4 @@
-"""The odometer: listens to runs and calls, and keeps account of what they use."""
+"""Odometer: a listener that adds up the usage of runs and calls."""
 
 from __future__ import annotations
 
@@ -45,28 +45,32 @@ from vibe_llms.telemetry.measuring import measure_generation
 from vibe_llms.telemetry.watches import Hearing, Stopwatch
 
 _UNPRICED_ANSWERS: Final = 1000
-"""So many answers wait for their prices before they are looked up unasked."""
+"""Number of answers without prices after which prices are looked up without being asked for."""
 
 _NOTHING: Final[Mapping[object, Hearing]] = MappingProxyType({})
 _hearings: ContextVar[Mapping[object, Hearing]] = ContextVar("vibe_llms_hearings", default=_NOTHING)
-"""What each odometer hears of the answer that the present task receives. So answers
-that come at the same time are told apart; the tasks that clean up after one belong to it."""
+"""State of each odometer for the answer that the current task receives. It tells answers at the
+same
+time apart; tasks that clean up after an answer inherit it.
+"""
 
 
 class Odometer:
-    """Keeps account of tokens, money and time, by model, by tool and by state.
+    """Adds up tokens, money and time, by model, by tool and by state.
 
-    It is itself the listener of an engine, ``Engine(..., listener=odometer)``; its
-    :attr:`reactors` are for calls without one, ``Model(..., reactors=odometer.reactors)``. It may
-    listen to any number of runs and calls at the same time.
+    Use it as the listener of an engine, ``Engine(..., listener=odometer)``; use its
+    :attr:`reactors` for
+    calls without one, ``Model(..., reactors=odometer.reactors)``. It may listen to any number of
+    runs
+    and calls at the same time.
 
     Args:
-        clock: Returns the seconds since some moment.
+        clock: Returns the seconds of a monotonic clock.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        # Its key among the hearings: several odometers may listen in one task.
+        # Its key in the mapping of hearings: several odometers may listen in one task.
         self._name = object()
         self._models: tuple[ModelAccount, ...] = ()
         self._answers: list[Mapping[str, Any]] = []
@@ -77,13 +81,13 @@ class Odometer:
         self._runs: set[str] = set()
 
     def __call__(self, event: StreamEvent | LogEvent) -> None:
-        """Hears of one event; of most of them it makes nothing."""
+        """Process one event; most are ignored."""
         match event:
             case RunStartedEvent():
                 self._runs.add(event.run_id)
             case RunSuspendedEvent() | RunEndedEvent():
                 self._runs.discard(event.run_id)
-                if not self._runs:  # whatever has not ended by now never will
+                if not self._runs:  # what has not ended by now never will
                     self._working.stop_all()
                     self._waiting.stop_all()
             case GenerationStartedEvent():
@@ -116,7 +120,7 @@ class Odometer:
 
     @property
     def reactors(self) -> ConversationReactors:
-        """Listen to calls without an engine; what they hear within a run counts once."""
+        """Reactors for calls without an engine; events within a run count once."""
         return ConversationReactors(
             allocator=self._react_to_start,
             updater=self._react_to_update,
@@ -125,7 +129,7 @@ class Odometer:
 
     @property
     def account(self) -> Account:
-        """What was used so far; of what is still on its way, only what has ended."""
+        """The usage so far; of work in progress, only the parts that have ended."""
         self._settle()
         return Account(
             models=self._models,
@@ -138,19 +142,19 @@ class Odometer:
         )
 
     def _settle(self) -> None:
-        """Looks the prices up, which takes a while the first time: not while somebody streams."""
+        """Look the prices up; slow the first time, so not during a stream."""
         answers, self._answers = self._answers, []
         if answers:
             settled = (measure_generation(**answer) for answer in answers)
             self._models = join_accounts((*self._models, *settled))
 
     def _keep(self, **answer: Any) -> None:
-        # Priced later, by the day on which it came.
+        # Priced later, by the day of its answer.
         self._answers.append({"at": access_now(), **answer})
         if len(self._answers) >= _UNPRICED_ANSWERS:
             self._settle()
 
-    # What an engine tells
+    # Events of an engine
 
     def _hear_answer(self, event: GenerationFinishedEvent) -> None:
         hearing = self._forget()
@@ -175,7 +179,7 @@ class Odometer:
         known = self._tools.get(event.name)
         self._tools[event.name] = call if known is None else known + call
 
-    # What a stream tells
+    # Events of a stream
 
     def _hear_response(self, event: ResponseFinishedEvent | ResponseFailedEvent) -> None:
         hearing = self._access_hearing()
@@ -184,7 +188,7 @@ class Odometer:
         if response is not None:
             hearing.origin = response.metadata.origin
         if hearing.is_in_run:
-            return  # the engine tells how it ended
+            return  # the engine reports the end
         if isinstance(event, ResponseFailedEvent):
             self._keep_failure(self._forget(), event.canisters)
         elif response is not None:
@@ -197,7 +201,7 @@ class Odometer:
                 reasoning_seconds=hearing.reasoning_seconds,
             )
 
-    # What the reactors of a call without an engine tell
+    # Events of the reactors of a call without an engine
 
     def _react_to_start(self, event: ConversationStartedEvent) -> None:
         if not self._access_hearing().is_in_run:
@@ -207,7 +211,7 @@ class Odometer:
             self._remember(Hearing(model=model, began=self._clock(), is_streamed=is_streamed))
 
     def _react_to_update(self, event: ConversationUpdatedEvent) -> None:
-        # Within a run the engine tells its listener the same, and it would count twice.
+        # Within a run the engine sends its listener the same, which would count twice.
         if not self._access_hearing().is_in_run:
             self(event.event)
 
@@ -235,7 +239,7 @@ class Odometer:
         return self._remember(Hearing()) if hearing is None else hearing
 
     def _remember(self, hearing: Hearing) -> Hearing:
-        # A new mapping: tasks that were begun with the old one keep what that says.
+        # A new mapping: tasks started with the old one keep it.
         _hearings.set({**_hearings.get(), self._name: hearing})
         return hearing
 
@@ -247,13 +251,12 @@ class Odometer:
 
 
 def measure_events(log: Iterable[tuple[datetime, LogEvent]]) -> Account:
-    """Makes an account of the log of a conversation's runs: it knows how long things took.
+    """Make an account of the log of a conversation's runs, including durations.
 
-    How much of an answer's time was reasoning it does not know. What was going on when a run
-    broke off counts for nothing.
+    The durations of reasoning are unknown. Work in progress when a run broke off is ignored.
 
     Args:
-        log: Each event with its moment, oldest first.
+        log: Each event with its time, oldest first.
     """
     total, moment = Account(), 0.0
 
@@ -262,7 +265,7 @@ def measure_events(log: Iterable[tuple[datetime, LogEvent]]) -> Account:
 
     odometer = Odometer(clock=read_clock)
     for timestamp, event in log:
-        # A run that broke off said of nothing how it ended: its watches must not run on.
+        # A run that broke off did not record the end of its work: stop its stopwatches.
         if isinstance(event, RunStartedEvent):
             total += odometer.account
             odometer = Odometer(clock=read_clock)

@@ -1,10 +1,10 @@
-"""What a response cost: exact decimals from the buckets of its usage, and never zero for unknown.
+"""Prices of responses: exact decimals from the buckets of their usage; unknown is never zero.
 
-The prices are those of the optional package ``genai-prices``, at the vendor's standard tier: a
-surcharge for haste is not in them, nor is what a vendor asks for searches. What is asked for
-requests of a vendor's own batches is a part of them (:mod:`.discounts`). Each bucket is multiplied
-by its own price. A bucket that has none of its own is not priced at all, except reasoning, which
-every vendor charges as output.
+The prices are those of the optional package ``genai-prices``, at the vendor's standard tier:
+without
+surcharges for priority and without fees for searches. Prices of a vendor's own batches are a share
+of them (:mod:`.discounts`). Each bucket is multiplied by its own price. A bucket without a price of
+its own is not priced at all, except for reasoning, which every vendor charges as output.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _BUCKETS: Final[Mapping[str, tuple[str, ...]]] = {
     "reasoning_tokens": ("output_reasoning_mtok", "output_mtok"),
     "output_audio_tokens": ("output_audio_mtok",),
 }
-"""From a bucket of :class:`Usage` to the prices that can be its own; the first that there is."""
+"""Possible prices of each bucket of :class:`Usage`; the first that exists is used."""
 
 _SOURCES: Final[Mapping[str, str]] = {
     "anthropic": "anthropic",
@@ -55,7 +55,7 @@ _SOURCES: Final[Mapping[str, str]] = {
     "vertex": "google",
     "xai": "x-ai",
 }
-"""From the name of a provider here to its name in ``genai-prices``."""
+"""Names of providers in ``genai-prices``."""
 
 _INPUT: Final = (
     "input_tokens",
@@ -67,15 +67,15 @@ _OUTPUT: Final = ("output_tokens", "reasoning_tokens", "output_audio_tokens")
 _HOUR_SECONDS: Final = 3600
 
 _PATHS: Final = frozenset({"anthropic", "aws", "google"})
-"""Where what stands before a slash is the place of a model, and not a part of its name."""
+"""Vendors for which the part of a model's name before a slash is a location, not a name."""
 
 OWN_MACHINES: Final = frozenset({"llamacpp", "local", "ollama", "scripted", "vllm"})
-"""Providers that send no bill."""
+"""Providers that run on the user's machine and do not charge."""
 
 
 @frozen(kw_only=True)
 class BucketPrice:
-    """What one bucket cost: so many tokens, and the amount for all of them."""
+    """Cost of one bucket: the tokens, and the amount for all of them."""
 
     bucket: str
     tokens: int
@@ -84,17 +84,16 @@ class BucketPrice:
 
 @frozen(kw_only=True)
 class Price:
-    """What a response cost, as far as that is known.
+    """Cost of a response, as far as it is known.
 
     Attributes:
         amount: The sum of the buckets, exact.
         currency: As three letters.
-        buckets: Those that were used and have a price.
-        unpriced: Buckets that were used, or of which the vendor says nothing, without a price;
-            ``requests`` where the vendor asks for something by the request. Empty: the amount is
-            the whole price.
-        source: Where the prices are from, with its version.
-        date: The day whose prices hold.
+        buckets: Used buckets that have a price.
+        unpriced: Buckets without a price that were used or are unknown; ``requests`` if the vendor
+            charges per request. If empty, the amount is the whole price.
+        source: The source of the prices, with its version.
+        date: The day for which the prices are valid.
     """
 
     amount: Decimal
@@ -112,10 +111,10 @@ class Price:
 
 @frozen
 class Unpriced:
-    """No price is known, which is not a price of zero.
+    """Unknown cost, which is not a cost of zero.
 
     Attributes:
-        reason: Why, in one sentence.
+        reason: The reason, in one sentence.
     """
 
     reason: str
@@ -135,14 +134,14 @@ def price_usage(
     at: datetime | None = None,
     tier: str = "",
 ) -> PriceResult:
-    """Prices what one response used.
+    """Return the cost of one response.
 
     Args:
-        usage: Of one response: the price of a token can depend on how long its request was.
+        usage: Usage of one response: the price of a token can depend on the length of its request.
         provider: The name of the provider, such as ``anthropic``.
-        model: The model that answered, in the vendor's words.
-        at: When; by default now. A time without a zone is taken for UTC.
-        tier: ``batch`` for an answer that came by the vendor's own batches; empty for the usual.
+        model: The model that answered, as the vendor names it.
+        at: The time; now by default. A time without a zone is taken as UTC.
+        tier: ``batch`` for an answer of the vendor's own batches; empty for the standard tier.
     """
     if tier:
         return _price_tier(
@@ -156,7 +155,7 @@ def price_usage(
     if source in _PATHS:
         model = model.rpartition("/")[2]
     if source == "anthropic" and "anthropic." in model:
-        source = "aws"  # whoever sells it there decides the price
+        source = "aws"  # the reseller sets the price
     if source is None:
         return Unpriced(f"No prices are known for the provider {provider!r}.")
     moment = _ensure_utc(at)
@@ -180,7 +179,7 @@ def price_usage(
 
 
 def _price_tier(tier: str, usual: PriceResult, provider: str) -> PriceResult:
-    """Makes the price of a tier out of the usual one."""
+    """Compute the price of a tier from the standard price."""
     discount = BATCH_DISCOUNTS.get(provider) if tier == "batch" else None
     if isinstance(usual, Unpriced):
         return usual
@@ -196,15 +195,15 @@ def _price_tier(tier: str, usual: PriceResult, provider: str) -> PriceResult:
 
 
 def find_dearest(provider: str, model: str, input_tokens: int) -> tuple[Decimal, Decimal] | None:
-    """Returns the dollars of a token of input and of output, in the dearest way that there is.
+    """Return the maximum prices, in US dollars, of a token of input and one of output.
 
     Args:
-        input_tokens: How long the request is at most; a longer one is never cheaper by the token.
+        input_tokens: Maximum length of the request; tokens of longer requests are never cheaper.
 
     Returns:
-        ``None`` where no price is known.
+        ``None`` if no price is known.
     """
-    # Prices change by the day.
+    # Prices change daily.
     hour = int(time.time() // _HOUR_SECONDS)
     return _find_rates(provider, model, 1 << input_tokens.bit_length(), hour)
 
@@ -238,7 +237,7 @@ def _price_buckets(
     for bucket, keys in _BUCKETS.items():
         tokens = getattr(usage, bucket)
         if tokens is None:
-            # Every response has input and output; of the other buckets it may have none.
+            # Every response has input and output, but not all other buckets.
             if bucket in ("input_tokens", "output_tokens"):
                 unpriced.append(bucket)
             continue
@@ -254,7 +253,7 @@ def _price_buckets(
 
 
 def _access_rates(prices: ModelPrice, keys: tuple[str, ...], total_input: int) -> Iterator[Decimal]:
-    """Yields the prices of a million tokens; a long request can make all its tokens dearer."""
+    """Yield prices per million tokens; a long request can raise those of all its tokens."""
     for key in keys:
         price = getattr(prices, key)
         if isinstance(price, Decimal):
@@ -265,8 +264,8 @@ def _access_rates(prices: ModelPrice, keys: tuple[str, ...], total_input: int) -
 
 
 def _find_prices(source: str, model: str, moment: datetime) -> tuple[ModelPrice, str]:
-    """Finds what a model cost at a time. Raises LookupError where nothing is known of it."""
-    import genai_prices  # with pydantic and a fifth of a second: only whoever asks for a price
+    """Return a model's prices at a time. Raises LookupError if the model is unknown."""
+    import genai_prices  # imports pydantic, a fifth of a second: only when a price is needed
     from genai_prices.data_snapshot import get_snapshot
 
     known = _find_model(source, model, id(get_snapshot()))
@@ -277,7 +276,7 @@ def _find_prices(source: str, model: str, moment: datetime) -> tuple[ModelPrice,
 
 @lru_cache(256)
 def _find_model(source: str, model: str, snapshot: int) -> ModelInfo | None:
-    """Finds a model in what is known now, which takes a millisecond where there is none."""
+    """Find a model in the current data; takes a millisecond if it is unknown."""
     from genai_prices.data_snapshot import get_snapshot
 
     try:

@@ -1,4 +1,4 @@
-"""What an odometer measures with: how long something took, and what a stream lets one see."""
+"""Stopwatches of an odometer, and the timing of one streamed answer."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from vibe_llms.messages.canisters import Origin
 
 @define
 class Hearing:
-    """What was heard of the answer that one task is receiving.
+    """State of the answer that one task is receiving.
 
     Attributes:
-        is_in_run: An engine tells of it.
-        model, began: Who was asked, and when.
-        origin: Who has answered.
-        is_streamed: Whether it comes piece by piece: in one piece, it does not tell when it was
-            thought.
+        is_in_run: Whether an engine reports it.
+        model, began: The requested model, and the start.
+        origin: The origin of the answer.
+        is_streamed: Whether it is streamed: otherwise the time of its reasoning is unknown.
     """
 
     is_in_run: bool = False
@@ -30,7 +29,7 @@ class Hearing:
     _reasoned: float = 0.0
 
     def follow(self, now: float, is_reasoning: bool = False) -> None:
-        """Takes note that something else has begun: reasoning, or not."""
+        """Note that another content has begun: reasoning, or not."""
         if self._since is not None:
             self._reasoned += now - self._since
         self._since = now if is_reasoning else None
@@ -38,12 +37,12 @@ class Hearing:
 
     @property
     def reasoning_seconds(self) -> float | None:
-        """How long the model was seen to reason; ``None`` where that could not be seen."""
+        """The duration of visible reasoning; ``None`` if it was not visible."""
         return self._reasoned if self._is_seen and self.is_streamed else None
 
 
 class Stopwatch:
-    """Measures how long anything at all went on; what overlaps counts once."""
+    """Measures the total time of overlapping activities; overlaps count once."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.seconds: float | None = None  # nothing was measured yet
@@ -52,19 +51,19 @@ class Stopwatch:
         self._since = 0.0
 
     def start(self, key: str) -> None:
-        """Begins to measure something under a name of its own."""
+        """Start measuring an activity of this name."""
         if not self._running:
             self._since = self._clock()
         self._running.add(key)
 
     def stop(self, key: str) -> None:
-        """Ends that; what was not begun is let be."""
+        """Stop measuring it; ignored if it was not started."""
         if key in self._running:
             self._running.discard(key)
             if not self._running:
                 self.seconds = (self.seconds or 0.0) + self._clock() - self._since
 
     def stop_all(self) -> None:
-        """Ends all that is still going on."""
+        """Stop measuring all activities."""
         for key in tuple(self._running):
             self.stop(key)

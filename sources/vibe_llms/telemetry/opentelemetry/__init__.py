@@ -1,8 +1,8 @@
-"""Spans and metrics by OpenTelemetry's conventions for generative AI, for those who have its SDK.
+"""Spans and metrics by OpenTelemetry's conventions for generative AI, if its SDK is installed.
 
-Importing this needs nothing; making an observer needs ``opentelemetry-api``. Where nobody has set a
-provider up, what is observed goes nowhere. Texts are recorded only for those who ask for
-them; the conventions followed, and their version, are named in ``conventions``.
+Importing this package has no requirements; making an observer requires ``opentelemetry-api``.
+Without a configured provider, spans and metrics are discarded. Texts are recorded only if turned
+on. The module ``conventions`` names the conventions and their version.
 """
 
 from __future__ import annotations

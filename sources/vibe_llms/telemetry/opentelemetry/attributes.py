@@ -1,4 +1,4 @@
-"""What spans and metrics say about requests, answers and tokens."""
+"""Attributes of spans and metrics about requests, answers and tokens."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Attributes: TypeAlias = dict[str, Attribute]
 
 
 def describe_request(request: Request) -> Attributes:
-    """Returns the controls of a request, and the kind of answer that it wants."""
+    """Return the controls of a request, and the kind of answer that it asks for."""
     attributes: Attributes = {}
     for control, attribute in words.CONTROLS.items():
         value = request.controls.get(control)
         if isinstance(value, (bool, int, float, str)):
-            # The conventions want a list of stops, also where there is one.
+            # The conventions require a list of stop sequences, also for a single one.
             attributes[attribute] = value if control != "stop" else (str(value),)
         elif isinstance(value, Sequence):
             attributes[attribute] = tuple(str(item) for item in value)
@@ -30,7 +30,7 @@ def describe_request(request: Request) -> Attributes:
 
 
 def describe_origin(origin: Origin) -> Attributes:
-    """Returns who has answered, why that ended, and what it used."""
+    """Return the model of an answer, its stop reason and usage."""
     attributes: Attributes = {words.RESPONSE_MODEL: origin.model}
     if origin.response_id is not None:
         attributes[words.RESPONSE_ID] = origin.response_id
@@ -40,7 +40,7 @@ def describe_origin(origin: Origin) -> Attributes:
 
 
 def describe_usage(usage: Usage | None) -> Attributes:
-    """Returns the tokens that are known; there, the whole includes what is cached and thought."""
+    """Return the known tokens; in the conventions, totals include cached and reasoning tokens."""
     if usage is None:
         return {}
     written = (usage.cache_write_tokens, usage.cache_write_long_tokens)
@@ -56,7 +56,7 @@ def describe_usage(usage: Usage | None) -> Attributes:
 
 
 def describe_texts(response: Response) -> Attributes:
-    """Returns what was said; only for those who have asked for it."""
+    """Return the texts of request and answer; only if turned on."""
     instructions, history = messages.split_instructions(response.request.canisters)
     origin = response.metadata.origin
     said = messages.describe_output(response.canisters, origin.stop_reason)
@@ -70,6 +70,6 @@ def describe_texts(response: Response) -> Attributes:
 
 
 def split_address(address: str) -> tuple[str, str]:
-    """Returns provider and model of an address; what it does not say is empty."""
+    """Return the provider and model of an address; missing parts are empty."""
     provider, colon, model = address.partition(":")
     return (provider, model) if colon else ("", provider)

@@ -1,8 +1,8 @@
-"""The words of OpenTelemetry's semantic conventions for generative AI, and ours for them.
+"""Names in OpenTelemetry's semantic conventions for generative AI, and those of ours.
 
 As of https://github.com/open-telemetry/semantic-conventions-genai, schema 1.42.0, read on 22
 November 2026: in ``docs/gen-ai``, the pages on spans, agent spans and metrics. They are under
-development, which is why all their words are here and nowhere else.
+development, so all their names are in this module only.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from vibe_llms.messages.canisters import StopReason
 
 SCHEMA_URL: Final = "https://opentelemetry.io/schemas/gen-ai/1.42.0"
 CAPTURE_VARIABLE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-"""What the instrumentations of OpenTelemetry itself ask whether texts are wanted."""
+"""Variable with which OpenTelemetry's own instrumentations turn texts on."""
 CAPTURE_WORDS: Final = frozenset({"true", "span_only", "span_and_event"})
-"""Its values that want them on spans."""
+"""Its values that turn texts on for spans."""
 
 OPERATION: Final = "gen_ai.operation.name"
 CHAT: Final = "chat"
@@ -53,7 +53,7 @@ TOOL_RESULT: Final = "gen_ai.tool.call.result"
 RUN_ID: Final = "vibe_llms.run.id"
 RUN_REASON: Final = "vibe_llms.run.reason"
 RUN_LIMIT: Final = "vibe_llms.run.limit"
-"""Ours: the conventions have no word for why a run ended."""
+"""Our own: the conventions have no attribute for the limit that ended a run."""
 
 TOKEN_USAGE: Final = "gen_ai.client.token.usage"
 OPERATION_DURATION: Final = "gen_ai.client.operation.duration"
@@ -73,7 +73,7 @@ CONTROLS: Final[Mapping[str, str]] = {
     "top_k": "gen_ai.request.top_k",
     "top_p": "gen_ai.request.top_p",
 }
-"""From a control to the attribute that tells its value."""
+"""Attribute for each control."""
 
 _PROVIDERS: Final[Mapping[str, str]] = {
     "google": "gcp.gemini",
@@ -82,7 +82,7 @@ _PROVIDERS: Final[Mapping[str, str]] = {
     "openai_responses": "openai",
     "xai": "x_ai",
 }
-"""From the name of a provider here to its name there, where they differ."""
+"""The conventions' names of providers, where they differ from ours."""
 
 FINISHES: Final[Mapping[StopReason, str]] = {
     StopReason.ANSWERED: "stop",
@@ -96,19 +96,19 @@ FINISHES: Final[Mapping[StopReason, str]] = {
     StopReason.INTERRUPTED: "error",
     StopReason.FAILED: "error",
 }
-"""From why a model stopped to the word for it; what is not known has none."""
+"""The conventions' name of each stop reason; unknown reasons have none."""
 
 
 def name_provider(provider: str) -> str:
-    """Returns what a provider is called there."""
+    """Return the conventions' name of a provider."""
     return _PROVIDERS.get(provider, provider)
 
 
 def name_error(error: BaseException | None) -> str:
-    """Returns the type of an error, of which there are few; no error is a cancellation."""
+    """Return the type of an error, one of few; no error means a cancellation."""
     if error is None:
         return "cancelled"
-    # Few, as each makes a series of its own of every metric.
+    # Few, as each value creates a time series of every metric.
     if isinstance(error, ProviderError) and error.fault is not ProviderFault.UNKNOWN:
         return str(error.fault)
     return error.WORD if isinstance(error, ConverseError) else type(error).__qualname__

@@ -1,7 +1,6 @@
-"""Canisters as the conventions want messages: ``gen-ai-input-messages.json`` and its like.
+"""Canisters in the conventions' format for messages: ``gen-ai-input-messages.json`` and others.
 
-Nothing of this is made unless somebody has asked for texts. Media are told by their kind and type,
-never by their bytes.
+Used only if texts are turned on. Media are described by their kind and type, without their bytes.
 """
 
 from __future__ import annotations
@@ -40,14 +39,14 @@ _ROLES: Final = {
 
 
 def write(value: object) -> str:
-    """Writes messages as JSON: not every version of the SDK takes structured attributes."""
+    """Encode messages as JSON: not every version of the SDK supports structured attributes."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def split_instructions(
     canisters: Sequence[AnyCanister],
 ) -> tuple[list[Part], Sequence[AnyCanister]]:
-    """Parts the instructions that stand before everything from the chat history."""
+    """Separate the instructions at the beginning from the chat history."""
     count = 0
     while count < len(canisters) and isinstance(canisters[count], SupervisorCanister):
         count += 1
@@ -56,7 +55,7 @@ def split_instructions(
 
 
 def describe_input(canisters: Iterable[AnyCanister]) -> list[dict[str, Any]]:
-    """Returns the messages of a request; what one role says in a row is one message."""
+    """Return the messages of a request; adjacent canisters of one role are one message."""
     messages: list[dict[str, Any]] = []
     for canister in canisters:
         role = _access_role(canister)
@@ -69,7 +68,7 @@ def describe_input(canisters: Iterable[AnyCanister]) -> list[dict[str, Any]]:
 def describe_output(
     canisters: Iterable[AnyCanister], stop_reason: StopReason
 ) -> list[dict[str, Any]]:
-    """Returns the one message of an answer."""
+    """Return the single message of an answer."""
     parts = [part for canister in canisters for part in _describe(canister)]
     finish = FINISHES.get(stop_reason, str(stop_reason))
     return [{"role": "assistant", "parts": parts, "finish_reason": finish}]
@@ -77,7 +76,7 @@ def describe_output(
 
 def _access_role(canister: AnyCanister) -> str:
     if isinstance(canister, ResultCanister) and canister.owner is Owner.VENDOR:
-        return "assistant"  # the vendor's own tools belong into the answer
+        return "assistant"  # the vendor's own tools are part of the answer
     return _ROLES[canister.role]
 
 
@@ -113,7 +112,7 @@ def _describe_content(content: AnyContent) -> Part:
     if isinstance(content, ReasoningContent):
         return {"type": "reasoning", "content": content.text or "\n\n".join(content.summary)}
     if isinstance(content, MEDIA_CLASSES):
-        # No bytes: they are large, and what is said about them is what one looks for.
+        # Without the bytes, which are large; the description is what readers need.
         modality = "document" if content.type == "file" else content.type
         described = {"mime_type": content.mime_type, "modality": modality}
         if content.url and not content.url.startswith("data:"):

@@ -1,4 +1,4 @@
-"""The observer: makes spans and metrics of what it hears."""
+"""Observer: a listener that makes spans and metrics."""
 
 from __future__ import annotations
 
@@ -57,18 +57,20 @@ _STREAMED = (ResponseStartedEvent, ContentStartedEvent)
 class OpenTelemetryObserver:
     """Makes spans and metrics of runs, answers and executed tools.
 
-    It is itself the listener of an engine, ``Engine(..., listener=observer)``; its
-    :attr:`reactors` are for calls without one. The setting ``telemetry.opentelemetry`` puts one
-    where both are wanted. A run is the parent of its answers and executions, and what is
-    current when it begins is the parent of the run.
+    Use it as the listener of an engine, ``Engine(..., listener=observer)``; use its
+    :attr:`reactors`
+    for calls without one. The setting ``telemetry.opentelemetry`` installs one in both places. A
+    run is
+    the parent of its answers and executions; the current span at its start is the parent of the
+    run.
 
     Args:
-        captures_texts: Whether spans shall have what was asked and answered, and the arguments and
-            results of tools; by default what the environment says
-            (``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT``), and else not.
-        tracer_provider, meter_provider: Where spans and metrics go; by default to those which the
-            program has set up for all.
-        on_chat: Is given the span of each answer before anything is sent.
+        captures_texts: Whether spans include questions, answers, and the arguments and results of
+            tools; by default as the environment says
+            (``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT``), otherwise not.
+        tracer_provider, meter_provider: Destinations of spans and metrics; by default the
+            program's global ones.
+        on_chat: Called with the span of each answer before a request is sent.
 
     Raises:
         DependencyError: ``opentelemetry-api`` is not installed.
@@ -112,15 +114,15 @@ class OpenTelemetryObserver:
         }
 
     def __call__(self, event: StreamEvent | LogEvent) -> None:
-        """Hears of one event; of most of them it makes nothing."""
-        # By class: most events of a stream mean nothing here, and shall cost one look and no more.
+        """Process one event; most are ignored."""
+        # Look up the class: most events of a stream are ignored, and must cost only this look-up.
         handler = self._handlers.get(event.__class__)
         if handler is not None:
             handler(event)
 
     @property
     def reactors(self) -> ConversationReactors:
-        """Listen to calls without an engine; within a run they only tell more of it."""
+        """Reactors for calls without an engine; within a run they only add details."""
         return ConversationReactors(
             allocator=self._react_to_start,
             updater=self._react_to_update,
@@ -142,9 +144,9 @@ class OpenTelemetryObserver:
         run = self._run.get()
         if run is None:
             return
-        self._run.set(None)  # a run within a run has a task, and a context, of its own
+        self._run.set(None)  # a run within a run has its own task and context
         for operation in (*run.tools.values(), *((run.chat,) if run.chat else ())):
-            if not operation.is_ended:  # it was cancelled with the run, and nobody said so
+            if not operation.is_ended:  # it was cancelled with the run, without an event
                 operation.fail(words.name_error(None))
                 durations = self._meters.chat if operation is run.chat else self._meters.tool
                 operation.end(durations)
@@ -173,10 +175,10 @@ class OpenTelemetryObserver:
         chat, run = self._chat.get(), self._run.get()
         if run is not None:
             run.usage = add_usages((run.usage, event.usage))
-        if event.tier and (chat is None or chat.is_ended):  # what it used is told here alone
+        if event.tier and (chat is None or chat.is_ended):  # only here is its usage known
             chat = self._begin_chat(event.model, run.conversation_id if run else "")
         if chat is None or chat.is_ended:
-            return  # an earlier run was asking, and this one only tells what came of it
+            return  # an earlier run sent the request, and this one only reports its outcome
         chat.labels[words.PROVIDER] = words.name_provider(event.provider)
         if not chat.is_described:
             reason = words.FINISHES.get(event.stop_reason)
@@ -194,7 +196,7 @@ class OpenTelemetryObserver:
 
     def _park_generation(self, event: GenerationParkedEvent) -> None:
         chat = self._chat.get()
-        if chat is not None and not chat.is_ended:  # nothing went wrong, and nothing was used yet
+        if chat is not None and not chat.is_ended:  # there is no error and no usage yet
             self._end_chat(chat)
 
     # Tools
@@ -211,7 +213,7 @@ class OpenTelemetryObserver:
     def _end_tool(self, event: InvocationFinishedEvent) -> None:
         run = self._run.get()
         operation = run.tools.pop(event.key, None) if run else None
-        if operation is None:  # it was not executed: refused, malformed, or the same as another
+        if operation is None:  # not executed: refused, malformed, or a duplicate
             operation = self._start_tool(event.name, event.invocation_id)
         if event.is_fault or event.result.is_error:
             operation.fail("tool_error")
@@ -229,13 +231,13 @@ class OpenTelemetryObserver:
         span = self._start_span(f"{words.EXECUTE_TOOL} {name}", attributes=attributes)
         return Operation(span=span, labels=labels)
 
-    # What streams tell, within a run or not
+    # Events of streams, within a run or not
 
     def _hear_piece(self, event: ResponseStartedEvent | ContentStartedEvent) -> None:
         chat = self._chat.get()
         if chat is not None and not chat.is_ended:
             if chat.is_streamed is None:
-                chat.is_streamed = True  # an engine tells of streams alone
+                chat.is_streamed = True  # only an engine sends stream events
             chat.follow()
 
     def _hear_response(self, event: ResponseFinishedEvent) -> None:

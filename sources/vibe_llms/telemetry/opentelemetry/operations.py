@@ -1,4 +1,4 @@
-"""What is going on and has a span: a run, an answer, the execution of a tool."""
+"""Operations with a span: a run, an answer, the execution of a tool."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Meters:
         )
 
     def count_tokens(self, usage: Usage | None, attributes: Mapping[str, Any]) -> None:
-        """Records what an answer used, as far as that is known."""
+        """Record the usage of an answer, as far as it is known."""
         if usage is None:
             return
         counts = {"input": usage.total_input_tokens, "output": usage.total_output_tokens}
@@ -57,12 +57,12 @@ class Meters:
 
 @define(eq=False, kw_only=True)
 class Operation:
-    """One of them.
+    """An operation in progress.
 
     Attributes:
         span: Its span.
-        labels: What its metrics say besides.
-        started: When it began, by the clock for durations.
+        labels: Further attributes of its metrics.
+        started: Its start, by the clock for durations.
     """
 
     span: Span
@@ -73,7 +73,7 @@ class Operation:
     _task: object = attrs.field(default=None, init=False)
 
     def enter(self) -> None:
-        """Makes its span the parent of whatever this task begins from here on."""
+        """Make its span the parent of everything that this task starts from now on."""
         from opentelemetry import context as contexts
         from opentelemetry.trace import set_span_in_context
 
@@ -81,11 +81,11 @@ class Operation:
         self._task = _access_task()
 
     def describe(self, attributes: Mapping[str, Any]) -> None:
-        """Says more about it."""
+        """Add attributes."""
         self.span.set_attributes(attributes)
 
     def fail(self, kind: str) -> None:
-        """Marks it as failed. Messages of errors may quote what was said, and are left out."""
+        """Mark it as failed. Error messages may quote texts, and are left out."""
         from opentelemetry.trace import Status, StatusCode
 
         self.labels[words.ERROR] = kind
@@ -93,14 +93,14 @@ class Operation:
         self.span.set_status(Status(StatusCode.ERROR, kind))
 
     def end(self, durations: Histogram) -> None:
-        """Ends it, once, and records how long it took."""
+        """End it, once, and record its duration."""
         if self.is_ended:
             return
         durations.record(time.perf_counter() - self.started, self.labels)
         self.leave()
 
     def leave(self) -> None:
-        """Ends its span, once."""
+        """End its span, once."""
         if self.is_ended:
             return
         self.is_ended = True
@@ -108,18 +108,18 @@ class Operation:
         if self._token is not None and self._task is _access_task():
             from opentelemetry import context as contexts
 
-            contexts.detach(self._token)  # elsewhere it ends with the task that has it
+            contexts.detach(self._token)  # in another task, the context ends with that task
 
 
 @define(eq=False, kw_only=True)
 class Chat(Operation):
-    """An answer on its way.
+    """An answer in progress.
 
     Attributes:
-        is_in_run: An engine tells of it.
-        is_streamed: Whether it comes piece by piece; ``None`` while nobody has said.
-        first_seconds: How long its first piece was waited for.
-        is_described: The request and the answer are in its attributes.
+        is_in_run: Whether an engine reports it.
+        is_streamed: Whether it is streamed; ``None`` if unknown.
+        first_seconds: Time to the first piece.
+        is_described: Whether the request and the answer are in its attributes.
     """
 
     is_in_run: bool = False
@@ -128,7 +128,7 @@ class Chat(Operation):
     is_described: bool = False
 
     def follow(self) -> None:
-        """Takes note that something of the answer has come."""
+        """Note that a part of the answer has arrived."""
         if self.first_seconds is None and self.is_streamed:
             self.first_seconds = time.perf_counter() - self.started
             seconds = self.first_seconds
@@ -140,10 +140,10 @@ class RunOperation(Operation):
     """A run of an engine.
 
     Attributes:
-        conversation_id: Of what.
-        chat: The answer on its way.
-        tools: The executions that go on, by the keys of their invocations.
-        usage: What its answers used.
+        conversation_id: The conversation.
+        chat: The answer in progress.
+        tools: The executions in progress, by the keys of their invocations.
+        usage: Usage of its answers.
     """
 
     conversation_id: str
