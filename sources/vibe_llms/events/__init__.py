@@ -1,5 +1,5 @@
-"""What happens: events as frozen values, and the ways to hear of them.
+"""Events as frozen values, and ways to subscribe to them.
 
-May import the messages. Refuses to know vendors, files, and what a listener does with an event;
-a listener that fails harms nobody.
+May import the messages. Must not know vendors, files, or what a listener does with an event. A
+listener that fails does not affect others.
 """

@@ -1,4 +1,4 @@
-"""One event for many listeners."""
+"""Event bus: one event for many listeners."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class EventBus(Generic[_Event]):
         return represent("EventBus", (("listeners", len(self._listeners)),))
 
     def subscribe(self, listener: Callable[[_Event], object]) -> Callable[[], None]:
-        """Adds a plain listener and returns the function that removes it again.
+        """Add a plain listener and return the function that removes it again.
 
         Raises:
-            TypeError: The listener is asynchronous; nobody would wait for it here.
+            TypeError: The listener is asynchronous; a bus cannot await it.
         """
         if is_asynchronous(listener):
             raise TypeError(f"{name_listener(listener)} is asynchronous; a bus calls in place.")
-        # A listener may subscribe twice; each time is ended by its own function.
+        # A listener may subscribe twice; each subscription has its own function.
         key = object()
         self._listeners[key] = listener
 
@@ -47,12 +47,12 @@ class EventBus(Generic[_Event]):
         return unsubscribe
 
     def publish(self, event: _Event) -> None:
-        """Calls every listener with the event."""
-        # A copy: listeners may subscribe and leave while they are called.
+        """Call every listener with the event."""
+        # A copy: listeners may subscribe and unsubscribe while they are called.
         for key, listener in tuple(self._listeners.items()):
             try:
                 listener(event)
-            # Cancelled may be something of the listener's own, which must not end the publisher.
+            # A cancellation inside of the listener must not end the publisher.
             except (Exception, asyncio.CancelledError) as error:
                 if key not in self._warned:
                     self._warned.add(key)
@@ -62,10 +62,11 @@ class EventBus(Generic[_Event]):
 
 
 def warn_of_failure(listener: object, error: BaseException) -> None:
-    """Logs that a listener raised; the caller sees to it that this happens once each.
+    """Log that a listener raised; the caller does so once for each listener.
 
-    A log record rather than a Python warning: a host that turns warnings into errors would
-    otherwise be harmed by its own listener.
+    A log record instead of a Python warning: a host that turns warnings into errors would otherwise
+    be
+    affected by its own listener.
     """
     logging.getLogger("vibe_llms.events").warning(
         "The listener %s raised %s: %s. It goes on being called.",
@@ -77,14 +78,14 @@ def warn_of_failure(listener: object, error: BaseException) -> None:
 
 
 def name_listener(listener: object) -> str:
-    """Returns what a person would call a listener."""
+    """Return a listener's name for people."""
     return getattr(listener, "__qualname__", None) or type(listener).__qualname__
 
 
 def is_asynchronous(listener: object) -> bool:
-    """Tells whether calling a listener gives something to be awaited."""
+    """Return whether calling a listener returns an awaitable."""
     function = getattr(listener, "__func__", listener)
-    if function.__class__ is FunctionType and not function.__dict__:  # most are: ask no further
+    if function.__class__ is FunctionType and not function.__dict__:  # most are: check no further
         return bool(function.__code__.co_flags & inspect.CO_COROUTINE)
     return inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(
         getattr(type(listener), "__call__", None)  # noqa: B004  # an object with an async __call__

@@ -1,5 +1,6 @@
 """Events as JSON, and back: for logs, other processes and streams over HTTP. Not a hot path,
-but for reading the log of a conversation with many runs."""
+except for reading the log of a conversation with many runs.
+"""
 
 from __future__ import annotations
 
@@ -28,26 +29,26 @@ AnyEvent: TypeAlias = ConversationEvent | StreamEvent | EngineEvent | FlowEvent 
 EVENT_CLASSES: dict[str, type[AnyEvent]] = {
     cast(Any, cls).__attrs_attrs__.type.default: cls for cls in get_args(AnyEvent)
 }
-"""From the stable word of each kind of event to its class."""
+"""Class of each kind of event."""
 
 
 def encode_event(event: AnyEvent) -> bytes:
-    """Returns the event as one JSON document, its stable word first.
+    """Return the event as one JSON document, its kind first.
 
     Raises:
-        CodecError: The event holds something that JSON cannot say.
+        CodecError: JSON cannot represent a value of the event.
     """
     return encode_document(_produce_converter().unstructure(event))
 
 
 def decode_event(data: bytes | str) -> AnyEvent:
-    """Reads an event.
+    """Decode an event.
 
     Raises:
-        CodecError: It is none; names the place and the known words.
+        CodecError: It is invalid; the error has the path and the known kinds.
     """
     mirror = access_mirror(LogEvent)
-    try:  # of these a run's log has many
+    try:  # the log of a run has many of these
         event: AnyEvent = mirror.build(mirror.decoder.decode(data))
     except REFUSALS:
         event = read_json(data, AnyEvent)
@@ -59,13 +60,13 @@ def _read_item(tree: dict[str, Any]) -> Any:
     return read_tree(tree, union)
 
 
-# Canisters are told by their role, contents by their type: msgspec knows no union of both.
+# Canisters have a role, contents a type: msgspec does not support a union of both.
 register_mirror(lambda kind: kind == FinishedItem, Mirror(dict[str, Any] | None, _read_item))
 
 
 @functools.cache
 def _produce_converter() -> cattrs.Converter:
-    # A copy: these hooks are for events and must not reach messages.
+    # A copy: these hooks are for events and must not affect messages.
     converter = produce_converter().copy()
     converter.register_unstructure_hook_func(
         _is_error, lambda error: json.loads(encode_error(error))

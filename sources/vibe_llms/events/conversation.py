@@ -1,4 +1,4 @@
-"""What happens to a conversation while it is answered: what reactors receive."""
+"""Events of a conversation while it is answered, for reactors."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ class ConversationStartedEvent:
     """A request is about to be sent.
 
     Attributes:
-        metadata: ``provider`` and ``model``, and whether the answer comes piece by piece
-            (``streaming``).
-        conversation_id: Of the conversation that is answered.
-        timestamp: When it happened, in UTC.
+        metadata: ``provider`` and ``model``, and whether the answer is streamed (``streaming``).
+        conversation_id: Id of the conversation.
+        timestamp: Time of the event, in UTC.
     """
 
     type: Literal["conversation.started"] = attrs.field(default="conversation.started", init=False)
@@ -40,13 +39,13 @@ class ConversationStartedEvent:
 class ConversationProgressEvent:
     """A piece of text has arrived: of the answer, its reasoning, or an invocation's arguments.
 
-    The words of the answer are the events whose ``kind`` is ``text``.
+    The text of the answer consists of the events whose ``kind`` is ``text``.
 
     Attributes:
         chunk: The piece; several may have been joined into one for a slow listener.
         metadata: ``index`` and ``kind`` of the content, and its ``channel``.
-        conversation_id: Of the conversation that is answered.
-        timestamp: When it happened, in UTC.
+        conversation_id: Id of the conversation.
+        timestamp: Time of the event, in UTC.
     """
 
     type: Literal["conversation.progress"] = attrs.field(
@@ -65,7 +64,7 @@ class ConversationProgressEvent:
         timestamp: datetime | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
     ) -> None:
-        # By hand, as for the piece of text that it tells of: what attrs makes takes twice as long.
+        # Written by hand, like the event of the stream: a constructor by attrs takes twice as long.
         fields = self.__dict__
         fields["type"] = "conversation.progress"
         fields["conversation_id"] = conversation_id
@@ -86,13 +85,13 @@ class ConversationProgressEvent:
 class ConversationUpdatedEvent:
     """Something other than a piece of text has arrived.
 
-    A content began or is complete, usage was told, a retry is due, something was lost.
+    A content began or completed, usage was reported, a retry is due, or something was lost.
 
     Attributes:
         event: The event of the stream.
-        conversation_id: Of the conversation that is answered.
-        timestamp: When it happened, in UTC.
-        metadata: What else is known of it; may be empty.
+        conversation_id: Id of the conversation.
+        timestamp: Time of the event, in UTC.
+        metadata: Further data; may be empty.
     """
 
     type: Literal["conversation.updated"] = attrs.field(default="conversation.updated", init=False)
@@ -107,10 +106,10 @@ class ConversationCompletedEvent:
     """The request was answered.
 
     Attributes:
-        response: All of the answer.
-        conversation_id: Of the conversation that is answered.
-        timestamp: When it happened, in UTC.
-        metadata: What else is known of it; may be empty.
+        response: The response.
+        conversation_id: Id of the conversation.
+        timestamp: Time of the event, in UTC.
+        metadata: Further data; may be empty.
     """
 
     type: Literal["conversation.completed"] = attrs.field(
@@ -124,14 +123,14 @@ class ConversationCompletedEvent:
 
 @frozen(kw_only=True, slots=False)
 class ConversationFailedEvent:
-    """The request was not answered, or not to its end.
+    """The request was not answered, or the answer is incomplete.
 
     Attributes:
-        error: Why.
-        canisters: What had arrived before.
-        conversation_id: Of the conversation that is answered.
-        timestamp: When it happened, in UTC.
-        metadata: What else is known of it; may be empty.
+        error: The error.
+        canisters: The canisters received before.
+        conversation_id: Id of the conversation.
+        timestamp: Time of the event, in UTC.
+        metadata: Further data; may be empty.
     """
 
     type: Literal["conversation.failed"] = attrs.field(default="conversation.failed", init=False)
@@ -144,14 +143,14 @@ class ConversationFailedEvent:
 
 @frozen(kw_only=True, slots=False)
 class ConversationEndedEvent:
-    """Nothing more will come; always the last, whatever the outcome.
+    """No more events follow; always the last one, whatever the outcome.
 
     Attributes:
         outcome: ``completed``, ``failed`` or ``interrupted``.
-        canisters: What had arrived: all of the answer, or the beginning of it.
-        conversation_id: Of the conversation that is answered.
-        timestamp: When it happened, in UTC.
-        metadata: What else is known of it; may be empty.
+        canisters: The received canisters: all of the answer, or its beginning.
+        conversation_id: Id of the conversation.
+        timestamp: Time of the event, in UTC.
+        metadata: Further data; may be empty.
     """
 
     type: Literal["conversation.ended"] = attrs.field(default="conversation.ended", init=False)

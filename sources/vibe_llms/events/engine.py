@@ -1,9 +1,8 @@
-"""What happens in a run: a conversation that acts until it ends.
+"""Events of a run: a conversation that calls models and tools until it ends.
 
-A run's log holds these events in their order, and is what remains beside the conversation: an
-invocation that has started and not finished may have taken effect, a generation that has
-started and not ended may have been billed, and what was answered to a request for an approval
-is found here again.
+A run's log has these events in order. Together with the conversation it is all that remains of a
+run: an invocation that started and did not finish may have taken effect, a generation that
+started and did not end may have been billed, and answers to requests for approvals are found in it.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ ReasonWord: TypeAlias = Literal["answered", "limit", "cancelled", "refused", "fa
 
 @frozen(kw_only=True, slots=False)
 class RunStartedEvent:
-    """A run takes a conversation up.
+    """A run starts or resumes a conversation.
 
     Attributes:
-        run_id: Of the run.
-        conversation_id: Of the conversation.
-        length: How many canisters the conversation has by now.
-        model: The address of the model that will be asked.
-        limits: Those of the run, by their names.
+        run_id: Id of the run.
+        conversation_id: Id of the conversation.
+        length: Number of canisters that the conversation has.
+        model: The address of the model.
+        limits: Limits of the run, by name.
     """
 
     type: Literal["run.started"] = attrs.field(default="run.started", init=False)
@@ -44,11 +43,11 @@ class RunStartedEvent:
 
 @frozen(kw_only=True, slots=False)
 class StateEnteredEvent:
-    """The run is in another state.
+    """The run has entered another state.
 
     Attributes:
-        state: The stable word of the state, such as ``generate`` or ``execute``.
-        turn: How often the model was asked in this run so far.
+        state: The name of the state, such as ``generate`` or ``execute``.
+        turn: Number of generations in this run so far.
     """
 
     type: Literal["run.state"] = attrs.field(default="run.state", init=False)
@@ -58,14 +57,14 @@ class StateEnteredEvent:
 
 @frozen(kw_only=True, slots=False)
 class GenerationStartedEvent:
-    """A model is about to be asked; written before anything is sent.
+    """A request is about to be sent to a model; written before anything is sent.
 
     Attributes:
         key: The place in the conversation: the id of the last canister that is sent.
         turn: The number of the generation in its run, from 1.
         model: Its address.
-        pattern: Digests of what is sent besides the conversation: ``tools`` and ``settings``;
-            empty where they are as they were at the generation before.
+        pattern: Digests of the other parts of the request: ``tools`` and ``settings``; empty if
+            they are the same as for the generation before.
     """
 
     type: Literal["generation.started"] = attrs.field(default="generation.started", init=False)
@@ -77,21 +76,20 @@ class GenerationStartedEvent:
 
 @frozen(kw_only=True, slots=False)
 class GenerationFinishedEvent:
-    """The model has answered, and what it said is in the conversation.
+    """The model has answered, and its answer is in the conversation.
 
     Attributes:
         key: The place in the conversation: the id of the last canister that was sent.
         turn: The number of the generation in its run, from 1.
-        model: The address of who has answered, as it called itself.
-        provider: The name of the provider, by which prices are asked for.
+        model: The address of the model that answered, as it reports it.
+        provider: The name of the provider, under which prices are listed.
         stop_reason: Why the model stopped.
-        usage: What the answer used; ``None`` where the vendor did not say.
-        canisters: How many it brought.
-        cents: What it cost, in US cents; ``None`` where no price is known.
-        seconds: From sending to the end.
+        usage: Usage of the answer; ``None`` if the vendor did not report it.
+        canisters: The number of its canisters.
+        cents: Its cost, in US cents; ``None`` if no price is known.
+        seconds: Duration from sending to the end.
         attempts: How often it was sent; those before the last may have been billed, too.
-        tier: Which of the vendor's prices holds: ``batch`` for one that was parked; empty for the
-            usual.
+        tier: The vendor's price tier: ``batch`` for a deferred request; empty for the standard one.
     """
 
     type: Literal["generation.finished"] = attrs.field(default="generation.finished", init=False)
@@ -110,15 +108,15 @@ class GenerationFinishedEvent:
 
 @frozen(kw_only=True, slots=False)
 class GenerationFailedEvent:
-    """The model did not answer, or not to its end.
+    """The model did not answer, or the answer is incomplete.
 
     Attributes:
         key: The place in the conversation: the id of the last canister that was sent.
         turn: The number of the generation in its run, from 1.
         model: The address of the model.
-        error: Why; ``None`` where it was cancelled.
-        canisters: What had arrived; it is in the conversation, too.
-        seconds: From sending to the failure.
+        error: The error; ``None`` if it was cancelled.
+        canisters: The canisters received before; they are in the conversation, too.
+        seconds: Duration from sending to the failure.
         attempts: How often it was sent, as far as is known; each may have been billed.
     """
 
@@ -134,7 +132,7 @@ class GenerationFailedEvent:
 
 @frozen(kw_only=True, slots=False)
 class GenerationDoubtedEvent:
-    """An earlier run broke off while a model was asked: that may have been billed.
+    """An earlier run broke off during a generation, which may have been billed.
 
     Attributes:
         key: The place in the conversation: the id of the last canister that was sent.
@@ -247,15 +245,15 @@ class ApprovalAnsweredEvent:
 
 @frozen(kw_only=True, slots=False)
 class InvocationStartedEvent:
-    """A call begins; written before it does anything.
+    """A call begins; written before it has any effect.
 
     Attributes:
         key: The id of the invocation's canister.
         invocation_id: The vendor's id of the call.
-        name: What is called.
-        effect: What executing it does to the world, as a stable word.
-        arguments: With which it is executed, as canonical JSON.
-        idempotency_key: The same whenever this call is attempted again.
+        name: The name of the tool.
+        effect: The effect of executing it, as a stable word.
+        arguments: The arguments, as canonical JSON.
+        idempotency_key: The same for each attempt of this call.
     """
 
     type: Literal["invocation.started"] = attrs.field(default="invocation.started", init=False)
@@ -269,13 +267,13 @@ class InvocationStartedEvent:
 
 @frozen(kw_only=True, slots=False)
 class InvocationProgressEvent:
-    """A call says how far it is. Not written to the log.
+    """A call reports progress. Not written to the log.
 
     Attributes:
         key: The id of the invocation's canister.
         invocation_id: The vendor's id of the call.
-        name: What is called.
-        text: What it says.
+        name: The name of the tool.
+        text: The message.
     """
 
     type: Literal["invocation.progress"] = attrs.field(default="invocation.progress", init=False)
@@ -292,10 +290,11 @@ class InvocationFinishedEvent:
     Attributes:
         key: The id of the invocation's canister.
         invocation_id: The vendor's id of the call.
-        name: What was called.
-        result: What the model is told.
-        seconds: How long the call took.
-        is_fault: The call could not be executed, or failed: it counts against the limit of those.
+        name: The name of the tool.
+        result: The result for the model.
+        seconds: Duration of the call.
+        is_fault: Whether the call could not be executed, or failed: it counts against the limit of
+            faults.
     """
 
     type: Literal["invocation.finished"] = attrs.field(default="invocation.finished", init=False)
@@ -323,17 +322,17 @@ class RunSuspendedEvent:
 
 @frozen(kw_only=True, slots=False)
 class RunEndedEvent:
-    """The run is over, and why; the last event of each run.
+    """The run has ended; the last event of each run.
 
     Attributes:
-        run_id: Of the run.
+        run_id: Id of the run.
         reason: Why it ended, as a stable word.
         detail: The same in a sentence; may be empty.
-        error: What it failed of, where it failed.
-        limit: The name of the limit that was reached, where one was.
-        readings: What the run used, by the names of its limits.
-        settles: Nothing that the log says before this matters to runs to come: no call is open,
-            nothing was said that the conversation lacks, and no answer holds for calls to come.
+        error: The error, if it failed.
+        limit: The name of the limit that was reached, if any.
+        readings: Usage of the run, by the names of its limits.
+        settles: Whether later runs can ignore all earlier events of the log: no call is open, no
+            message is missing from the conversation, and no approval applies to later calls.
     """
 
     type: Literal["run.ended"] = attrs.field(default="run.ended", init=False)

@@ -1,7 +1,8 @@
-"""What happens in the run of a flow: it goes from node to node until it ends.
+"""Events of a flow's run, which goes from node to node until it ends.
 
-The log of a flow's run holds these events in their order; where a run stands is what they add up
-to, so that it can be taken up again, forked at a node, or looked at afterwards, from them alone.
+The log of a flow's run has these events in order. The state of a run is computed from them alone,
+so
+that it can be resumed, forked at a node, or inspected afterwards.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ FlowReason: TypeAlias = Literal["ended", "limit", "waiting", "cancelled", "faile
 
 @frozen(kw_only=True, slots=False)
 class FlowStartedEvent:
-    """A flow begins, or is taken up again.
+    """A flow starts or resumes.
 
     Attributes:
-        run_id: Of the run.
-        task: The task as it was written: what is taken up again needs no file.
-        place: The file that it was read from; empty where it was none.
-        variables: What the caller gave for ``{{name}}``.
-        settings: What bounds the run, by the names of ``AdapterConfig``.
+        run_id: Id of the run.
+        task: The task as written: resuming requires no file.
+        place: The file that it was read from; empty without one.
+        variables: The caller's values for ``{{name}}``.
+        settings: Limits of the run, by the names of ``AdapterConfig``.
     """
 
     type: Literal["flow.started"] = attrs.field(default="flow.started", init=False)
@@ -48,11 +49,11 @@ class NodeStartedEvent:
 
     Attributes:
         node: The id of the node.
-        visit: How often it was visited, this time included.
-        branch: Which branch came here, from 0; a flow that never splits has one.
-        conversation_id: Where the visit keeps what is said; a visit that is taken up goes on there.
-        purpose: What is asked there beside the node's own words, such as ``category``: a visit
-            may have several such conversations.
+        visit: The number of the visit of this node, from 1.
+        branch: The branch, from 0; a flow that never splits has one.
+        conversation_id: The conversation of the visit; a resumed visit continues it.
+        purpose: The purpose of a request besides the node's own prompt, such as ``category``: a
+            visit may have several such conversations.
     """
 
     type: Literal["node.started"] = attrs.field(default="node.started", init=False)
@@ -65,21 +66,21 @@ class NodeStartedEvent:
 
 @frozen(kw_only=True, slots=False)
 class NodeFinishedEvent:
-    """A visit of a node is over, and the flow goes on along these edges.
+    """A visit of a node has ended, and the flow continues along these edges.
 
     Attributes:
         node: The id of the node.
-        visit: How often it was visited, this time included.
-        branch: Which branch was here.
-        edges: The places of the edges that are taken; none where the flow ends here.
-        response: What the visit brought; ``None`` where what was said before still holds.
-        category: What the response was found to be, where an edge was chosen by that.
-        confidence: In that choice, from 0 to 1.
+        visit: The number of the visit of this node, from 1.
+        branch: The branch.
+        edges: The indices of the edges that are taken; empty if the flow ends here.
+        response: The response of the visit; ``None`` if the earlier one still applies.
+        category: The category of the response, if an edge was chosen by it.
+        confidence: Confidence in the category, from 0 to 1.
         evidence: Why it was chosen, in a sentence.
-        detail: Of what the visit failed, or which limit it reached; empty where neither.
-        requests: How many answers models gave for it.
-        usage: What these used; ``None`` where no vendor said.
-        cost_cents: What they cost, in US cents; ``None`` where no price is known.
+        detail: Why the visit failed, or the limit that it reached; otherwise empty.
+        requests: Number of models' answers for it.
+        usage: Their usage; ``None`` if no vendor reported it.
+        cost_cents: Their cost, in US cents; ``None`` if no price is known.
     """
 
     type: Literal["node.finished"] = attrs.field(default="node.finished", init=False)
@@ -99,21 +100,21 @@ class NodeFinishedEvent:
 
 @frozen(kw_only=True, slots=False)
 class FlowEndedEvent:
-    """A flow has come to rest.
+    """A flow has ended or suspended.
 
     Attributes:
-        run_id: Of the run.
+        run_id: Id of the run.
         reason: Why, as a stable word.
         detail: The same in a sentence; may be empty.
-        limit: The name of the limit that was reached, where one was.
-        node: The id of the node where it stopped, where it did not come to an end.
-        error: What it failed of, where it failed.
-        goal_met: Whether the goal was met; ``None`` where that was not looked at.
-        verdicts: What became of each condition of the goal, as plain data.
-        requests: How many answers models gave that belong to no finished visit: about the goal,
-            and to a visit that was cut off. Who takes the run up counts those anew.
-        usage: What these used; ``None`` where no vendor said.
-        cost_cents: What they cost, in US cents; ``None`` where no price is known.
+        limit: The name of the limit that was reached, if any.
+        node: The id of the node where it stopped, if it did not reach an end.
+        error: The error, if it failed.
+        goal_met: Whether the goal was met; ``None`` if that was not checked.
+        verdicts: The result of each condition of the goal, as plain data.
+        requests: Number of models' answers that do not belong to a finished visit: about the goal,
+            and in an interrupted visit. A resumed run counts those again.
+        usage: Their usage; ``None`` if no vendor reported it.
+        cost_cents: Their cost, in US cents; ``None`` if no price is known.
     """
 
     type: Literal["flow.ended"] = attrs.field(default="flow.ended", init=False)
@@ -132,13 +133,13 @@ class FlowEndedEvent:
 
 @frozen(kw_only=True)
 class VisitEvent:
-    """Something happens within a visit: told to whoever follows a flow, and kept elsewhere.
+    """An event within a visit: for watchers of a flow; stored elsewhere.
 
     Attributes:
         node: The id of the node.
-        visit: How often it was visited, this time included.
-        branch: Which branch is there.
-        event: What happens, in the run of an engine or the answer of a model.
+        visit: The number of the visit of this node, from 1.
+        branch: The branch.
+        event: The event, of an engine's run or of a model's answer.
     """
 
     node: str
@@ -149,4 +150,4 @@ class VisitEvent:
 
 FlowEvent: TypeAlias = FlowStartedEvent | NodeStartedEvent | NodeFinishedEvent | FlowEndedEvent
 LogEvent: TypeAlias = EngineEvent | FlowEvent | OutsideEvent
-"""What the log of a conversation's runs holds."""
+"""Events in the log of a conversation's runs."""

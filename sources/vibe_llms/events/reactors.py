@@ -1,8 +1,8 @@
-"""Six callables through which a host application follows a conversation.
+"""Reactors: six callables through which a host application follows a conversation.
 
-Plain callables are called in place, between two events of the stream, and shall be quick.
-Asynchronous ones are called one after the other, in order, from a bounded queue: while one
-is busy, waiting pieces of the same text are joined, and when the queue is full the stream waits.
+Plain callables are called in place, between two events of the stream, and should be quick.
+Asynchronous ones are called one after the other, in order, from a bounded queue: while one is
+busy, waiting pieces of the same text are joined, and while the queue is full the stream waits.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _Event = TypeVar("_Event", bound=ConversationEvent)
 Reactor: TypeAlias = Callable[[_Event], None] | Callable[[_Event], Awaitable[None]]
 
 FINISH_SECONDS = 5.0
-"""How long the end of a stream waits for an asynchronous reactor that is still busy."""
+"""Maximum wait at the end of a stream for an asynchronous reactor that is still busy."""
 
 
 @frozen(kw_only=True, eq=False)
@@ -63,7 +63,7 @@ class ConversationReactors:
 
     @cached_property
     def _listeners(self) -> _Listeners:
-        """The plain and the asynchronous ones by what they hear; each answer asks for them."""
+        """The plain and the asynchronous ones by event; looked up for each answer."""
         listeners: _Listeners = {}
         for event_class, field in _FIELDS.items():
             if found := _survey(self, field):
@@ -84,7 +84,7 @@ _FIELDS: dict[type[ConversationEvent], str] = {
 _Listeners: TypeAlias = "dict[type[ConversationEvent], tuple[list[_Listener], list[_Listener]]]"
 _NOBODY: tuple[list[_Listener], list[_Listener]] = ([], [])
 _warned: WeakKeyDictionary[ConversationReactors, set[int]] = WeakKeyDictionary()
-"""Which callables of which reactors have had their warning, by ``id``."""
+"""The ``id`` of each callable that a warning was logged for, by reactors."""
 
 
 @define(eq=False)
@@ -104,7 +104,7 @@ class _Listener:
 
 @frozen
 class _Chorus:
-    """Several listeners in the place of one; the dispatcher takes them apart again."""
+    """Several listeners as one; the dispatcher takes them apart again."""
 
     listeners: tuple[_Listener, ...]
 
@@ -114,10 +114,10 @@ class _Chorus:
 
 
 def join_reactors(*several: ConversationReactors | None) -> ConversationReactors | None:
-    """Makes one set of reactors of several; each event goes to all, in the order given.
+    """Combine several sets of reactors; each event goes to all, in the given order.
 
     Returns:
-        None where there are none.
+        ``None`` if there are none.
     """
     given = [reactors for reactors in several if reactors is not None]
     if len(given) < 2:
@@ -144,8 +144,8 @@ class _Waiting:
     """An event that waits for its asynchronous reactors.
 
     Attributes:
-        pieces: Of the same text; they have joined the event.
-        begun: What a reactor returned that was thought to be plain.
+        pieces: Pieces of the same text that have joined the event.
+        begun: The awaitable that a seemingly plain reactor returned.
     """
 
     event: ConversationEvent
@@ -154,14 +154,14 @@ class _Waiting:
     begun: Awaitable[None] | None = None
 
     def produce(self) -> ConversationEvent:
-        """Makes the event that all of it amounts to."""
+        """Make the event with all joined pieces."""
         if not self.pieces or not isinstance(self.event, ConversationProgressEvent):
             return self.event
         return attrs.evolve(self.event, chunk=self.event.chunk + "".join(self.pieces))
 
 
 class ReactorsDispatcher:
-    """Brings the events of one conversation to its reactors; made by a stream.
+    """Calls the reactors with the events of one conversation; made by a stream.
 
     Call :meth:`dispatch` for each event and, when :attr:`is_full`, await
     :meth:`wait_for_room` before the next. Await :meth:`finish` with the last events.
@@ -172,27 +172,26 @@ class ReactorsDispatcher:
     def __init__(self, reactors: ConversationReactors, *, limits: Limits | None = None) -> None:
         self._listeners = reactors._listeners
         self._queue_limit = (limits or Limits()).reactor_queue_events
-        self._waiting: deque[_Waiting] | None = None  # until one waits: most are heard in place
-        self._room: asyncio.Event | None = None  # until somebody waits for some
+        self._waiting: deque[_Waiting] | None = None  # created on demand: most reactors are plain
+        self._room: asyncio.Event | None = None  # created on demand
         self._worker: asyncio.Task[None] | None = None
 
     def wants(self, event_class: type[ConversationEvent]) -> bool:
-        """Tells whether anybody listens, so that unwanted events need not be made."""
+        """Return whether there are listeners, so that unwanted events need not be made."""
         return event_class in self._listeners
 
     def dispatch(self, *events: ConversationEvent) -> None:
-        """Calls the plain reactors of each, and lets it wait for the asynchronous ones."""
+        """Call the plain reactors with each event, and queue it for the asynchronous ones."""
         for event in events:
             plain, asynchronous = self._listeners.get(event.__class__, _NOBODY)
             for listener in plain:
                 try:
                     outcome = listener.call(event)
-                # It may be something of the reactor's own that is cancelled, which must not end
-                # the conversation.
+                # A cancellation inside of a reactor must not end the conversation.
                 except (Exception, asyncio.CancelledError) as error:
                     listener.warn(error)
                     continue
-                # Such as of a lambda around a coroutine function: only the call shows what it is.
+                # For example a lambda around a coroutine function: only the call reveals it.
                 if outcome is not None and inspect.isawaitable(outcome):
                     begun = cast("Awaitable[None]", outcome)
                     self._enqueue(_Waiting(event, [listener], begun=begun))
@@ -201,7 +200,7 @@ class ReactorsDispatcher:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no asynchronous reactor is at work, so that there is nothing to wait for."""
+        """Whether no asynchronous reactor is busy, so that there is nothing to wait for."""
         return self._worker is None or (self._worker.done() and not self._waiting)
 
     @property
@@ -210,21 +209,22 @@ class ReactorsDispatcher:
         return self._waiting is not None and len(self._waiting) >= self._queue_limit
 
     async def wait_for_room(self) -> None:
-        """Waits until the queue of the asynchronous reactors is no longer full."""
+        """Wait until the queue of the asynchronous reactors is no longer full."""
         room = self._room = self._room or asyncio.Event()
         while self.is_full:
             room.clear()
             await room.wait()
 
     def runs_in(self, task: asyncio.Task[object] | None) -> bool:
-        """Tells whether a task is the one that calls the asynchronous reactors."""
+        """Return whether a task is the one that calls the asynchronous reactors."""
         return task is not None and task is self._worker
 
     async def finish(self, *events: ConversationEvent, seconds: float = FINISH_SECONDS) -> None:
-        """Brings the last events, each after all before it have been dealt with.
+        """Deliver the last events, each after all earlier ones are processed.
 
-        A reactor that is still busy after so many seconds is given up, loudly, so that the
-        last event comes in any case.
+        A reactor that is still busy after so many seconds is abandoned with a warning, so that the
+        last
+        event is delivered in any case.
         """
         await self._drain(seconds)
         for event in self.dispatch_all(events):
@@ -233,27 +233,27 @@ class ReactorsDispatcher:
         await self._drain(seconds)
 
     def dispatch_all(self, events: Sequence[ConversationEvent]) -> Sequence[ConversationEvent]:
-        """Dispatches events until an asynchronous reactor has work; returns those that are left."""
+        """Dispatch events until an asynchronous reactor is busy; return the remaining ones."""
         for index, event in enumerate(events):
             if not self.is_idle:
                 return events[index:]
             try:
                 self.dispatch(event)
-            except BaseException:  # a reactor ends the program; the last is told in any case
+            except BaseException:  # a reactor exits: deliver the last event
                 self.dispatch_all(events[index + 1 :])
                 raise
         return ()
 
     def _join(self, event: ConversationEvent) -> bool:
-        """Joins a piece of text to the last event that waits, where that is of the same text."""
+        """Join a piece of text to the last waiting event, if that is of the same text."""
         if not self._waiting or not isinstance(event, ConversationProgressEvent):
             return False
         last = self._waiting[-1]
         if (
             isinstance(last.event, ConversationProgressEvent)
-            # What has begun was called with its event already, and hears no more of it.
+            # An event whose reactor has started is not changed any further.
             and last.begun is None
-            # Mostly it is the same object, which spares the comparison.
+            # Usually it is the same object, which makes the comparison fast.
             and (last.event.metadata is event.metadata or last.event.metadata == event.metadata)
         ):
             last.pieces.append(event.chunk)
@@ -276,7 +276,7 @@ class ReactorsDispatcher:
                 for listener in waiting.listeners:
                     await _call(listener, event, waiting.begun)
         except BaseException:
-            self._waiting = None  # nobody will come for them, and nobody may wait for that
+            self._waiting = None  # they will not be processed, and must not be waited for
             raise
         finally:
             self._tell_room()
@@ -312,7 +312,7 @@ async def _call(
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
-            raise  # it is we who are to stop, not the reactor that failed
+            raise  # this task was cancelled, not the reactor
         listener.warn(error)
     except Exception as error:
         listener.warn(error)

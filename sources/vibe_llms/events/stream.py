@@ -1,8 +1,8 @@
-"""What happens in one response, in the same words for every vendor.
+"""Events of one response, the same for every vendor.
 
-A decoder yields these events, the assembler completes them, and the consumers of a stream
-receive them. Contents are told apart by an index which counts them in the order in which
-they began. Exactly one :class:`ResponseFinishedEvent` or :class:`ResponseFailedEvent` is last.
+A decoder yields these events, the assembler completes them, and the consumers of a stream receive
+them. Contents have an index, which counts them in the order in which they began. The last event is
+always exactly one :class:`ResponseFinishedEvent` or :class:`ResponseFailedEvent`.
 """
 
 from __future__ import annotations
@@ -38,9 +38,11 @@ ContentKind: TypeAlias = Literal[
     "result",
 ]
 Channel: TypeAlias = Literal["text", "summary", "signature", "arguments", "transcript", "data"]
-"""Which part of a content a delta continues: its main ``text``, a ``summary`` or the ``signature``
-of reasoning, the ``arguments`` of an invocation, the ``transcript`` of sound, or ``data``: the
-bytes of a medium, in base 64."""
+"""The part of a content that a delta continues: its main ``text``, a ``summary`` or the
+``signature``
+of reasoning, the ``arguments`` of an invocation, the ``transcript`` of audio, or ``data``: the
+bytes of media, in Base64.
+"""
 FinishedItem: TypeAlias = AnyContent | InvocationCanister | ResultCanister | None
 
 
@@ -49,11 +51,11 @@ class ResponseStartedEvent:
     """The vendor has begun to answer.
 
     Attributes:
-        response_id: The vendor's name for the response, where it said one.
-        model: The model that answers, in the vendor's words.
-        request_id: The vendor's name for the exchange, for its support.
-        native: What it said of the response beyond the common words as it began, likewise for
-            whoever passes the stream on.
+        response_id: The vendor's id of the response, if known.
+        model: The model that answers, as the vendor names it.
+        request_id: The vendor's id of the request, for its support.
+        native: Other vendor data about the response at its beginning, for callers that pass the
+            stream on.
     """
 
     type: Literal["response.started"] = attrs.field(default="response.started", init=False)
@@ -65,20 +67,20 @@ class ResponseStartedEvent:
 
 @frozen(kw_only=True, slots=False)
 class ContentStartedEvent:
-    """A content begins. An invocation says at once what is called and under which id.
+    """A content begins. An invocation has its tool and id from the beginning.
 
     Attributes:
-        index: Which content of the response, counted from 0 in the order of their beginnings.
-        kind: The stable word of its kind, such as ``text``, ``reasoning`` or ``invocation``.
-        invocation_id: Of an invocation, the vendor's id of the call.
-        name: Of an invocation, what is called.
-        owner: Of an invocation, who executes it.
-        group: Contents of the assistant share a canister only with neighbours of their group:
-            that keeps apart what the vendor sent as several messages.
-        form: Of an invocation, what its arguments are meant to be.
-        native: What the vendor said of it beyond the common words as it began, for whoever passes
-            the stream on; what counts comes with the end.
-        group_native: The same for the message that the vendor had around it.
+        index: The index of the content in the response, from 0 in the order of their beginnings.
+        kind: Its kind, such as ``text``, ``reasoning`` or ``invocation``.
+        invocation_id: For an invocation, the vendor's id of the call.
+        name: For an invocation, the name of the tool.
+        owner: For an invocation, its executor.
+        group: Contents of the assistant share a canister only with adjacent ones of their group:
+            that keeps the vendor's messages apart.
+        form: For an invocation, the intended format of its arguments.
+        native: Other vendor data at its beginning, for callers that pass the stream on; the
+            authoritative data come with the end.
+        group_native: The same for the vendor's message around it.
     """
 
     type: Literal["content.started"] = attrs.field(default="content.started", init=False)
@@ -95,17 +97,17 @@ class ContentStartedEvent:
 
 @frozen(slots=False)
 class ContentDeltaEvent:
-    """A content goes on. Signatures replace what came before on their channel, all else appends.
+    """A content continues. Signatures replace earlier ones on their channel, all else is appended.
 
-    The words of the answer are the events whose ``kind`` is ``text``: reasoning and the arguments
-    of calls come in events of this class, too.
+    The text of the answer consists of the events whose ``kind`` is ``text``: reasoning and the
+    arguments of calls come in events of this class, too.
 
     Attributes:
-        index: Which content goes on.
+        index: The index of the content.
         text: The piece that has arrived.
-        channel: Which part of the content it belongs to.
-        kind: The kind of the content, such as ``text``, ``reasoning`` or ``invocation``. A decoder
-            need not say it: the assembler fills it in.
+        channel: The part of the content that it belongs to.
+        kind: The kind of the content, such as ``text``, ``reasoning`` or ``invocation``. Decoders
+            may leave it out: the assembler fills it in.
     """
 
     type: Literal["content.delta"] = attrs.field(default="content.delta", init=False)
@@ -117,7 +119,7 @@ class ContentDeltaEvent:
     def __init__(
         self, index: int, text: str, channel: Channel = "text", kind: ContentKind = "text"
     ) -> None:
-        # By hand: one is made for each piece of a text, and what attrs makes takes twice as long.
+        # Written by hand: one is made for each piece of text, and one by attrs takes twice as long.
         fields = self.__dict__
         fields["type"] = "content.delta"
         fields["index"] = index
@@ -128,11 +130,11 @@ class ContentDeltaEvent:
 
 @frozen(slots=False)
 class ContentCitedEvent:
-    """A text rests on a source.
+    """A text cites a source.
 
     Attributes:
-        index: Which content is the text.
-        citation: Joins the citations that the text has already.
+        index: The index of the text.
+        citation: Added to the citations of the text.
     """
 
     type: Literal["content.cited"] = attrs.field(default="content.cited", init=False)
@@ -145,14 +147,14 @@ class ContentFinishedEvent:
     """A content is complete.
 
     Attributes:
-        index: Which content is complete.
-        item: The content, invocation or result itself. From a decoder: only where the vendor
-            sends a final copy that counts, or where there were no deltas; the assembler
-            fills it in otherwise.
-        native: What the vendor said of it beyond the common words; for the assembler, which
-            puts it on an item that it makes itself.
-        group_native: The same for the message that the vendor had around it; it comes to the
-            canister of the content's group.
+        index: The index of the content.
+        item: The content, invocation or result itself. Decoders set it only if the vendor sends an
+            authoritative final copy, or if there were no deltas; otherwise the assembler fills it
+            in.
+        native: Other vendor data about it; the assembler puts them on an item that it makes
+            itself.
+        group_native: The same for the vendor's message around it; it is put on the canister of the
+            content's group.
     """
 
     type: Literal["content.finished"] = attrs.field(default="content.finished", init=False)
@@ -164,12 +166,12 @@ class ContentFinishedEvent:
 
 @frozen(kw_only=True, slots=False)
 class NativeEvent:
-    """Something of the vendor's that has no common word: it passes through.
+    """A vendor's event without a common counterpart, passed through.
 
     Attributes:
-        kind: The vendor's word for it, such as ``response.web_search_call.searching``.
+        kind: The vendor's name of it, such as ``response.web_search_call.searching``.
         native: The event itself.
-        index: Of the content that it is about, where it is about one.
+        index: The index of the content that it is about, if any.
     """
 
     type: Literal["native"] = attrs.field(default="native", init=False)
@@ -180,10 +182,10 @@ class NativeEvent:
 
 @frozen(kw_only=True, slots=False)
 class UsageEvent:
-    """The vendor has told what the response has used.
+    """The vendor has reported the usage of the response.
 
     Attributes:
-        usage: All tokens so far; it replaces that of the event before.
+        usage: All tokens so far; replaces that of the event before.
     """
 
     type: Literal["usage"] = attrs.field(default="usage", init=False)
@@ -195,9 +197,9 @@ class RetryEvent:
     """The request will be sent again.
 
     Attributes:
-        attempt: The number of the attempt that comes, counted from 2: the first is no retry.
-        after_seconds: How long is waited before.
-        error: What the attempt before failed of.
+        attempt: The number of the next attempt, from 2, as the first is not a retry.
+        after_seconds: The wait before it.
+        error: The error of the attempt before.
     """
 
     type: Literal["retry"] = attrs.field(default="retry", init=False)
@@ -208,10 +210,10 @@ class RetryEvent:
 
 @frozen(kw_only=True, slots=False)
 class LossEvent:
-    """A translation changed something, left it out, made it up or kept it back.
+    """A translation changed something, left it out, made it up or withheld it.
 
     Attributes:
-        loss: What, where and why.
+        loss: The loss.
     """
 
     type: Literal["loss"] = attrs.field(default="loss", init=False)
@@ -224,9 +226,10 @@ class ResponseFinishedEvent:
 
     Attributes:
         stop_reason: Why the model stopped.
-        native_stop_reason: The same in the vendor's words.
-        response: All of it; ``None`` in the event of a decoder, before the assembler fills it in.
-        native: What else the vendor said about the response.
+        native_stop_reason: The vendor's own reason.
+        response: The response; ``None`` in the event of a decoder, before the assembler fills it
+        in.
+        native: Other vendor data about the response.
     """
 
     type: Literal["response.finished"] = attrs.field(default="response.finished", init=False)
@@ -241,8 +244,8 @@ class ResponseFailedEvent:
     """The response broke off; the last event of a stream that failed.
 
     Attributes:
-        error: Why.
-        canisters: What had arrived, marked as interrupted.
+        error: The error.
+        canisters: The canisters received before, marked as interrupted.
     """
 
     type: Literal["response.failed"] = attrs.field(default="response.failed", init=False)
