@@ -1,7 +1,7 @@
-"""What the user wrote: shipped defaults, files, environment and command line, merged.
+"""Configuration: shipped defaults, files, environment and command line, merged.
 
-Each value knows the layer, file and line it came from; mistakes are reported all at once.
-May import the exceptions and the shipped data's place. It refuses to know what a provider,
-a model or a control is: it carries their values and checks only its own closed table.
-Importing it reads neither files nor environment.
+Each value has its layer, file and line; all errors are reported at once. May import the exceptions
+and the location of the shipped data. Must not know what a provider, a model or a control is: it
+passes their values on and checks only its own closed table. Importing it reads neither files nor
+environment.
 """

@@ -1,7 +1,7 @@
-"""What was configured, and where each value came from.
+"""The configuration, and the source of each value.
 
 These are named tuples because every command reads the configuration before anything else, and
-to start with attrs would cost once more what Python's own start costs (decision 0008).
+importing attrs would double Python's own start-up time (decision 0008).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Layer(enum.StrEnum):
-    """Where a value can come from; a later layer wins over an earlier one."""
+    """Layers of the configuration; a later layer wins over an earlier one."""
 
     DEFAULTS = "defaults"
     USER = "user"
@@ -31,13 +31,13 @@ class Layer(enum.StrEnum):
 
 
 class Source(NamedTuple):
-    """The place where somebody wrote a value.
+    """The place of a value.
 
     Attributes:
         layer: The layer.
         place: The file's path, or the name of the environment variable.
-        document: The file, where there is one.
-        path: The way to the value in it.
+        document: The file, if there is one.
+        path: The path of the value in it.
     """
 
     layer: Layer
@@ -47,7 +47,7 @@ class Source(NamedTuple):
 
     @property
     def line(self) -> int:
-        """Counted from 1; 0 where the place has no lines. Few ask, and to count takes a while."""
+        """Counted from 1; 0 if the place has no lines. Computed on demand, as counting is slow."""
         return 0 if self.document is None else self.document.find_line(self.path)
 
     def __str__(self) -> str:
@@ -56,10 +56,10 @@ class Source(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """One value, the way to it through the tables, and its source.
+    """One value, its path through the tables, and its source.
 
     Attributes:
-        written: The way as it was written, where that is by another name of a provider.
+        written: The path as written, if it uses an alias of a provider.
     """
 
     path: tuple[str, ...]
@@ -72,22 +72,22 @@ class Setting(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The dotted name under which it is set."""
+        """Its dotted name."""
         return ".".join(self.path)
 
 
 class PluginEntry(NamedTuple):
-    """A plugin which the configuration names.
+    """A plugin in the configuration.
 
     Attributes:
         table: ``providers``, ``ensembles`` or ``plugins``: the table that names it.
         name: Its name in that table.
         module: The module that has its hooks.
         source: Where the module was named.
-        package: The requirement which, installed, brings the module; empty where none is named.
+        package: The requirement that provides the module; empty if none is named.
         is_enabled: Whether it may be loaded at all.
-        is_trusted: Whether it may be loaded as far as the project folder's trust goes.
-        settings: Whatever else its table holds; only the plugin knows what it means.
+        is_trusted: Whether the trust in the project folder allows loading it.
+        settings: The other keys of its table; only the plugin knows their meaning.
     """
 
     table: str
@@ -104,13 +104,12 @@ class PluginEntry(NamedTuple):
 
 
 class ModelOverride(NamedTuple):
-    """What a user says about models: one ``[[models]]``, or ``[defaults]``.
+    """The user's attributes of models: one ``[[models]]``, or ``[defaults]``.
 
     Attributes:
-        pattern: A regular expression that compiles; ``None`` where it is ``[defaults]``, which
-            means all models.
+        pattern: A valid regular expression; ``None`` for ``[defaults]``, which means all models.
         source: Where it was written.
-        provider: Whose models are meant; ``None`` means everybody's.
+        provider: The provider of the models; ``None`` means all providers.
         attributes: The other keys, flat, as in the files of ``data/providers``.
     """
 
@@ -121,7 +120,7 @@ class ModelOverride(NamedTuple):
 
 
 class ConfigurationFile(NamedTuple):
-    """A file that was read, or would have been, had it existed."""
+    """A configuration file that was read, or looked for."""
 
     layer: Layer
     path: Path
@@ -129,15 +128,15 @@ class ConfigurationFile(NamedTuple):
 
 
 class TrustRequest(NamedTuple):
-    """What a project folder's file asks for and does not get before its owner trusts it.
+    """Settings of a project's file that have no effect until the folder is trusted.
 
     Attributes:
-        folder: The folder that holds ``.vibe-llms``.
+        folder: The folder that has ``.vibe-llms``.
         file: The file.
         digest: The SHA-256 of the file as it was read, in hexadecimal.
-        settings: What is inert meanwhile.
-        data_directory: The user's own data directory, where trust is recorded. The project
-            cannot move it.
+        settings: The settings without effect.
+        data_directory: The user's own data directory, where trust is recorded. The project cannot
+            move it.
     """
 
     folder: Path
@@ -148,14 +147,14 @@ class TrustRequest(NamedTuple):
 
 
 class Configuration(NamedTuple):
-    """Everything the user wrote, merged; each value with its source.
+    """The merged configuration; each value has its source.
 
     Attributes:
-        settings: The value that won, by dotted name. The settings of plugins are among them.
-        plugins: The plugins named, in the order in which they were first named.
+        settings: The value that won, by dotted name, including the settings of plugins.
+        plugins: The plugins, in the order in which they were first named.
         overrides: Every ``[[models]]``, in the order of the layers: later wins.
-        files: The files looked at, in the order of the layers.
-        trust_request: What the project's file asks for in vain; ``None`` where nothing is.
+        files: The files looked for, in the order of the layers.
+        trust_request: The settings of the project's file without effect; ``None`` without any.
     """
 
     settings: Mapping[str, Setting]
@@ -166,28 +165,29 @@ class Configuration(NamedTuple):
 
     @property
     def model(self) -> str:
-        """The model to converse with: ``provider:name``, or a provider for its default."""
+        """The default model: ``provider:name``, or a provider for its default model."""
         return str(self.settings["model"].value)
 
     @property
     def aliases(self) -> dict[str, str]:
-        """From another name to the provider, or to the address of the model, that it stands for."""
+        """The provider, or the address of the model, that each alias stands for."""
         return self.access_table("aliases")
 
     @property
     def provider_names(self) -> tuple[str, ...]:
-        """Providers, and their other names, by the alphabet; another name of a model is none."""
+        """Names of providers and their aliases, sorted; aliases of models are left out."""
         meant = {name: self.follow_aliases(name) for name in self.aliases}
         others = (name for name, address in meant.items() if address in self.providers)
         return tuple(sorted({*self.providers, *others}))
 
     def follow_aliases(self, address: str) -> str:
-        """Returns what a person calls a model or a provider, without the aliases in it.
+        """Return the name of a model or a provider with its aliases resolved.
 
-        An alias stands for a whole address, or for a provider before a colon. It hides no provider.
+        An alias stands for a whole address, or for a provider before a colon. It does not hide a
+        provider.
         """
         aliases, providers = self.aliases, self.providers
-        for _ in aliases:  # an alias of an alias is fine; one of itself ends, too
+        for _ in aliases:  # an alias of an alias is valid; a cycle ends, too
             provider, colon, name = address.partition(":")
             if address in aliases and address not in providers:
                 address = aliases[address]
@@ -199,54 +199,54 @@ class Configuration(NamedTuple):
 
     @property
     def stream(self) -> bool:
-        """Whether answers are shown while they arrive."""
+        """Whether answers are streamed to the user."""
         return bool(self.settings["stream"].value)
 
     @property
     def window(self) -> WindowPolicy:
-        """What becomes of the oldest turns of a conversation that exceeds the model's window."""
+        """Handling of the oldest turns of a conversation that exceeds the model's window."""
         window: WindowPolicy = self.settings["window"].value
         return window
 
     @property
     def lenient(self) -> bool:
-        """Whether a control that a model does not take is left out, and told as a loss."""
+        """Whether an unsupported control is left out and reported as a loss."""
         return bool(self.settings["lenient"].value)
 
     @property
     def approver(self) -> str:
-        """Who decides which calls are executed: ``terminal``, or what a plugin has."""
+        """The approver of calls: ``terminal``, or one of a plugin."""
         return str(self.settings["approver"].value)
 
     @property
     def store(self) -> str:
-        """Where conversations are kept: ``directory``, or what a plugin has."""
+        """The store of conversations: ``directory``, or one of a plugin."""
         return str(self.settings["store"].value)
 
     @property
     def yes(self) -> bool:
-        """Whether every question for consent counts as answered with yes."""
+        """Whether every question for consent is answered with yes."""
         return bool(self.settings["yes"].value)
 
     @property
     def data_directory(self) -> Path:
-        """Where conversations, weights, plugins and trust are kept. It may not exist yet."""
+        """Directory of conversations, weights, plugins and trust. It may not exist yet."""
         return Path(self.settings["directories.data"].value)
 
     @property
     def cache_directory(self) -> Path:
-        """Where is kept what may be deleted at any time. It may not exist yet."""
+        """Directory of files that may be deleted at any time. It may not exist yet."""
         return Path(self.settings["directories.cache"].value)
 
     @property
     def controls(self) -> dict[str, Any]:
-        """Control values which every request starts from, by control name."""
+        """Default controls of every request, by name."""
         return self.access_table("controls")
 
     @property
     def limits(self) -> Limits:
         """The named limits."""
-        from vibe_llms.foundation.limits import Limits  # whoever converses needs them
+        from vibe_llms.foundation.limits import Limits  # only conversations need them
 
         return Limits(**self.access_table("limits"))
 
@@ -262,7 +262,7 @@ class Configuration(NamedTuple):
 
     @property
     def servers(self) -> dict[str, dict[str, Setting]]:
-        """What is said about MCP servers: of each, by name, its settings by their keys."""
+        """Settings of MCP servers, by server and key."""
         servers: dict[str, dict[str, Setting]] = {}
         for setting in self.settings.values():
             if setting.path[0] == "mcp":
@@ -270,7 +270,7 @@ class Configuration(NamedTuple):
         return servers
 
     def access_table(self, table: str) -> dict[str, Any]:
-        """Returns the values directly or deeper below a table, by the rest of their names."""
+        """Return the values in a table, at any depth, by the rest of their names."""
         prefix = f"{table}."
         return {
             name.removeprefix(prefix): setting.value
@@ -280,6 +280,6 @@ class Configuration(NamedTuple):
 
 
 def _represent(value: Any, *, without: str) -> str:
-    """Writes a named tuple out, but for the field that may hold a provider's secret."""
+    """Format a named tuple without the field that may have a provider's secret."""
     fields = (f"{name}={inner!r}" for name, inner in value._asdict().items() if name != without)
     return f"{type(value).__name__}({', '.join(fields)})"

@@ -1,4 +1,4 @@
-"""The closed table of settings: their names, what their values must be, and who may set them."""
+"""The closed table of settings: their names, kinds, and whether a project may set them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PLUGIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 def is_plugin_name(text: str) -> bool:
-    """Tells whether the text can name a provider, an ensemble or another plugin."""
+    """Return whether the text is a valid name of a provider, an ensemble or another plugin."""
     return _PLUGIN_NAME.fullmatch(text) is not None
 
 
@@ -43,7 +43,7 @@ def _is_name(value: Any) -> bool:
 
 
 WINDOWS = ("stop", "drop", "summarize")
-"""What can become of the oldest turns of a conversation that exceeds the model's window."""
+"""Ways to handle the oldest turns of a conversation that exceeds the model's window."""
 
 ADDRESS = Kind("text of the form provider:model, or a provider's name", _is_address)
 DIRECTORY = Kind("the path of a directory", is_text)
@@ -51,22 +51,22 @@ NAMES = Kind("a list of names", TEXTS.is_right, TEXTS.convert, parse=TEXTS.parse
 MODULE = Kind("the dotted name of a module", _is_module_name)
 WINDOW = Choice(WINDOWS)
 TERMINAL_APPROVER = "terminal"
-"""The approver that ships: the person there."""
+"""The shipped approver: asks the person at the terminal."""
 
 DIRECTORY_STORE = "directory"
-"""The store that ships: files below the directory for data."""
+"""The shipped store: files below the data directory."""
 
 APPROVER = Kind('"terminal", or the name of an approver', _is_name)
 
 
-# Without a password: settings are shown, and lie in files that are passed on.
+# Without a password: settings are displayed, and their files are shared.
 _OPEN_URL = re.compile(
     r"postgres(ql)?://(?![^/]*:[^/]*@)(?!.*password=)(?!.*[?&]content=[^&]*(@|%40)).+"
 )
 
 
 def is_postgresql_url(text: str) -> bool:
-    """Tells whether the text is the URL of a database of PostgreSQL."""
+    """Return whether the text is the URL of a PostgreSQL database."""
     return text.startswith(("postgresql://", "postgres://"))
 
 
@@ -82,12 +82,12 @@ STORE = Kind(
 
 
 class Definition(NamedTuple):
-    """One setting that the configuration knows.
+    """One known setting.
 
     Attributes:
         name: Its dotted name.
-        kind: What values it takes.
-        summary: What it decides, as one sentence for the manual.
+        kind: The kind of its values.
+        summary: Its meaning, as one sentence for the manual.
         is_harmless: Whether a project folder may set it before it is trusted.
     """
 
@@ -181,33 +181,33 @@ _SETTINGS = (
     ),
 )
 SETTINGS: Mapping[str, Definition] = {definition.name: definition for definition in _SETTINGS}
-"""The settings by dotted name, without the limits, which the shipped defaults name."""
+"""The settings by dotted name, without the limits, which the shipped defaults define."""
 
 PLUGIN_KEYS: Mapping[str, Kind] = {"module": MODULE, "package": TEXT, "enabled": BOOLEAN}
-"""What a plugin's table may say to us; its other keys are the plugin's own."""
+"""Our keys in a plugin's table; all others belong to the plugin."""
 
 OVERRIDE_KEYS: Mapping[str, Kind] = {
     "pattern": PATTERN,
     "provider": Kind("a provider's name", STRING.is_right),
 }
-"""What each of [[models]] may say to us; its other keys are attributes of the models."""
+"""Our keys in each of [[models]]; all others are attributes of the models."""
 
 PLUGIN_TABLES = ("providers", "ensembles", "plugins")
 """The tables that name plugins."""
 
 NAMED_TABLES = ("mcp",)
-"""Tables of tables, each with a name that the user chose; their keys are checked later, too."""
+"""Tables of tables, each with a name that the user chooses; their keys are checked later, too."""
 
 ALIASES = "aliases"
-"""The table from another name to what it stands for."""
+"""The table of aliases."""
 
 DEFAULTS = "defaults"
-"""The table of what is said about all models."""
+"""The table of attributes of all models."""
 
 FREE_TABLES = frozenset({"controls"})
-"""Tables whose keys are checked later, by the one who knows them."""
+"""Tables whose keys are checked later, by their users."""
 
 
 def define_limit(name: str) -> Definition:
-    """Returns the definition of a limit which the shipped defaults name."""
+    """Return the definition of a limit in the shipped defaults."""
     return Definition(name=name, kind=COUNT, summary="A limit; the end of its name is the unit.")

@@ -1,6 +1,6 @@
-"""Changes one value in the user's file, and leaves what else stands in it as it is.
+"""Editing of one value in the user's file; the rest of the file does not change.
 
-What would not hold is refused before anything is written, and the file is replaced in one step.
+Invalid changes are refused before anything is written, and the file is replaced atomically.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from vibe_llms.tables.reading import write_path
 
 
 class FileDraft:
-    """The user's file as it will be. Raises ConfigurationError where it cannot be read.
+    """The user's file after the change. Raises ConfigurationError if it cannot be read.
 
     Attributes:
-        file: Where it is kept; behind links, if it is one. It may not exist yet.
-        text: What it will hold.
+        file: Its path, with links resolved. It may not exist yet.
+        text: Its new text.
     """
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self._environment = environment
         self._place = access_user_file(environment, Path.cwd())
-        # Behind links: replacing a link by a file would part it from somebody's dotfiles.
+        # Resolve links: replacing a link by a file would separate it from a user's dotfiles.
         self.file = self._place.resolve()
         self.text = self._written = self._read()
         self._paths: list[tuple[str, ...]] = []
 
     def _read(self) -> str:
-        """Reads the file; what is no file is not replaced by one."""
+        """Read the file; anything else at its path is not replaced by a file."""
         try:
             return read_regular(str(self.file)).decode("utf-8")
         except FileNotFoundError:
@@ -50,16 +50,16 @@ class FileDraft:
         raise ConfigurationError.at(str(self.file), f"{reason}.")
 
     def set(self, name: str, value: str) -> None:
-        """Sets one value.
+        """Set one value.
 
         Args:
             name: Dotted, as TOML writes a key.
-            value: As TOML writes a value; what is none is a text.
+            value: As TOML writes a value; any other text is taken as a string.
 
         Raises:
-            ConfigurationError: The name is none, or a table is in the way, or the file is no TOML.
+            ConfigurationError: The name is invalid, a table is in the way, or the file is not TOML.
         """
-        import tomlkit  # whoever writes by hand needs no library for it
+        import tomlkit  # only editing needs this library
 
         document: Any = self._parse()
         *tables, key = path = read_name(name)
@@ -79,10 +79,10 @@ class FileDraft:
         self.text = tomlkit.dumps(document).rstrip("\n") + "\n"
 
     def unset(self, name: str) -> None:
-        """Takes a value out, and the tables that are empty then.
+        """Remove a value, and the tables that become empty.
 
         Raises:
-            UnknownNameError: The file does not set it; the nearest that it sets comes first.
+            UnknownNameError: The file does not set it; lists the names that it sets, nearest first.
         """
         import tomlkit
 
@@ -96,17 +96,18 @@ class FileDraft:
                 raise UnknownNameError(kind="setting", name=name, known=known, remedy=remedy)
             places.append(places[-1][part])
         for place, part in zip(reversed(places[:-1]), reversed(path), strict=True):
-            # From the inside out: the value itself, then each table that it leaves empty.
+            # From the inside out: the value itself, then each table that becomes empty.
             if (part is path[-1] and place is places[-2]) or not place[part]:
                 del place[part]
         self.text = tomlkit.dumps(document)
 
     def load(self) -> Configuration:
-        """Loads the configuration as it would be with this file; writes nothing.
+        """Load the configuration with the changed file; writes nothing.
 
         Raises:
-            ConfigurationError: With all the mistakes that there would be, by their lines; those
-                of a value that was set, by its name.
+            ConfigurationError: The configuration would be invalid; lists all errors by line, and
+            that
+                of the changed value by name.
         """
         try:
             return load_configuration(environment=self._environment, user_text=self.text)
@@ -115,7 +116,7 @@ class FileDraft:
             raise
 
     def name_key(self, finding: Finding) -> Finding:
-        """Lets a finding about what was set name that: nobody has seen it on a line yet."""
+        """Let a finding about the changed value name it, as it is not on a line yet."""
         if finding.place != str(self._place):
             return finding
         before = locate_keys(self._written)
@@ -127,9 +128,10 @@ class FileDraft:
         return finding
 
     def save(self) -> None:
-        """Writes the file, all of it or nothing. Raises OSError."""
+        """Write the file atomically. Raises OSError."""
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        # A new one is the user's alone, as keys may be written into it; another's mode stays.
+        # A new file is readable by the user only, as it may get keys; an existing one keeps its
+        # mode.
         mode = None if self.file.exists() else 0o600
         replace_file(self.file, self.text.encode("utf-8"), mode=mode)
 
@@ -145,12 +147,12 @@ class FileDraft:
 
 
 def read_name(name: str) -> tuple[str, ...]:
-    """Reads a dotted name as TOML does: ``aliases."a.b"`` has two parts.
+    """Parse a dotted name as TOML does: ``aliases."a.b"`` has two parts.
 
-    So has ``aliases.a.b``: an alias is one value, so that all behind the first dot is its name.
+    So has ``aliases.a.b``: an alias is one value, so the rest after the first dot is its name.
 
     Raises:
-        ConfigurationError: It is none.
+        ConfigurationError: The name is invalid.
     """
     try:
         tree: Any = tomli.loads(f"{name} = 0")
@@ -160,7 +162,7 @@ def read_name(name: str) -> tuple[str, ...]:
     while isinstance(tree, dict) and len(tree) == 1:
         ((part, tree),) = tree.items()
         path.append(part)
-    # A line end would let TOML read more than a name, and set something else besides.
+    # With a line end, TOML would read more than a name, and set something else, too.
     if not path or tree != 0 or "\n" in name:
         raise ConfigurationError.at(name, "Invalid name of a setting; write it as limits.attempts.")
     if path[0] == "aliases" and len(path) > 1:
@@ -169,17 +171,17 @@ def read_name(name: str) -> tuple[str, ...]:
 
 
 def read_value(text: str) -> Any:
-    """Reads a value as TOML writes it; what TOML does not read is a text."""
+    """Parse a TOML value; any other text is taken as a string."""
     try:
         tree = tomli.loads(f"value = {text}")
     except tomli.TOMLDecodeError:
         return text
-    # A text with line ends may read as several keys.
+    # A text with line ends may be parsed as several keys.
     return tree["value"] if tree.keys() == {"value"} else text
 
 
 def find_winner(configuration: Configuration, name: str) -> str:
-    """Returns where the value of a setting comes from that wins over the user's file, if any."""
+    """Return the place that overrides a setting of the user's file, if any."""
     setting = configuration.settings.get(".".join(read_name(name)))
     if setting is None or setting.source.layer in (Layer.DEFAULTS, Layer.USER):
         return ""

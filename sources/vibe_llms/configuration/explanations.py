@@ -1,4 +1,4 @@
-"""Where each value came from, for people: what ``vibe config show`` prints."""
+"""Sources of all values, for people: the output of ``vibe config show``."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from vibe_llms.foundation.attrs_classes import frozen
 
 @frozen(kw_only=True)
 class Explanation:
-    """One value for the eyes of a person.
+    """One value, for people.
 
     Attributes:
         name: The dotted name.
-        value: What was written; a secret is replaced by asterisks.
-        source: Where it was written, and what keeps it from having effect, if something does.
+        value: The value as written; a secret is replaced by asterisks.
+        source: Where it was written, and why it has no effect, if so.
     """
 
     name: str
@@ -25,16 +25,17 @@ class Explanation:
 
 
 def explain_configuration(configuration: Configuration) -> tuple[Explanation, ...]:
-    """Explains every value and its source, ordered by name.
+    """Return every value and its source, sorted by name.
 
-    What a project's file asks for in vain stands beside the value that holds instead.
+    A project's setting without effect is listed beside the value in effect.
     """
     explained = [
         _explain(setting, str(setting.source)) for setting in configuration.settings.values()
     ]
     request = configuration.trust_request
     if request is not None:
-        # Shown beside what holds: else nobody would find out why their file does nothing.
+        # Listed beside the value in effect: otherwise users could not see why their file has no
+        # effect.
         condition = f"no effect until {request.folder} is trusted"
         explained += [
             _explain(setting, f"{setting.source}, {condition}") for setting in request.settings

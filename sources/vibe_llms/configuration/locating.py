@@ -1,4 +1,4 @@
-"""Where a mistake stands that somebody found who knows settings by their names alone."""
+"""Location of errors that are known only by the name of a setting."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ _STRENGTHS = {layer: strength for strength, layer in enumerate(Layer)}
 def locate_findings(
     configuration: Configuration, findings: Iterable[Finding]
 ) -> tuple[Finding, ...]:
-    """Gives findings about ``providers.NAME.SETTING`` and their like the file and line of it.
+    """Add file and line to findings about ``providers.NAME.SETTING`` and the like.
 
-    What somebody found elsewhere stays as it is, and so does what is said about a setting that
-    nobody has made: a line of the defaults that ship is none that a user could mend.
+    Findings from elsewhere do not change, nor do those about a setting that is not set: a line of
+    the
+    shipped defaults would not help, as users cannot edit it.
     """
     return tuple(_locate(configuration, finding) for finding in findings)
 
 
 @contextmanager
 def locating(configuration: Configuration) -> Iterator[None]:
-    """Lets an error about settings say where they were written."""
+    """Add the location of settings to errors about them."""
     try:
         yield
     except ConfigurationError as error:
@@ -44,7 +45,7 @@ def _locate(configuration: Configuration, finding: Finding) -> Finding:
 
 
 def _find_setting(configuration: Configuration, name: str) -> Setting | None:
-    """Returns a setting, or else the nearest around it, as it was written, or ships."""
+    """Return a setting, or the nearest table around it, as written or shipped."""
     while name:
         found = [
             setting
@@ -52,7 +53,7 @@ def _find_setting(configuration: Configuration, name: str) -> Setting | None:
             if known == name or known.startswith(f"{name}.")
         ]
         if found:
-            # The layer that wins is the one to mend; within it the first line.
+            # The layer that wins is the one to edit; within it the first line.
             return max(found, key=lambda each: (_STRENGTHS[each.source.layer], -each.source.line))
         name = name.rpartition(".")[0]
     return None

@@ -1,4 +1,4 @@
-"""Merges the layers: later wins, except for what a project folder is not trusted with."""
+"""Merging of layers: later wins, except for settings that require trust in a project folder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DISABLED = ("plugins", "disabled")
 
 
 class Layers(NamedTuple):
-    """What each layer says, and which project file it is that says it."""
+    """The values of each layer, and the project's file."""
 
     defaults: LayerValues
     user: LayerValues
@@ -41,12 +41,12 @@ class Layers(NamedTuple):
 def merge_layers(
     layers: Layers, definitions: Mapping[str, Definition], findings: list[Finding]
 ) -> Configuration:
-    """Merges the layers into one configuration.
+    """Merge the layers into one configuration.
 
     Args:
-        layers: What each says.
-        definitions: The settings that exist.
-        findings: Receives what only shows once all layers are seen.
+        layers: The values of each.
+        definitions: The known settings.
+        findings: Collects errors that require all layers.
     """
     below, above = (layers.defaults, layers.user), (layers.environment, layers.command_line)
     # Without the project: it must not choose the record by which it is trusted.
@@ -71,7 +71,7 @@ def _overlay(layers: Iterable[LayerValues]) -> Settings:
         disabled = merged.get(_DISABLED)
         merged |= layer.settings
         added = layer.settings.get(_DISABLED)
-        if disabled and added:  # nobody's list takes back what another disabled
+        if disabled and added:  # no layer can enable what another one disabled
             names = dict.fromkeys((*disabled.value, *added.value))
             merged[_DISABLED] = added._replace(value=list(names))
     return merged
@@ -80,21 +80,21 @@ def _overlay(layers: Iterable[LayerValues]) -> Settings:
 def _produce_trust_request(
     layers: Layers, own: Settings, below: Settings, definitions: Mapping[str, Definition]
 ) -> TrustRequest | None:
-    """Returns what the project wants and is not trusted with, or nothing if all is well.
+    """Return the project's settings that require trust; ``None`` without any.
 
     Args:
-        layers: What each layer says.
-        own: What holds without the project: the user's data directory, and the trust in it,
-            must not be the project's choice.
-        below: What holds below the project; to repeat it is harmless.
-        definitions: The settings that exist.
+        layers: The values of each layer.
+        own: The configuration without the project: the user's data directory, and the record of
+            trust in it, must not be the project's choice.
+        below: The values below the project; repeating one is harmless.
+        definitions: The known settings.
     """
     plugins = {path[1] for path in own if path[0] == "plugins" and path[2:] == ("module",)}
     wishes = [
         setting
         for path, setting in layers.project.settings.items()
         if not is_harmless(setting, definitions, plugins)
-        # To repeat what holds already changes nothing, and is not asked about.
+        # Repeating a value in effect changes nothing, so it requires no trust.
         and not (path in below and is_same(below[path].value, setting.value))
     ]
     wishes += [_describe_override(override) for override in layers.project.overrides]
@@ -125,9 +125,9 @@ def _withhold(project: LayerValues, request: TrustRequest) -> LayerValues:
 def _produce_plugins(
     settings: Settings, inert: Settings, findings: list[Finding]
 ) -> list[PluginEntry]:
-    """Makes an entry for each plugin that is named, also for those that trust keeps inert.
+    """Make an entry for each plugin, including those without effect for lack of trust.
 
-    What is inert never reaches the entry of a plugin that somebody else has named.
+    Settings without effect are never merged into the entry of a plugin named elsewhere.
     """
     disabled = settings[_DISABLED].value if _DISABLED in settings else ()
     named, wished = _group_plugins(settings), _group_plugins(inert)
@@ -171,12 +171,12 @@ def _access_values(settings: Iterable[Setting]) -> dict[str, Any]:
 def _report_missing_module(
     table: str, name: str, keys: Mapping[str, Setting], findings: list[Finding]
 ) -> None:
-    """A plugin may be disabled before anybody names its module; anything else is a mistake."""
+    """Report a plugin without a module, unless it is only disabled."""
     for key, setting in keys.items():
         if key != "enabled":
             message = f"'{table}.{name}' has no 'module', and no shipped plugin has this name."
             place = setting.source.place or str(setting.source.layer)
-            from vibe_llms.exceptions import Finding  # needed after a mistake only
+            from vibe_llms.exceptions import Finding  # needed after an error only
 
             findings.append(Finding(place=place, line=setting.source.line, message=message))
             return

@@ -1,4 +1,4 @@
-"""Where the files and directories of a user and of a project are."""
+"""Paths of the files and directories of a user and of a project."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 APPLICATION = "vibe-llms"
 FILE_VARIABLE = "VIBE_LLMS_CONFIG"
-"""The environment variable that names the user's file, in place of the usual one."""
+"""The environment variable for another path of the user's file."""
 
 PROJECT_FOLDER = ".vibe-llms"
 FILE_NAME = "config.toml"
 
-# Where everybody but Windows and Apple keeps things: the XDG Base Directory Specification 0.8.
+# The XDG Base Directory Specification 0.8, for all systems but Windows and Apple's.
 _FREEDESKTOP = {
     "config": ("XDG_CONFIG_HOME", ".config"),
     "data": ("XDG_DATA_HOME", ".local/share"),
@@ -22,31 +22,31 @@ _FREEDESKTOP = {
 
 
 def access_user_directory(word: str, environment: Mapping[str, str]) -> Path:
-    """Returns the user's directory of this application, which may not exist.
+    """Return the user's directory of this application, which may not exist.
 
     Args:
         word: ``config``, ``data`` or ``cache``.
-        environment: Decides, where the system has such variables.
+        environment: The variables that set it, on systems that have such variables.
     """
     if sys.platform in ("win32", "darwin", "android", "ios"):
         import platformdirs
 
         path: Path = getattr(platformdirs, f"user_{word}_path")(APPLICATION, appauthor=False)
         return path
-    # The same answer as platformdirs', from the given environment, in a tenth of the time.
+    # The same result as that of platformdirs, from the given environment, in a tenth of the time.
     variable, folder = _FREEDESKTOP[word]
     named = environment.get(variable, "").strip()
     return (Path(named) if named else access_home(environment) / folder) / APPLICATION
 
 
 def access_home(environment: Mapping[str, str]) -> Path:
-    """Returns the user's home directory."""
+    """Return the user's home directory."""
     home = environment.get("HOME")
     return Path(home) if home else Path.home()
 
 
 def access_user_file(environment: Mapping[str, str], working_directory: Path) -> Path:
-    """Returns the user's configuration file, which may not exist."""
+    """Return the path of the user's configuration file, which may not exist."""
     named = environment.get(FILE_VARIABLE)
     if named:
         return resolve_path(named, working_directory, environment)
@@ -54,7 +54,7 @@ def access_user_file(environment: Mapping[str, str], working_directory: Path) ->
 
 
 def find_project_file(working_directory: Path) -> Path | None:
-    """Finds the file of the project around a directory: its own, or the nearest ancestor's."""
+    """Find the file of the project around a directory: its own, or the nearest ancestor's."""
     for folder in (working_directory, *working_directory.parents):
         candidate = folder / PROJECT_FOLDER / FILE_NAME
         if candidate.is_file():
@@ -63,7 +63,7 @@ def find_project_file(working_directory: Path) -> Path | None:
 
 
 def resolve_path(text: str, base: Path, environment: Mapping[str, str]) -> Path:
-    """Makes a path that a person wrote absolute: ``~`` is home, the rest is below the base."""
+    """Make a user's path absolute: ``~`` is home, other paths are relative to the base."""
     if text == "~" or text.startswith(("~/", "~\\")):
         return access_home(environment) / text[2:]
     return base / text

@@ -1,4 +1,4 @@
-"""Reads the tree of one layer into settings, and finds all mistakes in it at once."""
+"""Reading of one layer's tree into settings, with all of its errors at once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TABLES = (*PLUGIN_TABLES, *NAMED_TABLES, "models", ALIASES, DEFAULTS, *FREE_TAB
 
 
 class LayerValues(NamedTuple):
-    """What one layer says."""
+    """The values of one layer."""
 
     settings: Mapping[tuple[str, ...], Setting] = MappingProxyType({})
     overrides: tuple[ModelOverride, ...] = ()
@@ -43,13 +43,13 @@ class LayerReader(TableReader):
     """Reads one layer.
 
     Attributes:
-        layer: Which one.
-        definitions: The settings that exist, by dotted name.
-        produce_source: Tells where the key with a path was written.
-        resolve: Makes a path that was written in this layer absolute.
-        findings: The mistakes found so far; shared with the other layers.
-        synonyms: From another name of a provider to its own: what is said of the one is said of
-            the other, unless it names a module and so means a provider of its own.
+        layer: The layer.
+        definitions: The known settings, by dotted name.
+        produce_source: Returns the source of a path.
+        resolve: Makes a path of this layer absolute.
+        findings: The errors found so far; shared with the other layers.
+        synonyms: The provider of each alias: settings of the alias are those of the provider,
+            unless they name a module and so mean another provider.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class LayerReader(TableReader):
         self.overrides: list[ModelOverride] = []
 
     def read_layer(self, tree: Mapping[str, Any]) -> LayerValues:
-        """Reads the whole tree; what does not hold becomes a finding and is left out."""
+        """Read the whole tree; invalid values become findings and are left out."""
         for key, value in tree.items():
             if key == "plugins":
                 self._read_plugins(value)
@@ -85,7 +85,7 @@ class LayerReader(TableReader):
             elif key == DEFAULTS:
                 attributes = dict(self.survey((key,), value))
                 source = self.produce_source((key,))
-                # First, wherever it stands: what is said of some models is to hold against it.
+                # First, wherever it is in the file: attributes of some models win over it.
                 self.overrides.insert(0, ModelOverride(None, source, attributes=attributes))
             elif key == ALIASES:
                 for name, inner in self.survey((key,), value):
@@ -99,7 +99,7 @@ class LayerReader(TableReader):
         return LayerValues(self.settings, tuple(self.overrides))
 
     def _read_value(self, path: tuple[str, ...], value: Any) -> None:
-        """Reads a value of the closed table, or a table on the way to some."""
+        """Read a value of the closed table, or a table that leads to some."""
         name = ".".join(path)
         definition = self.definitions.get(name)
         if definition is None and path[0] == "limits" and self.layer is Layer.DEFAULTS:
@@ -123,7 +123,7 @@ class LayerReader(TableReader):
             self._add(path, value, definition.kind)
 
     def _read_plugins(self, value: Any) -> None:
-        """Reads ``plugins``, where tables of plugins stand beside settings of ours."""
+        """Read ``plugins``, where tables of plugins are mixed with settings of ours."""
         tables = {}
         for key, inner in self.survey(("plugins",), value):
             if f"plugins.{key}" in self.definitions or not isinstance(inner, Mapping):
@@ -160,7 +160,8 @@ class LayerReader(TableReader):
             ours = {key: attributes.pop(key) for key in OVERRIDE_KEYS if key in attributes}
             needed = ("pattern",) if isinstance(entry, Mapping) else ()
             values = self.read_fields(OVERRIDE_KEYS, ours, path, needed)
-            # One with a mistake is left out whole: without its provider it would hold for more.
+            # Leave one with an error out as a whole: without its provider it would apply to more
+            # models.
             if "pattern" in values and values.keys() == ours.keys():
                 source = self.produce_source(path)
                 self.overrides.append(ModelOverride(**ours, attributes=attributes, source=source))
@@ -172,7 +173,7 @@ class LayerReader(TableReader):
         kind: Kind | None = None,
         written: tuple[str, ...] | None = None,
     ) -> None:
-        """Adds a setting, unless its value is not what it must be."""
+        """Add a setting, if its value is valid."""
         written = path if written is None else written
         if kind is not None and kind.read(value, written, self) is FAULTY:
             return
@@ -184,7 +185,7 @@ class LayerReader(TableReader):
         name = ".".join(path)
         known = {*self.definitions, *(known.partition(".")[0] for known in self.definitions)}
         end = suggest(name, {*known, *_TABLES})
-        if end == ".":  # who leaves out the table means what is in it
+        if end == ".":  # the table's name is missing, but its key is meant
             inner = {known.rpartition(".")[2]: known for known in self.definitions}
             nearest = find_nearest(name, inner)
             end = f"; did you mean {inner[nearest]!r}?" if nearest else end

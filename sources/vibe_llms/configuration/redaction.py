@@ -1,9 +1,9 @@
-"""Takes the secrets out of settings, for whatever people are shown of the configuration.
+"""Redaction of secrets in settings, wherever the configuration is shown to people.
 
-Only a plugin knows which of its settings are secret, and asking it would import it. So of a
-plugin's table no text is shown, except where its name is known to be harmless. It is the other way
-round where somebody shall agree to the settings of a folder: whatever they do not see could run,
-or lead a key elsewhere, so that nothing but a secret itself is hidden.
+Only a plugin knows which of its settings are secret, and asking it would import it. So texts of a
+plugin's table are hidden, unless their name is known to be harmless. A user who is asked to trust
+the settings of a folder needs the opposite: any hidden text could run a program or send a key
+elsewhere, so only secrets themselves are hidden.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _SECRET_PARAMETER = re.compile(
 _REFERENCES = frozenset(
     {"command", "file", "helper", "name", "path", "prefix", "program", "url", "variable"}
 )
-"""What ends in one of these says where a secret is, or who brings it, and is none."""
+"""Suffixes of names whose value is the location of a secret, not the secret."""
 _LITERAL = re.compile(r"[\w.+/=~:@-]+")
-"""What a secret is written with; a shell makes nothing else of it."""
+"""Characters of a literal secret; a shell does not expand them."""
 
 
 def redact_setting(setting: Setting) -> Any:
-    """Returns the value of a setting as it may be shown, with asterisks for what may not.
+    """Return the value of a setting for display, with asterisks for secrets.
 
-    Hidden is what has the name of a secret, at any depth, and of the settings of a plugin or of
-    a server every text except those that are known to be harmless.
+    Hidden are values with the name of a secret, at any depth, and in the settings of a plugin or a
+    server all texts except those known to be harmless.
     """
     table, *rest = setting.path
-    if table in ("models", DEFAULTS):  # the rest is a pattern, or nothing: no name
+    if table in ("models", DEFAULTS):  # the rest is a pattern or missing
         return _redact("", setting.value)
     name = rest[-1] if rest else table
     if table in PLUGIN_TABLES and len(rest) > 1:
@@ -55,11 +55,12 @@ def redact_setting(setting: Setting) -> Any:
 
 
 def redact_wish(setting: Setting) -> Any:
-    """Returns the value of a setting as it is shown to whoever is asked to agree to it.
+    """Return the value of a setting for a question about trust.
 
-    Hidden are secrets that are written down: what is called one, what follows an option that is
-    called one, what has the shape of a vendor's key, and the user of an address. All else is
-    shown: programs with their arguments, addresses, and the variables and files that hold keys.
+    Hidden are literal secrets: values with the name of a secret, values of options with such a
+    name,
+    texts in the format of a vendor's key, and the user in an address. Everything else is shown:
+    programs with their arguments, addresses, and the variables and files that have keys.
     """
     return _redact_wish(setting.path[-1], setting.value, is_secret=False)
 
@@ -84,15 +85,15 @@ def _is_reference(name: str) -> bool:
 
 
 def _redact_arguments(arguments: Sequence[str]) -> Iterator[str]:
-    """Hides the values of options that are called secrets, and only what can be nothing else."""
+    """Hide the values of options that are named like secrets, if they can be nothing else."""
     follows = False
     for argument in arguments:
-        # Only what is written like a secret is hidden: "token=$(curl …)" has to be seen.
+        # Hide only literals: "token=$(curl …)" must be visible.
         name, equals, text = argument.partition("=")
         is_secret = is_secret_name(name) and not _is_reference(name)
         if equals and is_secret and _LITERAL.fullmatch(text):
             yield f"{name}={HIDDEN}"
-        # After "--token" an option may follow as well, which is no secret and has to be seen.
+        # After "--token" another option may follow, which is not a secret and must be visible.
         elif follows and not argument.startswith("-") and _LITERAL.fullmatch(argument):
             yield HIDDEN
         else:
@@ -111,7 +112,7 @@ def _is_list_of_texts(value: Any) -> bool:
 
 
 def redact_addresses(text: str) -> str:
-    """Hides the user, the password and the query of every address in a text."""
+    """Hide the user, the password and the query of every address in a text."""
     return _QUERY_OF_ADDRESS.sub(rf"\1{HIDDEN}", _USER_OF_ADDRESS.sub(rf"\1\2{HIDDEN}@", text))
 
 

@@ -1,4 +1,4 @@
-"""Finds the layers and reads each: defaults, user, project, environment, command line."""
+"""Finding and reading of the layers: defaults, user, project, environment, command line."""
 
 from __future__ import annotations
 
@@ -63,21 +63,21 @@ def load_configuration(
     loader = _Loader(environment, working_directory, user_text)
     configuration = loader.load(command_line or {})
     if loader.findings:
-        from vibe_llms.exceptions import ConfigurationError  # needed after a mistake only
+        from vibe_llms.exceptions import ConfigurationError  # needed after an error only
 
         raise ConfigurationError(findings=tuple(loader.findings))
     return configuration
 
 
 def load_what_holds() -> tuple[Configuration, tuple[Finding, ...]]:
-    """Loads what holds of the configuration, and returns all mistakes beside it."""
+    """Load the valid part of the configuration, and return all errors with it."""
     loader = _Loader()
     configuration = loader.load({})
     return configuration, tuple(loader.findings)
 
 
 class _File(NamedTuple):
-    """A file's bytes, read once, so that what is parsed is what is digested."""
+    """The bytes of a file, read once, so that the parsed text and the digest match."""
 
     layer: Layer
     path: Path
@@ -101,9 +101,9 @@ class _Loader:
 
     def load(self, command_line: Mapping[str, Any]) -> Configuration:
         files = self.read_files()
-        # First of all: the other layers are read by what it defines.
+        # First of all: the other layers are read by its definitions.
         defaults = self.parse_file(files[Layer.DEFAULTS])
-        # Limits are known by the defaults that ship: a limit is added there alone.
+        # The shipped defaults define the limits: a new limit is added only there.
         self.definitions |= {
             setting.name: define_limit(setting.name)
             for setting in defaults.settings.values()
@@ -145,15 +145,15 @@ class _Loader:
         return {layer: self.read_file(layer, path) for layer, path in paths.items() if path}
 
     def read_file(self, layer: Layer, path: Path) -> _File:
-        """Reads a file; only the user's usual one may be missing without a word."""
+        """Read a file; only the user's default file may be missing without an error."""
         if layer is Layer.USER and self.user_text is not None:
             return _File(layer=layer, path=path, raw=self.user_text.encode("utf-8"))
         raw = None
         try:
-            # One byte more than may be: so a file that is too large is told from one that fits.
+            # One byte more than the maximum: this detects a file that is too large.
             raw = read_beginning(path, MAXIMUM_FILE_BYTES + 1)
         except FileNotFoundError:
-            # Who has named a file by the variable means one that is there.
+            # A file named by the variable must exist.
             if layer is not Layer.USER or self.environment.get(FILE_VARIABLE):
                 self.report(path, "The file does not exist.")
         except OSError as error:
@@ -169,7 +169,7 @@ class _Loader:
         try:
             document = parse_document(file.raw, str(file.path))
         except ValueError as error:
-            from vibe_llms.exceptions import ConfigurationError  # needed after a mistake only
+            from vibe_llms.exceptions import ConfigurationError  # needed after an error only
 
             if not isinstance(error, ConfigurationError):
                 raise
@@ -185,7 +185,7 @@ class _Loader:
         by_variable = {item.variable: item for item in self.definitions.values()}
         tree: dict[str, Any] = {}
         for variable, text in self.environment.items():
-            # One that is empty counts as not set.
+            # An empty variable counts as unset.
             if not variable.startswith(ENVIRONMENT_PREFIX) or variable == FILE_VARIABLE or not text:
                 continue
             if definition := by_variable.get(variable):
@@ -200,7 +200,7 @@ class _Loader:
         ).read_layer(tree)
 
     def check_variable(self, variable: str, known: Mapping[str, Definition]) -> None:
-        """Reports a variable that is nearly one of ours; others belong to plugins."""
+        """Report a variable that resembles one of ours; others belong to plugins."""
         rests = [name.removeprefix(ENVIRONMENT_PREFIX) for name in known]
         nearest = find_nearest(variable.removeprefix(ENVIRONMENT_PREFIX), rests)
         if nearest:
@@ -230,7 +230,7 @@ class _Loader:
         )
 
     def add_directories(self, defaults: LayerValues) -> LayerValues:
-        """Adds the directories that the operating system gives to the shipped defaults."""
+        """Add the operating system's directories to the shipped defaults."""
         settings = dict(defaults.settings)
         for word in ("data", "cache"):
             path = ("directories", word)
@@ -242,19 +242,19 @@ class _Loader:
         self.report_place(str(path), message, line)
 
     def report_place(self, place: str, message: str, line: int = 0) -> None:
-        from vibe_llms.exceptions import Finding  # needed after a mistake only
+        from vibe_llms.exceptions import Finding  # needed after an error only
 
         self.findings.append(Finding(place=place, line=line, message=message))
 
 
 def _graft(tree: dict[str, Any], path: Sequence[str], value: Any) -> bool:
-    """Adds a value to a tree such as a file has; tells whether there was room for it."""
+    """Add a value to a tree like that of a file; return whether that was possible."""
     table: Any = tree
     for part in path[:-1]:
         table = table.setdefault(part, {})
         if not isinstance(table, dict):
             return False
-    if isinstance(value, Mapping):  # copied, so that nothing is added to the caller's own
+    if isinstance(value, Mapping):  # copied, so that the caller's own does not change
         table = table.setdefault(path[-1], {})
         if not isinstance(table, dict):
             return False

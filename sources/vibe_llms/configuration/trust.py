@@ -1,14 +1,15 @@
-"""What a project folder may decide, and the record of the folders whose owner is trusted.
+"""Settings that a project folder may make, and the record of trusted folders.
 
-A project's file comes with the folder, perhaps from a stranger. Unasked it may choose among
-what its user has: the model by name, the controls, which providers and ensembles not to load.
-Whatever could run code, open a file or fetch from elsewhere is inert: modules, packages, settings
-of providers and ensembles, MCP servers, directories (the one for data holds plugins and this very
-record), attributes of models, who approves calls, where conversations are kept, and whether a
-plugin of the user's, which may listen to them, is loaded. Limits protect the user and are the
-user's.
+A project's file comes with the folder, perhaps from a stranger. Without trust it may choose among
+what its user has: the model by name, the controls, and which providers and ensembles not to load.
+Everything that could run code, open a file or fetch from elsewhere has no effect: modules,
+packages,
+settings of providers and ensembles, MCP servers, directories (the data directory has plugins and
+this record), attributes of models, the approver of calls, the store of conversations, and whether a
+plugin of the user's, which may listen to them, is loaded. Limits protect the user, so only the user
+may set them.
 
-Trust belongs to a folder and to the digest of its file, so that a change asks again.
+Trust belongs to a folder and to the digest of its file, so that any change requires it again.
 """
 
 from __future__ import annotations
@@ -28,29 +29,31 @@ if TYPE_CHECKING:
 
 _RECORD = "trust.toml"
 _FEWER_TABLES = ("providers", "ensembles")
-"""What a project may go without. Plugins listen, approve and carry: they stay the user's choice."""
+"""Tables whose entries a project may disable. Plugins listen, approve and transport: only the user
+may choose them.
+"""
 
 
 def is_harmless(
     setting: Setting, definitions: Mapping[str, Definition], plugins: Collection[str] = ()
 ) -> bool:
-    """Tells whether a project folder may make this setting before it is trusted.
+    """Return whether a project folder may make this setting before it is trusted.
 
     Args:
-        definitions: The settings that exist.
+        definitions: The known settings.
         plugins: The names of the user's own ``[plugins]``.
     """
     table, *rest = setting.path
-    # A model can be named by a file, which would be opened for a folder that nobody trusts.
+    # A model can be the path of a file, which would be opened for an untrusted folder.
     if setting.path == ("model",):
         return not _may_name_file(setting.value)
     if table in FREE_TABLES:
         return True
     if setting.path == ("plugins", "disabled"):
-        # One of the user's plugins may be what watches over calls; a stranger must not turn it off.
+        # A plugin of the user may watch over calls; a stranger must not turn it off.
         return not any(name in plugins for name in setting.value)
     if table in _FEWER_TABLES and len(rest) == 2 and rest[1] == "enabled":
-        # Only to go without: "enabled = true" would load what the user has turned off.
+        # Only to disable: "enabled = true" would load what the user has turned off.
         return setting.value is False
     definition = definitions.get(setting.name)
     return definition is not None and definition.is_harmless
@@ -62,19 +65,19 @@ def _may_name_file(model: str) -> bool:
 
 
 def is_trusted(request: TrustRequest) -> bool:
-    """Tells whether the user trusts this folder with exactly this file in it."""
-    # Of the file as it was read for this configuration: it may have changed since.
+    """Return whether the user trusts this folder with exactly this file."""
+    # The digest of the file as read for this configuration: it may have changed since.
     return _read_record(request.data_directory).get(str(request.folder)) == request.digest
 
 
 def grant_trust(request: TrustRequest) -> None:
-    """Records that the user trusts the folder with the file as it was read."""
+    """Record that the user trusts the folder with the file as it was read."""
     folders = _read_record(request.data_directory)
     _write_record(request.data_directory, {**folders, str(request.folder): request.digest})
 
 
 def revoke_trust(folder: Path, data_directory: Path) -> bool:
-    """Forgets the trust in a folder; returns whether there was any."""
+    """Remove the trust in a folder; return whether there was any."""
     folders = _read_record(data_directory)
     found = folders.pop(str(folder.resolve()), None) is not None
     if found:
@@ -83,10 +86,10 @@ def revoke_trust(folder: Path, data_directory: Path) -> bool:
 
 
 def ask_for_trust(request: TrustRequest, consent: Consent) -> bool:
-    """Asks the user whether the folder may do what its file wants; a yes is recorded.
+    """Ask the user to trust the folder with its file; record a yes.
 
-    The question shows all that the file wants, but for secrets in it, and names the file.
-    The configuration that made the request stays as it is: load it anew after a yes.
+    The question names the file and shows all of its settings, except for secrets. The configuration
+    with the request does not change: load it again after a yes.
     """
     from vibe_llms.configuration.redaction import redact_wish  # needed for a question only
 
@@ -102,7 +105,7 @@ def _read_record(data_directory: Path) -> dict[str, str]:
     path = data_directory / _RECORD
     try:
         tree = tomli.loads(read_file(path).decode())
-    # Any other error is told: a record that cannot be read is not an empty one.
+    # Other errors are raised: an unreadable record is not an empty one.
     except FileNotFoundError:
         return {}
     except ValueError as error:

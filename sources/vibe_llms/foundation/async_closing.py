@@ -1,4 +1,4 @@
-"""What is closed by leaving it. No event loop is needed to name a class that can be."""
+"""Base class of asynchronous context managers that close; does not import asyncio."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Self
 
 
 class Closing:
-    """What an asynchronous context closes when it is left."""
+    """An asynchronous context manager that closes at its end."""
 
     __slots__ = ()
 
     async def close(self) -> None:
-        """Frees what is held. May be called again."""
+        """Release all resources. May be called again."""
 
     async def __aenter__(self) -> Self:
         return self

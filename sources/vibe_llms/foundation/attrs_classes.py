@@ -1,8 +1,8 @@
-"""How classes are made here: as attrs makes them, with half of the work left out.
+"""Decorators of attrs with shared methods, which halve the time to define classes.
 
-attrs writes the source of each class's methods and compiles it, whenever a program starts. Half
-of that is what compares, hashes and shows values, which can as well be the same for all classes:
-it is here. Type checkers are told that these are the decorators of attrs, which they know.
+attrs generates and compiles the methods of each class whenever a program starts. Half of them
+compare, hash and show values; these can be the same for all classes, and are here. For type
+checkers these are the decorators of attrs, which they know.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from vibe_llms.foundation.reprs import represent_fields
 
 
 class _Methods:
-    """What all classes share."""
+    """Methods that all classes share."""
 
     __repr__ = represent_fields
 
@@ -36,10 +36,10 @@ class _Methods:
 
 @cache
 def _find_compared(cls: Any) -> Callable[[object], object]:
-    """Returns what reads those fields of a value that count when it is compared."""
+    """Return a function that reads the fields of a value that are compared."""
     fields = [field for field in attrs.fields(cls) if field.eq]
     if len(fields) > 1 and not any(field.eq_key for field in fields):
-        return attrgetter(*(field.name for field in fields))  # the quickest there is
+        return attrgetter(*(field.name for field in fields))  # the fastest way
     keys = [(field.name, field.eq_key or _keep) for field in fields]
     return lambda value: tuple(key(getattr(value, name)) for name, key in keys)
 
@@ -49,14 +49,14 @@ def _keep(value: object) -> object:
 
 
 def _leave_out(decorator: Callable[..., Any], *, hashes: bool) -> Callable[..., Any]:
-    """Makes a decorator of one of attrs: what a class has already, attrs does not make."""
+    """Wrap a decorator of attrs so that it does not generate the shared methods."""
 
     def decorate(cls: type[Any] | None = None, **settings: Any) -> Any:
         def make(cls: Any) -> Any:
             own = vars(cls)
             if "__repr__" not in own:
                 cls.__repr__ = _Methods.__repr__
-            # Left to attrs where classes are told apart by identity.
+            # attrs does this for classes that compare by identity.
             if "__eq__" not in own and settings.get("eq") is not False:
                 cls.__eq__ = _Methods.__eq__
                 if "__hash__" not in own:

@@ -1,15 +1,16 @@
-"""Keeps the keys in our environment from the programs that we start.
+"""Hiding of the keys in our environment from the programs that we start.
 
-What we hand on to a program is chosen by whoever starts it. But on Linux every process of the same
-user may read with which variables another one began, in ``/proc/<pid>/environ``: a command that a
-model wrote could read there, with ``cat``, what it was not given. So, before the first program is
-started, keys are moved: the variables stay as they are for this process and its libraries, and
-the place where the kernel looks for them is overwritten.
+The caller chooses the environment of a program. But on Linux every process of the same user can
+read
+the initial environment of another one, in ``/proc/<pid>/environ``: a command of a model could read
+there, with ``cat``, the keys that it was not given. So, before the first program is started, keys
+are moved: the variables stay the same for this process and its libraries, and the memory that the
+kernel shows is overwritten.
 
-That hides nothing from those who may trace us and read our memory (root, and where the setting
-``kernel.yama.ptrace_scope`` is 0 every process of the same user), nor what other processes of the
-user began with, such as the shell. Other systems than Linux show no environment to others, or
-show it as it was; there this does nothing.
+This does not hide keys from processes that may trace us and read our memory (root, and with
+``kernel.yama.ptrace_scope`` at 0 every process of the same user), nor the environment of the user's
+other processes, such as the shell. Other systems do not show environments to others, or show the
+initial one; there this does nothing.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ from vibe_llms.foundation.secrets import KEY_SHAPES, is_secret_name
 
 _PASSWORD: Final = re.compile(rb"://[^/?#\s]*@")
 _START_FIELD: Final = 50
-"""Of ``/proc/<pid>/stat``, counted from 1: the address at which the environment begins."""
+"""Field of ``/proc/<pid>/stat``, counted from 1: the address at which the environment begins."""
 
 _named: set[str] = set()
 _has_begun = False
 
 
 def conceal_keys() -> None:
-    """Moves the keys in our environment to where no other process can read them.
+    """Move the keys in our environment to where no other process can read them.
 
-    Once: what others may read is what this process began with, to which nothing is added.
+    Only once: others can read only the initial environment, to which nothing is added.
     """
     global _has_begun
     if not _has_begun:
@@ -47,32 +48,32 @@ def _conceal() -> None:
         return
     try:
         block = Path("/proc/self/environ").read_bytes()
-        # Behind the last bracket: the name of the program before it may hold blanks and brackets.
+        # After the last bracket: the program's name before it may have blanks and brackets.
         at = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[_START_FIELD - 3])
-    except (OSError, ValueError, IndexError):  # there is no such place for others, either
+    except (OSError, ValueError, IndexError):  # then others cannot read it, either
         return
     if not at:
         return
     for entry in block.split(b"\0"):
         name, equals, text = entry.partition(b"=")
-        # What is nothing but stars was moved before.
+        # A value of stars only was moved before.
         if text.strip(b"*") and _is_key(os.fsdecode(name), text):
             _move(os.fsdecode(name), at + len(name) + len(equals), len(text))
         at += len(entry) + 1
 
 
 def remember_key(variable: str) -> None:
-    """Says that a variable holds a key, whatever it is called."""
+    """Register a variable that has a key, whatever its name."""
     _named.add(variable)
     if _has_begun:
         _conceal()
 
 
 def strip_keys(environment: Mapping[str, str], kept: Collection[str] = ()) -> dict[str, str]:
-    """Returns an environment for a program of ours that needs no keys.
+    """Return an environment without keys, for a program that needs none.
 
     Args:
-        kept: Names of variables that it gets all the same.
+        kept: Names of variables to keep nevertheless.
     """
     return {
         name: text
@@ -90,9 +91,9 @@ def _is_called_key(name: str) -> bool:
 
 
 def _move(name: str, address: int, length: int) -> None:
-    """Lets a variable have its value elsewhere, and overwrites where it was."""
+    """Move the value of a variable, and overwrite its original memory."""
     import ctypes
 
     if name in os.environ:
-        os.environ[name] = os.environ[name]  # the system makes a copy, and forgets the original
+        os.environ[name] = os.environ[name]  # the system copies the value and drops the original
     ctypes.memset(address, ord("*"), length)

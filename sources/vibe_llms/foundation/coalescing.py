@@ -1,4 +1,4 @@
-"""Asking what is busy for many at once: whatever comes meanwhile goes together, next."""
+"""Coalescing: requests that arrive during a call are combined into the next call."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _Out = TypeVar("_Out")
 
 
 class Gatherer(Generic[_In, _Out]):
-    """Performs what many tasks ask for, in one call of a thread for all who wait.
+    """Performs the requests of many tasks in one call of a thread.
 
     Args:
-        perform: Answers all of them, in their order. What it raises is raised to each.
-        pause_seconds: How long it lets more come after each call, where somebody can wait so
-            long: a call costs the same for many as for a few.
-        enough: How many have come when it waits no longer.
+        perform: Answers all requests, in their order. Its errors are raised to all callers.
+        pause_seconds: Wait after each call for more requests, if there may be any: a call costs
+            the same for many as for a few.
+        enough: Number of requests that ends the wait.
     """
 
     def __init__(
@@ -40,17 +40,17 @@ class Gatherer(Generic[_In, _Out]):
 
     @property
     def backlog(self) -> int:
-        """How many wait until the database has been asked for those before them."""
+        """Number of requests that wait for the call in progress."""
         return len(self._waiting)
 
     async def ask(self, what: _In) -> _Out:
-        """Returns what came of it. Who is cancelled has asked all the same."""
+        """Return the answer to a request. If the caller is cancelled, it is still performed."""
         place = len(self._waiting)
         answers = await asyncio.shield(self.put(what))  # others wait for them, too
         return answers[place]
 
     def put(self, what: _In) -> asyncio.Future[Sequence[_Out]]:
-        """Asks, and returns where the answers to all will be who go together; it is theirs, too."""
+        """Add a request, and return the future of all answers of its call, including others'."""
         if self._answers is None:
             self._answers = asyncio.get_running_loop().create_future()
         self._waiting.append(what)
@@ -61,7 +61,7 @@ class Gatherer(Generic[_In, _Out]):
         return self._answers
 
     async def close(self) -> None:
-        """Waits until all that was asked is done."""
+        """Wait until all requests are done."""
         self._is_closing = True
         self._hurry.set()
         while self._working is not None:

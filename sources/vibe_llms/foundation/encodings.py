@@ -1,11 +1,11 @@
-"""What a text that is not UTF-8 is most likely written in, so that a person can be told."""
+"""Detection of the encoding of a text that is not UTF-8, for error messages."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 _CONTROLS = frozenset((*range(0x00, 0x09), *range(0x0E, 0x1B), *range(0x1C, 0x20), 0x7F))
-"""Bytes that no text has, in any encoding that goes by single bytes."""
+"""Bytes that no text has, in any single-byte encoding."""
 
 _REFUSED = frozenset((*map(chr, _CONTROLS), "\ufffd"))
 
@@ -13,16 +13,16 @@ _WINDOWS = frozenset(range(0x80, 0xA0))
 """Letters and quotation marks of Windows-1252, where Latin-1 has only controls."""
 
 _MOST_FOREIGN_SHARE = 0.4
-"""More letters beyond ASCII than these are no western language: the encoding is anybody's guess."""
+"""With more letters beyond ASCII, the language is not western, and the encoding is unknown."""
 
 
 class Misencoding(NamedTuple):
     """A text that is not UTF-8.
 
     Attributes:
-        name: Of its encoding, for people; empty where nobody can tell.
+        name: Its encoding, for people; empty if unknown.
         code: The encoding for ``iconv``.
-        byte: The first that cannot be read; ``line`` is where it stands, counted from 1.
+        byte: The first invalid byte; ``line`` is its line, counted from 1.
     """
 
     name: str
@@ -31,17 +31,17 @@ class Misencoding(NamedTuple):
     line: int
 
     def describe(self, place: str) -> str:
-        """Says it in one sentence."""
+        """Return a description in one sentence."""
         words = f"text in {self.name}" if self.name else "text in another encoding"
         return f"{place} is {words}, not in UTF-8 (byte 0x{self.byte:02X} in line {self.line})."
 
     def compose_remedy(self, place: str) -> str:
-        """Says what makes UTF-8 of it."""
+        """Return how to convert it to UTF-8."""
         return f"Convert it first: iconv -f {self.code or 'ITS-ENCODING'} -t UTF-8 {place}".rstrip()
 
 
 def find_misencoding(data: bytes) -> Misencoding | None:
-    """Tells what a text that is not UTF-8 is written in; ``None`` where it is UTF-8, or no text."""
+    """Return the encoding of a text that is not UTF-8; ``None`` if it is UTF-8, or not a text."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -62,11 +62,11 @@ def find_misencoding(data: bytes) -> Misencoding | None:
 
 
 def explain_misencoding(data: bytes, place: str, *, path: str = "") -> str:
-    """Says of what is no UTF-8 what it is, and what to do; for messages of one line.
+    """Explain in one line why data are not UTF-8, and what to do.
 
     Args:
-        place: Where it stands, for people.
-        path: Of the file that is to be converted; the place where it is left out.
+        place: The place of the data, for people.
+        path: The file to convert; the place by default.
     """
     found = find_misencoding(data)
     if found is None:

@@ -11,8 +11,9 @@ from typing import Any, ClassVar, dataclass_transform
 class Factual:
     """Gives classes of errors their constructor: each annotated name is a fact with a default.
 
-    Not attrs: every program imports these two dozen classes, and attrs takes ten times as long
-    to make one. A subclass needs nothing but its annotations.
+    Not attrs: every program imports these two dozen classes, and attrs takes ten times as long to
+    make
+    one. A subclass needs only its annotations.
     """
 
     FACTS: ClassVar[tuple[str, ...]] = ()
@@ -27,7 +28,7 @@ class Factual:
         cls.FACTS = tuple(dict.fromkeys((*cls.FACTS, *own)))
 
     def __init__(self, **facts: Any) -> None:
-        # A misspelt fact would be lost in silence.
+        # A misspelt fact would be lost silently.
         for name in facts.keys() - self.FACTS:
             raise TypeError(f"{type(self).__name__} has no fact {name!r}.")
         self.__dict__.update({name: getattr(type(self), name) for name in self.FACTS}, **facts)
@@ -38,7 +39,7 @@ class Factual:
 
 
 class Stage(enum.StrEnum):
-    """Where in the walk of a call an error arose, from the user's words to the stored line."""
+    """Stage of a call in which an error arose, from the user's input to the stored line."""
 
     CONFIGURE = "configure"
     TRANSLATE = "translate"

@@ -1,8 +1,8 @@
-"""Files by the names that people give: reading ends, and writing happens whole or not at all.
+"""Files at paths that people give: reading always ends, and writing is atomic.
 
-Whoever opens a pipe waits until somebody is at its other end, and a device such as ``/dev/zero``
-has no end. Both can be where a file is expected, by mistake or by somebody's intent. Every error
-names its file, which those of an open descriptor do not by themselves.
+Opening a pipe waits for a process at its other end, and a device such as ``/dev/zero`` has no end.
+Both can be at a path where a file is expected, by mistake or by intent. Every error names its file,
+which errors of an open descriptor do not do by themselves.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from io import BufferedReader, FileIO
 from pathlib import Path
 
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-# In a folder where others write, too, the draft must not be a link that they have put there.
+# In a shared folder, the draft must not be a link that another user has created.
 _DRAFTING = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _AT_ONCE | getattr(os, "O_NOFOLLOW", 0)
 _BLOCK_BYTES = 1 << 16
 _STDOUT = 1
@@ -44,17 +44,17 @@ _REMEDIES_OF_NAMED = {
 
 
 def advise(error: OSError, *, is_named: bool = False) -> str:
-    """Returns what a person can do about what the operating system says, as a sentence.
+    """Return how to fix an error of the operating system, as a sentence.
 
     Args:
-        is_named: Whether they have named the file themselves, and may name another.
+        is_named: Whether the user has named the file, and can name another.
     """
     remedies = _REMEDIES | _REMEDIES_OF_NAMED if is_named else _REMEDIES
     return remedies.get(error.errno or 0, _USUAL_REMEDY)
 
 
 def is_full(error: BaseException | None) -> bool:
-    """Tell whether an error says that a disk is full, or a quota used up; also of a database's."""
+    """Return whether an error means a full disk or an exhausted quota; also of a database."""
     while error is not None:
         if (
             getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
@@ -68,7 +68,7 @@ def is_full(error: BaseException | None) -> bool:
 
 @contextmanager
 def naming(path: Path | str, draft: str | None = None) -> Iterator[None]:
-    """Lets an error of the operating system that names no file, or but its draft, name this one."""
+    """Add this file's name to errors that name no file, or only its draft."""
     try:
         yield
     except OSError as error:
@@ -77,18 +77,20 @@ def naming(path: Path | str, draft: str | None = None) -> Iterator[None]:
 
 
 def name_file(error: OSError, path: Path | str, draft: str | None = None) -> None:
-    """Does for one error what :func:`naming` does; what often goes well need not enter anything."""
-    if error.errno is not None and error.filename in (None, draft):  # ours have no number
+    """Do the same as :func:`naming` for one error, without the cost of a context."""
+    if error.errno is not None and error.filename in (None, draft):  # our own errors have no number
         error.filename = os.fspath(path)
 
 
 def open_handle(path: Path | str, flags: int, mode: int = 0o777) -> FileIO:
     """Open a file as ``os.open`` does; return the object that owns the descriptor.
 
-    An interrupt (Ctrl-C) may strike between any two steps of Python code, also after ``os.open``
-    has returned a number and before a variable holds it. Such a number is lost, and with it the
-    lock that the file carries. Here opening and owning are one step of C code, and what owns a
-    descriptor closes it with its last reference.
+    An interrupt (Ctrl-C) may occur between any two steps of Python code, also after ``os.open`` has
+    returned a number and before a variable holds it. Such a number is lost, and with it the lock on
+    the
+    file. Here opening and owning are one step of C code, and the owner closes the descriptor with
+    its
+    last reference.
     """
     try:
         return next(map(FileIO, map(os.open, (path,), (flags,), (mode,))))
@@ -99,7 +101,7 @@ def open_handle(path: Path | str, flags: int, mode: int = 0o777) -> FileIO:
 
 
 def open_regular(path: str, flags: int = os.O_RDONLY) -> FileIO:
-    """Open a file that exists and has an end.
+    """Open an existing file of finite length.
 
     Raises:
         OSError: It cannot be opened, or is a folder, a pipe or a device.
@@ -114,12 +116,12 @@ def open_regular(path: str, flags: int = os.O_RDONLY) -> FileIO:
 
 
 def read_along(path: str) -> BufferedReader:
-    """Open a file that exists and has an end, for reading in pieces. Raises OSError."""
+    """Open an existing file of finite length, for reading in pieces. Raises OSError."""
     return BufferedReader(open_regular(path))
 
 
 def ensure_regular(found: os.stat_result, path: str) -> None:
-    """Raises OSError for what is no file that has an end: a folder, a pipe or a device."""
+    """Raise OSError for anything but a file of finite length: a folder, a pipe or a device."""
     if stat.S_ISREG(found.st_mode):
         return
     if stat.S_ISDIR(found.st_mode):
@@ -128,17 +130,16 @@ def ensure_regular(found: os.stat_result, path: str) -> None:
 
 
 def read_regular(path: str) -> bytes:
-    """Reads the whole of a file that has an end. Raises OSError as :func:`open_regular`."""
+    """Read a whole file of finite length. Raises OSError as :func:`open_regular`."""
     with open_regular(path) as file:
         return file.readall()
 
 
 def read_file(path: Path | str, limit_bytes: int = 20_000_000) -> bytes:
-    """Reads what a person has named: a file, or what a program writes into a pipe.
+    """Read from a path that a person has named: a file, or a pipe that a program writes to.
 
     Raises:
-        OSError: It cannot be read, has more bytes than the limit, or is a pipe that nobody
-            writes to.
+        OSError: It cannot be read, exceeds the limit, or is a pipe without a writer.
     """
     data = read_beginning(path, limit_bytes + 1)
     if len(data) > limit_bytes:
@@ -147,20 +148,20 @@ def read_file(path: Path | str, limit_bytes: int = 20_000_000) -> bytes:
 
 
 def read_secret(path: Path | str) -> str:
-    """Reads a text that nobody else may see, without the blanks around it.
+    """Read a secret text, without the blanks around it.
 
     Raises:
-        ValueError: It cannot be read, and why. Of the text it holds nothing.
+        ValueError: It cannot be read; says why, without any part of the text.
     """
     try:
         found = Path(path).expanduser()
-        # Editors end a file with a line end, which is no part of a key.
+        # Editors end a file with a line end, which is not part of a key.
         text = read_file(found).decode().strip()
         warn_of_readers(found)
         return text
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
-        # Without its cause: an error of decoding holds the bytes of the file.
+        # Without its cause: a decoding error has the bytes of the file.
         raise ValueError(f"{path} cannot be read: {reason}.") from None
 
 
@@ -175,7 +176,7 @@ def warn_of_readers(path: Path | str) -> None:
     with suppress(OSError):
         mode = Path(shown).stat().st_mode
         if stat.S_ISREG(mode) and mode & (stat.S_IROTH | stat.S_IWOTH):
-            import logging  # needed after a mistake only
+            import logging  # needed after an error only
 
             _warned.add(shown)
             logging.getLogger("vibe_llms.foundation.files").warning(
@@ -186,7 +187,7 @@ def warn_of_readers(path: Path | str) -> None:
 
 
 def read_beginning(path: Path | str, size_bytes: int) -> bytes:
-    """Reads so much of what a person has named. Raises OSError as :func:`read_file`."""
+    """Read the first bytes at a path that a person has named. Raises OSError."""
     shown = os.fspath(path)
     with open_handle(shown, os.O_RDONLY | _AT_ONCE) as file:
         descriptor = file.fileno()
@@ -201,7 +202,7 @@ def read_beginning(path: Path | str, size_bytes: int) -> bytes:
 
 
 def _read_first(descriptor: int, is_pipe: bool, shown: str) -> bytearray:
-    """Returns what a pipe has already, having seen that somebody writes to it."""
+    """Return the data in a pipe, after checking that it has a writer."""
     data = b""
     if is_pipe:
         try:
@@ -211,21 +212,20 @@ def _read_first(descriptor: int, is_pipe: bool, shown: str) -> bytearray:
         else:
             if not data:
                 raise OSError(errno.ENXIO, "Nobody writes to this pipe", shown)
-    # Opened without waiting, so that nobody at the other end is noticed; from here on it may wait.
+    # Opened without waiting, to detect a missing writer; reading from it may wait.
     if _AT_ONCE and hasattr(os, "set_blocking"):
         os.set_blocking(descriptor, True)
     return bytearray(data)
 
 
 def replace_file(path: Path | str, data: bytes, *, mode: int | None = None) -> None:
-    """Puts a whole file in the place of another, or of nothing; a failure leaves what was there.
+    """Replace a file atomically, or create it; after a failure the old file is unchanged.
 
-    The data are on the disk when this returns. Behind a link, the file that it leads to is
-    replaced, and the link stays.
+    The data are on disk when this returns. The target of a link is replaced, and the link stays.
 
     Args:
-        mode: The permissions that the file then has; by default those of the file that was
-            there, else those that the user's mask leaves.
+        mode: The permissions of the new file; by default those of the old one, or those that the
+            user's umask leaves.
 
     Raises:
         OSError: It cannot be written, or is a folder; it names the path.
@@ -236,7 +236,7 @@ def replace_file(path: Path | str, data: bytes, *, mode: int | None = None) -> N
         with suppress(FileNotFoundError):
             mode = target.stat().st_mode & 0o777
     with naming(path, str(draft)):
-        # With a mode to come, nobody else reads the draft before it has that.
+        # If a mode is given, others must not read the draft before it is set.
         try:
             with open_handle(draft, _DRAFTING, 0o666 if mode is None else 0o600) as file:
                 if mode is not None:
@@ -253,12 +253,12 @@ def replace_file(path: Path | str, data: bytes, *, mode: int | None = None) -> N
 
 
 def synchronize_folder(path: str) -> None:
-    """Returns when the entries of a folder have reached the disk. Raises OSError."""
+    """Return when the entries of a folder are on disk. Raises OSError."""
     if os.name == "nt":  # which cannot open folders, and keeps entries in order itself
         return
     opened: list[int] = []
     try:
-        # One step, as in `open_handle`, which takes no folders.
+        # One step, as in `open_handle`, which does not open folders.
         opened.extend(map(os.open, (path,), (os.O_RDONLY,)))
         os.fsync(opened[0])
     finally:
@@ -267,11 +267,11 @@ def synchronize_folder(path: str) -> None:
 
 
 def write_file(path: Path | str, data: bytes) -> None:
-    """Writes where a person has said: a file is replaced, a pipe or a device is written into.
+    """Write to a path that a person has named: replace a file, write into a pipe or a device.
 
     Raises:
-        OSError: It cannot be written, or is a folder, or a pipe that nobody reads from; it
-            names the path.
+        OSError: It cannot be written, or is a folder, or a pipe without a reader; it names the
+        path.
     """
     try:
         found = Path(path).stat()
@@ -287,8 +287,8 @@ def write_file(path: Path | str, data: bytes) -> None:
 
 
 def _open_stream(path: Path | str, found: os.stat_result) -> FileIO:
-    """Opens what is no file to be written to, without waiting for its other end."""
-    if _is_stdout(found):  # as /dev/stdout is: another descriptor would begin at the beginning
+    """Open a pipe or a device for writing, without waiting for its other end."""
+    if _is_stdout(found):  # such as /dev/stdout: another descriptor would start at its beginning
         return next(map(FileIO, map(os.dup, (_STDOUT,))))
     try:
         file = open_handle(path, os.O_WRONLY | _AT_ONCE)

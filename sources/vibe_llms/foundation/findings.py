@@ -1,4 +1,4 @@
-"""What is wrong in something that a person wrote, and where."""
+"""Findings: errors in something that a person wrote, with their places."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from vibe_llms.foundation.attrs_classes import frozen
 
 @frozen(kw_only=True)
 class Finding:
-    """One mistake in something a person wrote.
+    """One error in something that a person wrote.
 
     Attributes:
-        place: The file, or another word for where the text came from.
-        line: Counted from 1; 0 where the text has no lines.
-        column: Counted from 1; 0 where only the line is known.
-        path: The way to the value there, as ``models[2].pattern``; empty where it is all of it.
-        message: What is wrong, with the nearest right word where there is one.
+        place: The file, or another description of the text's origin.
+        line: Counted from 1; 0 if the text has no lines.
+        column: Counted from 1; 0 if only the line is known.
+        path: The path there, such as ``models[2].pattern``; empty for the whole text.
+        message: The error, with the nearest valid name, if there is one.
     """
 
     place: str

@@ -1,6 +1,6 @@
-"""What says that bytes are no JSON, or none of the kind that is wanted.
+"""Errors of decoding JSON.
 
-Bytes that come from outside may be anything: also no text, or nested too deeply to be read.
+Bytes from outside may be anything: not a text, or nested too deeply.
 """
 
 from __future__ import annotations
@@ -10,4 +10,4 @@ from typing import Final
 import msgspec
 
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding JSON raises; to be caught together."""
+"""Errors of decoding JSON; to be caught together."""

@@ -1,4 +1,4 @@
-"""Plain data: what JSON and TOML can say, and nothing else."""
+"""Types of plain data: values that JSON and TOML can represent."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
         None | bool | int | float | str | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
     )
 else:
-    JsonValue = Any  # whoever evaluates annotations at run time would never come to an end
+    JsonValue = Any  # evaluating the recursive annotation at run time would never end
 JsonObject: TypeAlias = Mapping[str, JsonValue]
 
 
 def is_whole(text: str) -> bool:
-    """Tells whether a text can be written as UTF-8: it holds no half of a surrogate pair."""
+    """Return whether a text can be encoded as UTF-8: it has no lone surrogates."""
     if str.isascii(text):
         return True
     try:
@@ -26,10 +26,11 @@ def is_whole(text: str) -> bool:
 
 
 def escape_halves(text: str) -> str:
-    r"""Makes a text whole: halves that belong together are joined, others written as ``\udce9``.
+    r"""Make a text valid: join surrogate pairs, and write lone surrogates as ``\udce9``.
 
-    Python hands out halves for bytes that are no UTF-8, as in names of files, and JSON may hold
-    some. Written out, they can be seen, and two names that differ stay different.
+    Python represents bytes that are not UTF-8 as surrogates, for example in file names, and JSON
+    may
+    have some. Written out they are visible, and different names stay different.
     """
     if is_whole(text):
         return str.__str__(text)
@@ -38,7 +39,7 @@ def escape_halves(text: str) -> str:
 
 
 def is_same(first: JsonValue, second: JsonValue) -> bool:
-    """Tells whether two values are written alike, at any depth: in Python ``True`` equals 1."""
+    """Return whether two values have the same JSON, at any depth: in Python ``True`` equals 1."""
     if isinstance(first, bool) or isinstance(second, bool):
         return first is second
     if isinstance(first, Mapping) and isinstance(second, Mapping):

@@ -1,8 +1,8 @@
-"""Names of a package that are imported when they are first used."""
+"""Names of a package that are imported at their first use."""
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # `typing` alone would cost a fifth of an interpreter's start
+TYPE_CHECKING = False  # `typing` alone would take a fifth of an interpreter's start
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -10,15 +10,15 @@ if TYPE_CHECKING:
 def produce_attribute_access(
     package: str, homes: Mapping[str, str]
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Produces the ``__getattr__`` and ``__dir__`` of a package that loads its names on demand.
+    """Make the ``__getattr__`` and ``__dir__`` of a package that imports its names on demand.
 
     Args:
         package: The importable name of the package.
-        homes: From each public name to the module that defines it: its name relative to the
-            package, or its full name where it is in another one.
+        homes: The module of each public name: its name relative to the package, or its full name
+            if it is in another one.
 
     Returns:
-        Functions to be assigned to ``__getattr__`` and ``__dir__`` in the package.
+        Functions to assign to ``__getattr__`` and ``__dir__`` in the package.
     """
 
     def access(name: str) -> object:
@@ -29,7 +29,7 @@ def produce_attribute_access(
 
         module = home if home.startswith("vibe_llms.") else f"{package}.{home}"
         value = getattr(importlib.import_module(module), name)
-        # From now on Python finds it there, without asking here.
+        # From now on Python finds it there, without calling this.
         importlib.import_module(package).__dict__[name] = value
         return value
 

@@ -1,4 +1,4 @@
-"""The named limits of what may wait or grow, with their defaults."""
+"""The named limits, with their defaults."""
 
 from __future__ import annotations
 
@@ -7,32 +7,31 @@ from vibe_llms.foundation.attrs_classes import frozen
 
 @frozen(kw_only=True)
 class Limits:
-    """What may wait or grow so far and no further; a name tells its unit.
+    """Limits on waiting and growing; a name includes its unit.
 
-    They are set in the ``[limits]`` table of the configuration, and the error of whoever
-    reaches one names it.
+    They are set in the ``[limits]`` table of the configuration, and errors about them name them.
 
     Attributes:
-        attachment_bytes: One file that the command line is told to send.
+        attachment_bytes: One file that the command line sends.
         content_characters: One content of an answer.
-        response_contents: How many contents and invocations one answer may have.
-        reactor_queue_events: What waits for asynchronous reactors before the stream waits.
-        waiting_requests: How many requests may wait for one model in this process.
+        response_contents: Number of contents and invocations in one answer.
+        reactor_queue_events: Events that wait for asynchronous reactors before the stream waits.
+        waiting_requests: Number of requests that wait for one model in this process.
         request_bytes: The body of one request to a vendor.
         response_bytes: The body of one response, streamed or whole.
-        event_bytes: One event of a stream, and what is held back until it is complete.
+        event_bytes: One event of a stream, and the data held back until it is complete.
         arguments_characters: The arguments of one invocation.
-        attempts: How often one request may be sent, the first time included.
-        retry_seconds: How long one wait between two attempts may be.
-        prompt_characters: What one prompt may come to when it is rendered.
-        prompt_seconds: How much time of the processor rendering one prompt may take.
-        run_steps: How often the model may be asked in one run.
-        run_invocations: How many invocations one run may execute.
-        run_seconds: How long one run may work; waiting for approvals does not count.
-        run_tokens: What all answers of one run may use, input and output.
-        run_cents: What all answers of one run may cost, in US cents, as far as prices are known.
-        run_faults: How many invocations of one run may fail or make no sense.
-        log_days: How long the log of a run that has ended keeps what does not explain it.
+        attempts: Number of attempts of one request, including the first.
+        retry_seconds: One wait between two attempts.
+        prompt_characters: One rendered prompt.
+        prompt_seconds: Processor time for rendering one prompt.
+        run_steps: Number of requests to the model in one run.
+        run_invocations: Number of invocations that one run executes.
+        run_seconds: Duration of one run; waiting for approvals does not count.
+        run_tokens: Usage of all answers of one run, input and output.
+        run_cents: Cost of all answers of one run, in US cents, as far as prices are known.
+        run_faults: Number of invocations of one run that fail or are invalid.
+        log_days: Days for which the log of an ended run keeps details.
     """
 
     attachment_bytes: int = 20_000_000

@@ -1,9 +1,9 @@
-"""Regular expressions from files of plugins, projects and users, whose search certainly ends soon.
+"""Regular expressions from files of plugins, projects and users, with bounded search time.
 
 Python's ``re`` tries all ways in which a pattern could match; ``^(a+)+$`` has 2**50 of them through
-fifty characters, and nothing interrupts the search. So what such files may write is what can be
-counted: single characters and classes may repeat, a group may be left out but not repeat, and
-nothing looks around or back.
+fifty characters, and a search cannot be interrupted. So the syntax in such files is restricted to
+patterns whose ways can be counted: single characters and classes may repeat, a group may be
+optional but not repeat, and there are no look-arounds and back references.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import re
 from vibe_llms.foundation.attrs_classes import define, frozen
 
 NAME_CHARACTERS = 256
-"""How long the names are for which a pattern has to be quick; longer ones are asked about."""
+"""Length of names up to which a pattern must be fast; longer texts are checked before a search."""
 
 WAYS_LIMIT = 3_000_000
-"""How many ways there may be through a text: some hundredths of a second in the worst case."""
+"""Maximum number of ways through a text: some hundredths of a second in the worst case."""
 
 PATTERN_CHARACTERS = 1_000
 _DEPTH = 20
@@ -35,16 +35,16 @@ _REPETITION = re.compile(r"(?P<sign>[?*+]|\{(?P<least>\d+)(?P<comma>,)?(?P<most>
 
 
 class PatternError(ValueError):
-    """A pattern cannot be used; says why, in the midst of a sentence."""
+    """Invalid pattern; the message is a part of a sentence."""
 
 
 @frozen
 class _Ways:
-    """How many ways lead through a piece of a pattern.
+    """The number of ways through a piece of a pattern.
 
     Attributes:
-        constant: For a text of any length.
-        repeats: How many repetitions share the characters of the text among them.
+        constant: The factor for a text of any length.
+        repeats: Number of repetitions that share the characters of the text.
     """
 
     constant: int = 1
@@ -56,10 +56,10 @@ class _Ways:
 
 @frozen(eq=False)
 class Pattern:
-    """A regular expression that is quick, as far as texts are short.
+    """A regular expression that is fast for short texts.
 
     Attributes:
-        text: As it was written.
+        text: The pattern as written.
     """
 
     text: str
@@ -67,23 +67,23 @@ class Pattern:
     _ways: _Ways
 
     def is_found_in(self, text: str) -> bool:
-        """Tells whether it matches somewhere; it never does where looking would take too long."""
+        """Return whether it matches somewhere; false if searching would take too long."""
         return self.is_quick_in(text) and self.search(text) is not None
 
     def is_quick_in(self, text: str) -> bool:
-        """Tells whether looking for it in a text so long ends soon, whatever the text says."""
+        """Return whether searching any text of this length is fast."""
         return self._ways.count(len(text)) <= WAYS_LIMIT
 
     def search(self, text: str) -> re.Match[str] | None:
-        """Returns where it matches first; to be asked only where it is quick."""
+        """Return the first match; call it only if the search is fast."""
         return self._expression.search(text)
 
 
 def compile_pattern(text: str) -> Pattern:
-    """Compiles a pattern that somebody wrote down.
+    """Compile a user's pattern.
 
     Raises:
-        PatternError: It is no regular expression, or searching it could take too long.
+        PatternError: It is invalid, or searching it could take too long.
     """
     if len(text) > PATTERN_CHARACTERS:
         raise PatternError(f"it has more than {PATTERN_CHARACTERS} characters")
@@ -91,7 +91,7 @@ def compile_pattern(text: str) -> Pattern:
         expression = re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
         raise PatternError(f"it is no regular expression: {error}") from error
-    # The one flag that may be written: it does not change how many ways there are.
+    # The only flag that is allowed: it does not change the number of ways.
     reader = _Reader(text.removeprefix("(?i)"))
     ways = reader.read_alternatives()
     if reader.rest:
@@ -108,11 +108,12 @@ def compile_pattern(text: str) -> Pattern:
 
 @define
 class _Reader:
-    """Reads a pattern, and counts the ways through it on its way.
+    """Parses a pattern and counts the ways through it.
 
     Attributes:
         text: The whole pattern.
-        has_alternatives: It has some that are in no group, so that ``^`` may be that of one alone.
+        has_alternatives: Whether it has alternatives outside of groups, so that ``^`` may belong
+            to one of them only.
     """
 
     text: str
@@ -122,11 +123,11 @@ class _Reader:
 
     @property
     def rest(self) -> str:
-        """What has not been read."""
+        """The unread part."""
         return self.text[self._place :]
 
     def read_alternatives(self) -> _Ways:
-        """Reads as far as the end, or the bracket that closes the group."""
+        """Parse up to the end, or to the bracket that closes the group."""
         ways = self._read_sequence()
         while self.rest.startswith("|"):
             self._place += 1
@@ -152,7 +153,7 @@ class _Reader:
             raise PatternError(f"its groups nest more than {_DEPTH} deep")
         ways = self.read_alternatives()
         self._depth -= 1
-        self._place += 1  # re has seen that the bracket is there
+        self._place += 1  # re has checked that the bracket exists
         return ways
 
     def _read_repetition(self, piece: _Ways, is_single: bool) -> _Ways:

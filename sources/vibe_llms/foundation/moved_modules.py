@@ -39,4 +39,4 @@ MOVED = {f"vibe_llms.{old}": f"vibe_llms.foundation.{new}" for old, new in _NAME
     f"vibe_llms.agents.{old}": f"vibe_llms.agents.{new}" for old, new in _AGENTS.items()
 }
 MOVED["vibe_llms.instruments.channels.batches"] = "vibe_llms.batches"
-"""From old names of modules to new ones, for the notice in the error of an old import."""
+"""New names of modules by their old ones, for the errors of old imports."""

@@ -1,7 +1,7 @@
-"""The command that brings an optional package, for remedies: it runs as it is printed.
+"""The command that installs an optional package, for remedies: it can be run as printed.
 
-It names the packages themselves, as this installation's own metadata have them, and the Python that
-lacks them. So it is right wherever this package came from: a checkout, a wheel, an index.
+It names the packages themselves, as in this installation's own metadata, and the Python that lacks
+them. So it is right for any kind of installation: a checkout, a wheel, an index.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ _DISTRIBUTION: Final = "vibe-llms"
 
 
 def advise_extra(extra: str, *packages: str) -> str:
-    """Ends an error about a missing package: how what belongs to an extra of ours is installed.
+    """Return the end of an error about a missing package: how to install an extra of ours.
 
     Args:
-        extra: Its name, as in ``local``.
-        packages: What it brings, where the metadata cannot be read.
+        extra: Its name, such as ``local``.
+        packages: Its packages, used if the metadata cannot be read.
     """
     return advise_packages(*(_read_extra(extra) or packages))
 
 
 @contextmanager
 def needing(extra: str, package: str, what: str) -> Iterator[None]:
-    """Explains an import that fails within the block.
+    """Explain an import that fails within the block.
 
     Args:
-        extra: Which of ours brings the package.
-        what: What needs it, as ``Counting tokens exactly``.
+        extra: The extra that includes the package.
+        what: The feature that needs it, such as ``Counting tokens exactly``.
 
     Raises:
         DependencyError: The package is not installed.
@@ -48,17 +48,17 @@ def needing(extra: str, package: str, what: str) -> Iterator[None]:
 
 
 def advise_packages(*requirements: str) -> str:
-    """Ends an error about a missing package: how it is installed."""
+    """Return the end of an error about a missing package: how to install it."""
     return f"Install it: {compose_command(*requirements)}"
 
 
 def compose_command(*requirements: str) -> str:
-    """Returns the command that installs packages into the Python that runs this."""
+    """Return the command that installs packages into the running Python."""
     import shutil
     from importlib import util
 
     quoted = " ".join(f'"{requirement}"' for requirement in requirements)
-    # Environments that uv has made come without pip.
+    # Environments made by uv do not have pip.
     if util.find_spec("pip") is None and shutil.which("uv") is not None:
         return f'uv pip install --python "{sys.executable}" {quoted}'
     return f'"{sys.executable}" -m pip install {quoted}'
@@ -75,9 +75,9 @@ def _read_extra(extra: str) -> list[str]:
         return []
     found = []
     for requirement in map(Requirement, texts):
-        # Taken out of what is shown: it says when the package belongs to the extra.
+        # Remove the part of the marker that says that the package belongs to the extra.
         marker, requirement.marker = requirement.marker, None
-        # Not what is always installed: that has a marker which holds without the extra, too.
+        # Skip packages that are always installed: their marker also holds without the extra.
         if marker and marker.evaluate({"extra": extra}) and not marker.evaluate({"extra": ""}):
             found.append(str(requirement))
     return found

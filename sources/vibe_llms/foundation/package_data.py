@@ -1,4 +1,4 @@
-"""Finds the data that ships with the package, alike in a wheel, an editable install, a checkout."""
+"""Paths of the data that ship with the package, in a wheel, an editable install or a checkout."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def access_data_directory() -> Path:
-    """Returns the directory that holds ``providers/``, ``schemas/`` and ``configuration/``.
+    """Return the directory that has ``providers/``, ``schemas/`` and ``configuration/``.
 
-    In a wheel the data lie inside the package; in a checkout, which an editable install
-    points at, they lie at its top level.
+    In a wheel the data are inside the package; in a checkout, which an editable install points to,
+    they
+    are at its top level.
 
     Raises:
         FileNotFoundError: The installation is damaged: neither place has the data.
@@ -25,5 +26,5 @@ def access_data_directory() -> Path:
 
 
 def access_data(*parts: str) -> Path:
-    """Returns the path of one shipped file or folder, such as ``("providers", "local")``."""
+    """Return the path of one shipped file or folder, such as ``("providers", "local")``."""
     return access_data_directory().joinpath(*parts)

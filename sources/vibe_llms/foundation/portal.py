@@ -1,9 +1,9 @@
-"""The portal through which synchronous code runs the asynchronous code of this package.
+"""Portal through which synchronous code runs the asynchronous code of this package.
 
-There is no second, synchronous implementation of anything. A portal is an event loop in a
-thread of its own, started when it is first used and shared by the whole process, so that
-connections and loaded models survive from one call to the next, whichever thread calls,
-and also where the calling thread already runs a loop (a notebook).
+Nothing is implemented a second time for synchronous code. A portal is an event loop in a thread of
+its own, started at its first use and shared by the whole process. So connections and loaded models
+stay open between calls, from whichever thread, and also if the calling thread already runs a loop
+(a notebook).
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 _SHUTDOWN_SECONDS = 5.0
-"""How long the end of the process waits for what still runs behind the portal."""
+"""Maximum wait at the end of the process for work in a portal."""
 
 
 async def finish(work: Awaitable[_T]) -> _T:
-    """Waits for work to its end, also where whoever waits is cancelled, once or again.
+    """Wait for work to its end, even if the caller is cancelled, once or repeatedly.
 
-    The cancellation is raised when the work has ended; it is to have limits of its own.
+    The cancellation is raised when the work has ended; the work should have limits of its own.
 
     Returns:
         The result of the work; its errors are raised.
@@ -48,12 +48,12 @@ async def finish(work: Awaitable[_T]) -> _T:
     if cancellation is None:
         return task.result()
     if not task.cancelled():
-        task.exception()  # looked at: that nobody waits any more is what there is to know
+        task.exception()  # retrieve the error, as the caller is gone
     raise cancellation
 
 
 def in_thread(method: Callable[_P, _T]) -> Callable[_P, Coroutine[Any, Any, _T]]:
-    """Makes an asynchronous method of one that does file work: it is performed in a thread."""
+    """Make an asynchronous method of one that works with files: it runs in a thread."""
 
     @functools.wraps(method)
     async def call(*args: _P.args, **settings: _P.kwargs) -> _T:
@@ -70,7 +70,7 @@ class Portal:
         self._state_lock = threading.Lock()
         self._is_closed = False
         self._waited: set[Future[Any]] = set()
-        # A daemon, which does not keep the process: `_end` closes the portal in time.
+        # A daemon thread does not keep the process alive: `_end` closes the portal in time.
         self._thread = threading.Thread(target=self._run, name="vibe-llms-portal", daemon=True)
         self._thread.start()
 
@@ -79,14 +79,16 @@ class Portal:
         self._loop.run_forever()
 
     def call(self, function: Callable[[], Awaitable[_T]]) -> _T:
-        """Runs an asynchronous function to its end behind the portal and returns its result.
+        """Run an asynchronous function in the portal to its end and return its result.
 
-        An interrupt (Ctrl-C) in the calling thread cancels the function and waits until it
-        has cleaned up, though not for ever.
+        An interrupt (Ctrl-C) in the calling thread cancels the function and waits for its clean-up,
+        but not
+        forever.
 
         Raises:
-            ConverseError: The caller is itself code behind the portal, which would wait
-                for itself for ever; or the portal was closed before or meanwhile.
+            ConverseError: The caller runs inside the portal, and would wait for itself forever; or
+            the
+                portal was closed before or during the call.
         """
         if threading.current_thread() is self._thread:
             raise ConverseError(
@@ -98,7 +100,7 @@ class Portal:
         finished = threading.Event()
         is_begun = False
         try:  # an interrupt may come as soon as the work has begun
-            with self._state_lock:  # so that nothing is begun behind the back of `close`
+            with self._state_lock:  # so that no work begins unnoticed by `close`
                 if self._is_closed or not self._thread.is_alive():
                     raise _portal_closed()
                 is_begun = True
@@ -107,7 +109,7 @@ class Portal:
                 self._loop.call_soon_threadsafe(self._begin, function, future, finished)
             return future.result()
         except BaseException:
-            if is_begun and future.cancel():  # it was the wait that ended, not the work
+            if is_begun and future.cancel():  # the wait ended, not the work
                 finished.wait(_SHUTDOWN_SECONDS)
             raise
         finally:
@@ -119,11 +121,11 @@ class Portal:
         future: Future[_T],
         finished: threading.Event,
     ) -> None:
-        """Starts the work in the loop and ties it to the future that its caller waits for."""
+        """Start the work in the loop and connect it to the future that its caller waits for."""
 
         ending: list[BaseException] = []
 
-        # A task takes a coroutine alone, and a function may return anything that can be awaited.
+        # A task requires a coroutine, and a function may return any awaitable.
         async def perform() -> _T:
             try:
                 return await function()
@@ -146,7 +148,7 @@ class Portal:
             else:
                 error = task.exception()
             if not future.set_running_or_notify_cancel():
-                return  # nobody waits any more; cleaning up was all that was left to do
+                return  # the caller is gone; only the clean-up was left
             if error is not None:
                 future.set_exception(error)
             else:
@@ -157,25 +159,27 @@ class Portal:
         future.add_done_callback(cancel)
 
     def release(self, function: Callable[[], Awaitable[object]]) -> None:
-        """Runs what lets go of something, as :meth:`call` does, unless the portal was closed.
+        """Run a function that releases resources, as :meth:`call` does, unless the portal was
+        closed.
 
-        That has let go of everything; whoever comes later is a generator which nobody had closed
-        before the process ended.
+        Closing has released everything; a later caller is a generator that was not closed before
+        the process
+        ended.
         """
         if not self._is_closed:
             self.call(function)
 
     def wait_for_others(self) -> None:
-        """Waits for the calls of those threads for which the end of the process waits as well."""
+        """Wait for the calls of threads that the end of the process waits for, too."""
         while waited := tuple(self._waited):
             wait(waited)
 
     def close(self) -> None:
-        """Cancels what still runs, waits for it for a short while, and ends the thread."""
+        """Cancel running work, wait for it for a short time, and end the thread."""
         with self._state_lock:
             if self._is_closed or not self._thread.is_alive():
                 return
-            # First of all: what would be begun from here on, nobody would wind up.
+            # First: work started from here on would not be cleaned up.
             self._is_closed = True
         winding_up = asyncio.run_coroutine_threadsafe(self._wind_up(), self._loop)
         try:
@@ -184,7 +188,7 @@ class Portal:
             winding_up.cancel()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_SHUTDOWN_SECONDS)
-        # A loop that still runs cannot be closed.
+        # A loop that is still running cannot be closed.
         if not self._thread.is_alive():
             self._loop.close()
 
@@ -213,11 +217,11 @@ _portals: dict[str, Portal] = {}
 
 
 def access_portal(name: str = "") -> Portal:
-    """Returns a portal of this process, which is made when it is first wanted.
+    """Return a portal of this process, created at its first use.
 
     Args:
-        name: Of one beside that of the synchronous face: what is called from behind that one, too,
-            and is waited for there, runs elsewhere.
+        name: Name of another portal than that of synchronous code: work that is called from inside
+            that one, and is waited for there, must run elsewhere.
     """
     with _lock:
         if name not in _portals:
@@ -226,7 +230,7 @@ def access_portal(name: str = "") -> Portal:
 
 
 def close_portal() -> None:
-    """Ends the portals of this process; a later use makes new ones."""
+    """End the portals of this process; a later use makes new ones."""
     with _lock:
         portals = list(_portals.values())
         _portals.clear()
@@ -235,35 +239,34 @@ def close_portal() -> None:
 
 
 _inherited: list[Portal] = []
-"""Portals of a parent process: kept, because finalizing their loops would complain."""
+"""Portals of a parent process: kept, because finalizing their loops would log errors."""
 
 
 def _forget_portals() -> None:
-    """A forked child has a copy of the loops but not their threads."""
+    """Forget the portals in a forked child, which has copies of the loops but not their threads."""
     global _portals, _lock
     _inherited.extend(_portals.values())
     _portals = {}
-    # The old one may be held, by a thread that the child does not have.
+    # The old one may be locked by a thread that the child does not have.
     _lock = threading.Lock()
 
 
 def _end() -> None:
-    """Closes the portals while what lives behind them can still be freed."""
+    """Close the portals while their resources can still be released."""
     for portal in list(_portals.values()):
         portal.wait_for_others()
     close_portal()
 
 
-# What closes may want a thread, and by the time of `atexit` Python makes none any more. Pools of
-# threads are ended by another list, from its end: since the module of theirs is imported above,
-# ours comes before them.
+# Closing may require a thread, which Python can no longer start in `atexit`. Thread pools are ended
+# by another list, from its end: their module is imported above, so ours is ended before them.
 getattr(threading, "_register_atexit", atexit.register)(_end)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_portals)
 
 
 LENGTHY: Final[ContextVar[bool]] = ContextVar("vibe_llms.lengthy", default=False)
-"""Whether the current request is so large that its work runs beside the event loop."""
+"""Whether the current request is so large that its work runs outside of the event loop."""
 
 _turns: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]] = WeakKeyDictionary()
 
@@ -276,13 +279,14 @@ class _Abandoned(BaseException):
 
 
 async def perform_apart(work: Callable[[], _T]) -> _T:
-    """Perform work of the processor beside the event loop, which answers others meanwhile.
+    """Run CPU-bound work outside of the event loop, which stays responsive.
 
-    One piece of work is performed at a time, so that the loop has at least half of the time. Where
-    the caller is cancelled, the work ends at its next step in Python.
+    Only one piece of work runs at a time, so that the loop has at least half of the time. If the
+    caller
+    is cancelled, the work ends at its next step in Python.
 
     Args:
-        work: Changes nothing that others see; it may be broken off anywhere.
+        work: Must not have visible effects; may be interrupted anywhere.
 
     Returns:
         The result of the work; its errors are raised.
@@ -330,7 +334,7 @@ def _release(loop: asyncio.AbstractEventLoop, thread: threading.Thread, turn: as
 
 
 def _abandon(thread: threading.Thread) -> None:
-    import ctypes  # few requests are both large and left
+    import ctypes  # rare: the request is both large and abandoned
 
     number = ctypes.c_ulong(thread.ident or 0)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(number, ctypes.py_object(_Abandoned))

@@ -1,4 +1,4 @@
-"""Values as a person sees them in a shell or a log: on one line, however much they hold."""
+"""Representations of values in a shell or a log: one line, however large the value is."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from reprlib import recursive_repr
 from typing import Any, Final
 
 LINE_CHARACTERS: Final = 120
-"""What a representation has room for."""
+"""Maximum length of a representation."""
 
 _VALUE_CHARACTERS: Final = 48
 
 
 def represent(name: str, parts: Iterable[tuple[str, object]]) -> str:
-    """Writes a name and what belongs to it, as far as there is room.
+    """Format a name and its parts, up to the maximum length.
 
     Args:
-        parts: Names and values; one without a name stands by itself.
+        parts: Names and values; one without a name is shown by itself.
     """
     text = f"{name}("
     is_first = True
@@ -24,7 +24,7 @@ def represent(name: str, parts: Iterable[tuple[str, object]]) -> str:
         part = f"{label}={shorten_value(value)}" if label else shorten_value(value)
         part = part if is_first else f", {part}"
         if is_first and len(text) + len(part) > LINE_CHARACTERS // 2 and label:
-            part = f"{label}={type(value).__name__}(…)"  # one alone leaves the others room
+            part = f"{label}={type(value).__name__}(…)"  # a single part leaves room for others
         if len(text) + len(part) > LINE_CHARACTERS - 4:
             return f"{text}{'' if is_first else ', '}…)"
         text += part
@@ -34,16 +34,16 @@ def represent(name: str, parts: Iterable[tuple[str, object]]) -> str:
 
 @recursive_repr()
 def represent_fields(value: Any) -> str:
-    """Writes a value of attrs: those of its fields that are not as they are by default."""
+    """Format an attrs value: the fields that differ from their defaults."""
     return represent(type(value).__name__, _survey_fields(value))
 
 
 def shorten_value(value: object) -> str:
-    """Writes a value, on a small part of a line."""
+    """Format a value in a small part of a line."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return f"<{len(value):,} bytes>"
     if isinstance(value, str):
-        # Cut before it is written: a text may be megabytes.
+        # Truncated first: a text may be megabytes.
         short = value[:_VALUE_CHARACTERS]
         return f"{str.__repr__(short)}{'' if short == value else '…'}"
     if isinstance(value, (list, tuple, Mapping)) and len(value) > 1:
@@ -58,7 +58,7 @@ def shorten_value(value: object) -> str:
 
 
 def _survey_fields(value: Any) -> Iterable[tuple[str, object]]:
-    import attrs  # not at the top: `vibe list` sanitizes texts, and needs none of it
+    import attrs  # imported here: `vibe list` sanitizes texts, and does not need it
 
     positional = True
     for field in attrs.fields(type(value)):
@@ -67,7 +67,7 @@ def _survey_fields(value: Any) -> Iterable[tuple[str, object]]:
             continue
         if given in (field.default, (), {}):
             continue
-        if field.name in ("id", "timestamp"):  # new for each, and nobody reads them
+        if field.name in ("id", "timestamp"):  # new for each, and not needed
             continue
         positional = positional and not field.kw_only
         yield ("" if positional else field.name), given
@@ -75,10 +75,10 @@ def _survey_fields(value: Any) -> Iterable[tuple[str, object]]:
 
 _VISIBLE = {number: 0x2400 + number for number in range(32) if chr(number) not in "\n\t"}
 _VISIBLE[0x7F] = 0x2421
-# These have no pictures; one of them, 0x9B, begins commands as the escape character does.
+# These have no pictures; one of them, 0x9B, begins commands like the escape character.
 _VISIBLE |= dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
 _VISIBLE |= dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD)  # directions
-# Line ends to some programs, and none to others.
+# Line ends to some programs only.
 _VISIBLE |= dict.fromkeys((0x2028, 0x2029), 0x2424)
 
 

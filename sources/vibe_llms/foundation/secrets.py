@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 HIDDEN = "********"
 
 KEY_SHAPES = re.compile(
-    rb"(?<![A-Za-z0-9_+/=-])(?:"  # not in the middle of a signature or of a picture
+    rb"(?<![A-Za-z0-9_+/=-])(?:"  # not inside of a signature or an image
     rb"(?:sk|pk|rk|vk|gsk|xai|pplx|hf|ghp|gho|glpat)[-_][A-Za-z0-9_-]{16,}"
     rb"|AIza[A-Za-z0-9_-]{20,}"
     rb"|ya29\.[A-Za-z0-9._-]{20,}"
@@ -17,7 +17,7 @@ KEY_SHAPES = re.compile(
     rb"|(?i:bearer|basic)(?:\s|%20|\+)+[A-Za-z0-9._~+/=-]{16,}"
     rb"|(?:AKIA|ASIA)[A-Z0-9]{16})"
 )
-"""What looks like a key of one of the vendors, whoever's it is."""
+"""Formats of the vendors' keys."""
 
 _WORDS = frozenset(
     {"apikey", "auth", "authorization", "bearer", "cookie", "credential", "credentials", "key"}
@@ -27,20 +27,21 @@ _WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
 
 
 def is_secret_name(name: str) -> bool:
-    """Tells whether a setting, a variable or an option is called as secrets are."""
+    """Return whether a setting, variable or option is named like a secret."""
     return not _WORDS.isdisjoint(split_words(name))
 
 
 def split_words(name: str) -> list[str]:
-    """Splits a name into its words, in small letters, however it joins them."""
+    """Split a name into its words, in lower case, however it joins them."""
     return [word.lower() for word in _WORD.findall(name)]
 
 
 class Secret:
-    """A key, a token or a header value that no log, error, event or file may hold.
+    """A key, a token or a header value that must not be in any log, error, event or file.
 
-    It prints as asterisks, cannot be pickled, and compares by identity; :meth:`reveal` is the
-    only way to the text, and is called where it is sent and nowhere else.
+    It prints as asterisks, cannot be pickled, and compares by identity; :meth:`reveal` is the only
+    way
+    to the text, and is called only where it is sent.
     """
 
     __slots__ = ("_text",)
@@ -49,7 +50,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """Returns the text itself."""
+        """Return the text itself."""
         return self._text
 
     def __repr__(self) -> str:
@@ -69,7 +70,7 @@ class Secret:
 
 
 class Settings(Mapping[str, Any]):
-    """A mapping some of whose values may be secrets: it prints its keys alone."""
+    """A mapping with values that may be secrets: it prints only its keys."""
 
     __slots__ = ("_values",)
 

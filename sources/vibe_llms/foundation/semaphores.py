@@ -1,4 +1,4 @@
-"""So many at once: whoever finds no slot free waits, in the order of asking."""
+"""Semaphore for any threads and event loops, first come first served."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from contextlib import suppress
 
 
 class Slots:
-    """So many slots. One value serves any number of event loops and threads.
+    """A semaphore. One value serves any number of event loops and threads.
 
-    ``asyncio.Semaphore`` belongs to one loop, and nobody can say to those who wait that there will
-    be nothing, nor that there is more.
+    ``asyncio.Semaphore`` belongs to one loop, and cannot raise an error in waiting tasks nor change
+    its
+    number of slots.
 
     Args:
-        count: How many may be taken at once.
+        count: Maximum number of taken slots.
 
     Attributes:
-        taken: How many are.
+        taken: Number of taken slots.
     """
 
     def __init__(self, count: int) -> None:
@@ -30,25 +31,25 @@ class Slots:
 
     @property
     def waiting(self) -> int:
-        """How many wait for a slot."""
+        """Number of waiting tasks."""
         return len(self._waiting)
 
     def enter(self) -> bool:
-        """Takes a slot, if one is free: none is while anybody waits, whom nobody overtakes.
+        """Take a slot if one is free and no task waits; return whether it was taken.
 
-        Whoever waits is in an event loop; this and :meth:`give` may be called from any thread.
+        Tasks wait in an event loop; this and :meth:`give` may be called from any thread.
         """
         with self._lock:
             return self._enter()
 
     def _enter(self) -> bool:
-        if self.taken >= self.count:  # as long as anybody waits
+        if self.taken >= self.count:  # as long as tasks wait
             return False
         self.taken += 1
         return True
 
     async def take(self) -> None:
-        """Takes a slot, when there is one; whoever is cancelled while waiting has taken none."""
+        """Wait for a slot and take it; a cancelled task does not take one."""
         loop = asyncio.get_running_loop()
         with self._lock:
             if self._enter():
@@ -61,32 +62,32 @@ class Slots:
             with self._lock, suppress(ValueError):
                 self._waiting.remove((loop, turn))
             if turn.done() and not turn.cancelled() and turn.exception() is None:
-                self.give()  # it was given at the last moment, and is not wanted any more
+                self.give()  # it was given at the last moment, and is not needed
             raise
 
     def give(self) -> None:
-        """Gives a slot back: from hand to hand, to whoever has waited longest."""
+        """Release a slot: pass it to the task that has waited longest."""
         with self._lock:
             while self._waiting:
                 loop, turn = self._waiting.popleft()
-                if turn.done():  # cancelled, and about to say so
+                if turn.done():  # cancelled, but still in the queue
                     continue
                 if _is_running(loop):
                     turn.set_result(None)
                     return
-                with suppress(RuntimeError):  # that loop is closed, and whoever waited in it gone
+                with suppress(RuntimeError):  # that loop is closed, and its task gone
                     loop.call_soon_threadsafe(self._grant, turn)
                     return
             self.taken -= 1
 
     def _grant(self, turn: asyncio.Future[None]) -> None:
-        if turn.done():  # cancelled meanwhile
+        if turn.done():  # cancelled in the meantime
             self.give()
         else:
             turn.set_result(None)
 
     def resize(self, count: int) -> None:
-        """Lets another count hold from now on; who has a slot keeps it."""
+        """Change the number of slots; taken slots stay taken."""
         self.count = count
         while True:
             with self._lock:
@@ -96,7 +97,7 @@ class Slots:
             self.give()
 
     def refuse(self, produce: Callable[[], Exception]) -> None:
-        """Raises an error to all who wait in this event loop."""
+        """Raise an error in all waiting tasks of this event loop."""
         with self._lock:
             waiting, self._waiting = self._waiting, deque()
         for _, turn in waiting:
@@ -105,7 +106,7 @@ class Slots:
 
 
 def _is_running(loop: asyncio.AbstractEventLoop) -> bool:
-    """Tells whether a loop is the one that this is called in."""
+    """Return whether a loop is the running one."""
     try:
         return asyncio.get_running_loop() is loop
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""Finds the word that somebody will have meant."""
+"""Suggestions for misspelt names."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Iterable
 
 
 def find_near(word: object, known: Iterable[str], *, cutoff: float = 0.6) -> list[str]:
-    """Returns the known words that are most like the given one, nearest first.
+    """Return the known words most similar to the given one, nearest first.
 
     Args:
-        cutoff: How alike they must be, from 0 (not at all) to 1 (the same).
+        cutoff: Minimum similarity, from 0 (any) to 1 (equal).
     """
-    import difflib  # needed after a mistake only, and not cheap to import
+    import difflib  # needed after an error only, and slow to import
 
     return difflib.get_close_matches(str(word), sorted(known), cutoff=cutoff)
 
 
 def find_nearest(word: object, known: Iterable[str]) -> str | None:
-    """Returns the known word that is most like the given one, if one is much like it."""
+    """Return the known word most similar to the given one, if it is similar enough."""
     known = list(known)
     swapped = [each for each in known if sorted(each) == sorted(str(word))]  # as "aks" for "ask"
     near = swapped or find_near(word, known, cutoff=0.7)
@@ -25,26 +25,26 @@ def find_nearest(word: object, known: Iterable[str]) -> str | None:
 
 
 def order_by_nearness(word: object, known: Iterable[str]) -> tuple[str, ...]:
-    """Returns known words, each once: the one that is most like the given one, then the rest."""
+    """Return the known words, each once: the most similar one first, then the rest."""
     known = dict.fromkeys(known)
     nearest = find_nearest(word, known)
     return tuple(sorted(known, key=lambda each: each != nearest))
 
 
 def suggest(word: object, known: Iterable[str]) -> str:
-    """Ends a sentence about an unknown word: with the nearest right one, if one is near."""
+    """Return the end of a sentence about an unknown word: the nearest known one, if any."""
     nearest = find_nearest(word, known)
     return f"; did you mean {nearest!r}?" if nearest else "."
 
 
 def end_among(word: object, known: Iterable[str]) -> str:
-    """The same as :func:`suggest_among`, with the stop that ends the sentence."""
+    """Do the same as :func:`suggest_among`, with the full stop of the sentence."""
     end = suggest_among(word, known)
     return end if end.endswith("?") else f"{end}."
 
 
 def suggest_among(word: object, known: Iterable[str]) -> str:
-    """Ends a sentence about an unknown word: with the nearest right one, or with all of them."""
+    """Return the end of a sentence about an unknown word: the nearest known one, or all."""
     known = list(known)
     near = find_near(word, known)
     return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known) or 'none'}"

@@ -1,8 +1,8 @@
-"""The synchronous face of something asynchronous: its methods, called through the portal.
+"""Synchronous wrappers of asynchronous classes, which call their methods through the portal.
 
-A face says of each method by which of the ways below it is called; the rest is as it is on the
-asynchronous class. Type checkers derive the signatures from there, overloads included, so there
-is nothing that could come to differ::
+A wrapper declares for each method how to call it, by one of the functions below; everything else is
+taken from the asynchronous class. Type checkers derive the signatures from there, including
+overloads, so that the two cannot differ::
 
     class SyncModel(SyncFace[Model]):
         @constructed_like(Model)
@@ -35,10 +35,10 @@ _END = object()
 
 
 class SyncFace(Generic[_A]):
-    """What synchronous code holds of something asynchronous.
+    """Synchronous wrapper of an asynchronous object.
 
     Args:
-        asynchronous: What it is the face of.
+        asynchronous: The wrapped object.
     """
 
     def __init__(self, asynchronous: _A) -> None:
@@ -54,7 +54,7 @@ class SyncFace(Generic[_A]):
 
     @property
     def asynchronous(self) -> _A:
-        """The same for asynchronous code."""
+        """The wrapped object, for asynchronous code."""
         return self._asynchronous
 
     def __enter__(self) -> Self:
@@ -71,7 +71,7 @@ class SyncFace(Generic[_A]):
 
 
 def _like(method: Callable[..., Any]) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    """Makes a function look like a method, whose words are said as synchronous code has them."""
+    """Give a function the name and docstring of a method, adapted to synchronous code."""
 
     def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
         wrapped = wraps(method)(function)
@@ -87,12 +87,12 @@ _ASYNCHRONOUS = re.compile(r"\basync (?=with\b|for\b)|\bawait (?=\w)")
 def constructed_like(
     made: Callable[_P, Any],
 ) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, _P], None]]:
-    """Says that a constructor takes what that of the asynchronous class takes."""
+    """Declare that a constructor has the parameters of the asynchronous class's."""
     return wraps(cast(Any, made).__init__)
 
 
 def direct(method: Callable[Concatenate[Any, _P], _R]) -> Callable[Concatenate[Any, _P], _R]:
-    """Calls a method that waits for nothing, in the thread of its caller."""
+    """Call a method that does not wait, in the caller's thread."""
 
     @_like(method)
     def call(self: SyncFace[Any], /, *args: _P.args, **settings: _P.kwargs) -> _R:
@@ -105,7 +105,7 @@ def direct(method: Callable[Concatenate[Any, _P], _R]) -> Callable[Concatenate[A
 def blocking(
     method: Callable[Concatenate[Any, _P], Awaitable[_R]],
 ) -> Callable[Concatenate[Any, _P], _R]:
-    """Calls an asynchronous method, and waits for what it returns."""
+    """Call an asynchronous method, and wait for its result."""
 
     @_like(method)
     def call(self: SyncFace[Any], /, *args: _P.args, **settings: _P.kwargs) -> _R:
@@ -118,10 +118,10 @@ def blocking(
 def iterating(
     method: Callable[Concatenate[Any, _P], AsyncIterator[_R]], *, closes: bool = False
 ) -> Callable[Concatenate[Any, _P], Iterator[_R]]:
-    """Calls a method that yields.
+    """Call a method that yields.
 
     Args:
-        closes: Leaving early stops the work; else whoever left may come back for the rest.
+        closes: Leaving early stops the work; otherwise the caller may continue later.
     """
 
     @_like(method)
@@ -132,7 +132,7 @@ def iterating(
 
 
 def iterate(items: AsyncIterator[_R], *, closes: bool = False) -> Iterator[_R]:
-    """Yields what an asynchronous iterator does, through the portal; see :func:`iterating`."""
+    """Iterate over an asynchronous iterator through the portal; see :func:`iterating`."""
     portal = _access_portal()
 
     async def take() -> object:
@@ -150,7 +150,7 @@ def entering(
     method: Callable[Concatenate[Any, _P], AbstractAsyncContextManager[_R]],
     produce_face: Callable[[_R], _Face],
 ) -> Callable[Concatenate[Any, _P], AbstractContextManager[_Face]]:
-    """Calls a method that gives a context, inside of which there is a face, too."""
+    """Call a method that returns an asynchronous context manager, whose value is wrapped, too."""
 
     @contextmanager
     @_like(method)
@@ -168,12 +168,12 @@ def entering(
 
 def _access_portal() -> Portal:
     from vibe_llms.foundation.portal import (
-        access_portal,  # with asyncio, which no class of a face needs
+        access_portal,  # imports asyncio, which wrapper classes themselves do not need
     )
 
     return access_portal()
 
 
 def _bind(face: SyncFace[Any], method: Callable[..., Any]) -> Any:
-    """Returns the method as the object behind a face has it: a protocol has none to be called."""
+    """Return the method of the wrapped object: a protocol itself has none to call."""
     return getattr(face.asynchronous, method.__name__)
