@@ -17,8 +17,7 @@ def locate_findings(
     """Add file and line to findings about ``providers.NAME.SETTING`` and the like.
 
     Findings from elsewhere do not change, nor do those about a setting that is not set: a line of
-    the
-    shipped defaults would not help, as users cannot edit it.
+    the shipped defaults would not help, as users cannot edit it.
     """
     return tuple(_locate(configuration, finding) for finding in findings)
 

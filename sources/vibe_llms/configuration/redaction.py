@@ -58,9 +58,8 @@ def redact_wish(setting: Setting) -> Any:
     """Return the value of a setting for a question about trust.
 
     Hidden are literal secrets: values with the name of a secret, values of options with such a
-    name,
-    texts in the format of a vendor's key, and the user in an address. Everything else is shown:
-    programs with their arguments, addresses, and the variables and files that have keys.
+    name, texts in the format of a vendor's key, and the user in an address. Everything else is
+    shown: programs with their arguments, addresses, and the variables and files that have keys.
     """
     return _redact_wish(setting.path[-1], setting.value, is_secret=False)
 

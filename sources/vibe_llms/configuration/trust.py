@@ -3,11 +3,10 @@
 A project's file comes with the folder, perhaps from a stranger. Without trust it may choose among
 what its user has: the model by name, the controls, and which providers and ensembles not to load.
 Everything that could run code, open a file or fetch from elsewhere has no effect: modules,
-packages,
-settings of providers and ensembles, MCP servers, directories (the data directory has plugins and
-this record), attributes of models, the approver of calls, the store of conversations, and whether a
-plugin of the user's, which may listen to them, is loaded. Limits protect the user, so only the user
-may set them.
+packages, settings of providers and ensembles, MCP servers, directories (the data directory has
+plugins and this record), attributes of models, the approver of calls, the store of conversations,
+and whether a plugin of the user's, which may listen to them, is loaded. Limits protect the user, so
+only the user may set them.
 
 Trust belongs to a folder and to the digest of its file, so that any change requires it again.
 """

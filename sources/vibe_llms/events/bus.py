@@ -65,8 +65,7 @@ def warn_of_failure(listener: object, error: BaseException) -> None:
     """Log that a listener raised; the caller does so once for each listener.
 
     A log record instead of a Python warning: a host that turns warnings into errors would otherwise
-    be
-    affected by its own listener.
+    be affected by its own listener.
     """
     logging.getLogger("vibe_llms.events").warning(
         "The listener %s raised %s: %s. It goes on being called.",

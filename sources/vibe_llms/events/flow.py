@@ -1,8 +1,7 @@
 """Events of a flow's run, which goes from node to node until it ends.
 
 The log of a flow's run has these events in order. The state of a run is computed from them alone,
-so
-that it can be resumed, forked at a node, or inspected afterwards.
+so that it can be resumed, forked at a node, or inspected afterwards.
 """
 
 from __future__ import annotations

@@ -223,8 +223,7 @@ class ReactorsDispatcher:
         """Deliver the last events, each after all earlier ones are processed.
 
         A reactor that is still busy after so many seconds is abandoned with a warning, so that the
-        last
-        event is delivered in any case.
+        last event is delivered in any case.
         """
         await self._drain(seconds)
         for event in self.dispatch_all(events):

@@ -39,9 +39,8 @@ ContentKind: TypeAlias = Literal[
 ]
 Channel: TypeAlias = Literal["text", "summary", "signature", "arguments", "transcript", "data"]
 """The part of a content that a delta continues: its main ``text``, a ``summary`` or the
-``signature``
-of reasoning, the ``arguments`` of an invocation, the ``transcript`` of audio, or ``data``: the
-bytes of media, in Base64.
+``signature`` of reasoning, the ``arguments`` of an invocation, the ``transcript`` of audio, or
+``data``: the bytes of media, in Base64.
 """
 FinishedItem: TypeAlias = AnyContent | InvocationCanister | ResultCanister | None
 

@@ -1,11 +1,10 @@
 """Hiding of the keys in our environment from the programs that we start.
 
 The caller chooses the environment of a program. But on Linux every process of the same user can
-read
-the initial environment of another one, in ``/proc/<pid>/environ``: a command of a model could read
-there, with ``cat``, the keys that it was not given. So, before the first program is started, keys
-are moved: the variables stay the same for this process and its libraries, and the memory that the
-kernel shows is overwritten.
+read the initial environment of another one, in ``/proc/<pid>/environ``: a command of a model could
+read there, with ``cat``, the keys that it was not given. So, before the first program is started,
+keys are moved: the variables stay the same for this process and its libraries, and the memory that
+the kernel shows is overwritten.
 
 This does not hide keys from processes that may trace us and read our memory (root, and with
 ``kernel.yama.ptrace_scope`` at 0 every process of the same user), nor the environment of the user's

@@ -12,8 +12,7 @@ class Factual:
     """Gives classes of errors their constructor: each annotated name is a fact with a default.
 
     Not attrs: every program imports these two dozen classes, and attrs takes ten times as long to
-    make
-    one. A subclass needs only its annotations.
+    make one. A subclass needs only its annotations.
     """
 
     FACTS: ClassVar[tuple[str, ...]] = ()

@@ -87,10 +87,8 @@ def open_handle(path: Path | str, flags: int, mode: int = 0o777) -> FileIO:
 
     An interrupt (Ctrl-C) may occur between any two steps of Python code, also after ``os.open`` has
     returned a number and before a variable holds it. Such a number is lost, and with it the lock on
-    the
-    file. Here opening and owning are one step of C code, and the owner closes the descriptor with
-    its
-    last reference.
+    the file. Here opening and owning are one step of C code, and the owner closes the descriptor
+    with its last reference.
     """
     try:
         return next(map(FileIO, map(os.open, (path,), (flags,), (mode,))))

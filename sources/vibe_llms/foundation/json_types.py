@@ -29,8 +29,7 @@ def escape_halves(text: str) -> str:
     r"""Make a text valid: join surrogate pairs, and write lone surrogates as ``\udce9``.
 
     Python represents bytes that are not UTF-8 as surrogates, for example in file names, and JSON
-    may
-    have some. Written out they are visible, and different names stay different.
+    may have some. Written out they are visible, and different names stay different.
     """
     if is_whole(text):
         return str.__str__(text)

@@ -11,8 +11,7 @@ def access_data_directory() -> Path:
     """Return the directory that has ``providers/``, ``schemas/`` and ``configuration/``.
 
     In a wheel the data are inside the package; in a checkout, which an editable install points to,
-    they
-    are at its top level.
+    they are at its top level.
 
     Raises:
         FileNotFoundError: The installation is damaged: neither place has the data.

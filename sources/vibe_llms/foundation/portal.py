@@ -82,8 +82,7 @@ class Portal:
         """Run an asynchronous function in the portal to its end and return its result.
 
         An interrupt (Ctrl-C) in the calling thread cancels the function and waits for its clean-up,
-        but not
-        forever.
+        but not forever.
 
         Raises:
             ConverseError: The caller runs inside the portal, and would wait for itself forever; or
@@ -163,8 +162,7 @@ class Portal:
         closed.
 
         Closing has released everything; a later caller is a generator that was not closed before
-        the process
-        ended.
+        the process ended.
         """
         if not self._is_closed:
             self.call(function)
@@ -282,8 +280,7 @@ async def perform_apart(work: Callable[[], _T]) -> _T:
     """Run CPU-bound work outside of the event loop, which stays responsive.
 
     Only one piece of work runs at a time, so that the loop has at least half of the time. If the
-    caller
-    is cancelled, the work ends at its next step in Python.
+    caller is cancelled, the work ends at its next step in Python.
 
     Args:
         work: Must not have visible effects; may be interrupted anywhere.

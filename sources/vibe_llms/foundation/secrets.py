@@ -40,8 +40,7 @@ class Secret:
     """A key, a token or a header value that must not be in any log, error, event or file.
 
     It prints as asterisks, cannot be pickled, and compares by identity; :meth:`reveal` is the only
-    way
-    to the text, and is called only where it is sent.
+    way to the text, and is called only where it is sent.
     """
 
     __slots__ = ("_text",)

@@ -13,8 +13,7 @@ class Slots:
     """A semaphore. One value serves any number of event loops and threads.
 
     ``asyncio.Semaphore`` belongs to one loop, and cannot raise an error in waiting tasks nor change
-    its
-    number of slots.
+    its number of slots.
 
     Args:
         count: Maximum number of taken slots.

@@ -147,9 +147,8 @@ class _MediaContent:
         content_id: The SHA-256 of the data; computed from ``data`` if given.
         data: The bytes; ``None`` once a store has saved them.
         url: The URL from which the vendor downloads it.
-        file_id: The vendor's id of an uploaded file. ``native``, even if empty, tells which
-            vendor; without it, the file belongs to the vendor that answers next. It is never sent
-            to
+        file_id: The vendor's id of an uploaded file. ``native``, even if empty, tells which vendor;
+            without it, the file belongs to the vendor that answers next. It is never sent to
             another vendor.
         name: The name of the uploaded or generated file, if it has one.
         native: Vendor data without a common field.

@@ -148,8 +148,7 @@ def renew(value: _T, **changes: Any) -> _T:
     """Return a value of a class without slots, with some fields changed to valid values.
 
     Nothing is validated. ``attrs.evolve`` validates all fields again, which for a long request
-    takes
-    seven times as long.
+    takes seven times as long.
     """
     made: _T = object.__new__(value.__class__)
     object.__setattr__(made, "__dict__", value.__dict__ | changes)

@@ -158,8 +158,7 @@ def is_answerable(last: AnyCanister) -> bool:
     """Return whether a model can answer a conversation that ends with this canister.
 
     It cannot answer the result of a call that the vendor executed itself: that is part of the
-    model's
-    own turn.
+    model's own turn.
     """
     vendors = isinstance(last, ResultCanister) and last.owner is Owner.VENDOR
     return last.role in ANSWERABLE_ROLES and not vendors

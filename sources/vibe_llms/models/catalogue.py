@@ -74,10 +74,8 @@ class Catalogue:
         """Resolve a user's input: ``provider:model``, a provider, or just a model's name.
 
         A model's name without a provider means the only provider that has a record or a family for
-        it.
-        Of several providers, it means the only one that lists it among its own names, or the only
-        one that
-        has an alias.
+        it. Of several providers, it means the only one that lists it among its own names, or the
+        only one that has an alias.
 
         Args:
             aliases: Other names and what they stand for. They are resolved already, and used here
@@ -139,8 +137,7 @@ class Catalogue:
         """List the models that have a word in their names, such as ``sonnet``.
 
         Unknown words are corrected to the nearest known one, unless they resemble a provider.
-        Default
-        models come first, then those of providers in ``usual``.
+        Default models come first, then those of providers in ``usual``.
         """
         folders = filter(self._has_folder, self.survey_providers())
         models = [pair for each in folders for pair in enumerate(self.survey_models(each))]

@@ -51,8 +51,7 @@ def estimate_request(request: Request, attributes: ModelAttributes | None = None
     """Estimate the input tokens of a request, including overhead.
 
     Texts are counted exactly if possible (see :func:`~tokens.count_text`). The vendor's formatting
-    of
-    messages is not public, so that the total is never exact.
+    of messages is not public, so that the total is never exact.
 
     Args:
         attributes: Attributes of the model; without them the error is larger.

@@ -64,8 +64,8 @@ def count_text(text: str, attributes: ModelAttributes | None = None) -> TokenCou
     """Count the tokens of a text, as exactly as possible here.
 
     Exact if the model's attribute ``token_encoding`` names a public encoding and the optional
-    package
-    is installed. Otherwise it is an estimate, with a larger error if the encoding is unknown.
+    package is installed. Otherwise it is an estimate, with a larger error if the encoding is
+    unknown.
     """
     encoding = attributes.access_value("token_encoding") if attributes else None
     if encoding not in ENCODINGS:

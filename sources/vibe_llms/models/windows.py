@@ -113,8 +113,7 @@ def cut_oldest(canisters: Sequence[AnyCanister], sizes: Sequence[int], room: int
 
     Returns:
         An empty cut if the conversation fits. Otherwise as little as possible, rounded up to a
-        step;
-        if the rest still does not fit, as much as is allowed.
+        step; if the rest still does not fit, as much as is allowed.
     """
     excess = sum(sizes) - room
     if excess <= 0:
@@ -148,8 +147,7 @@ def _survey_cuts(canisters: Sequence[AnyCanister]) -> Iterator[Sequence[range]]:
     """Yield possible cuts, from the smallest to the largest; supervisors in them stay.
 
     First, one span: whole exchanges, from the beginning up to a question. Then a second one: turns
-    of
-    the model after the last question, except for its last turn.
+    of the model after the last question, except for its last turn.
     """
     joints = _survey_joints(canisters)
     questions = _survey_questions(canisters)

@@ -201,10 +201,8 @@ class Assembler:
         """Make the canisters of the received contents, in the order in which they began.
 
         Adjacent contents of the assistant share a canister if they are of one group. Each
-        invocation and
-        result has its own. An invocation with truncated arguments is left out, because its meaning
-        is
-        unknown.
+        invocation and result has its own. An invocation with truncated arguments is left out,
+        because its meaning is unknown.
         """
         origin = self.origin
         # Once: canisters during the stream and at its end belong to the same turn.

@@ -87,8 +87,7 @@ class ModelBase(abc.ABC, Generic[_Native]):
         """Return the controls of a request, with the defaults of the model's attributes.
 
         These defaults are sent, so that they apply whatever the vendor's are. If the requested
-        reasoning
-        could use up the whole answer, the maximum length is raised by as much.
+        reasoning could use up the whole answer, the maximum length is raised by as much.
         """
         attributes, controls = self._descriptor.attributes, request.controls
         defaults = attributes.control_defaults
@@ -265,8 +264,7 @@ def ensure_asked(request: Request) -> None:
     """Reject a request that asks nothing: only blank texts follow the last answer.
 
     Vendors differ: some reject it, some answer at random, Ollama loads the model and says nothing.
-    A
-    result of a tool may be empty.
+    A result of a tool may be empty.
 
     Raises:
         RequestError: There is neither a text that is not blank nor any other content.

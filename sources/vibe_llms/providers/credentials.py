@@ -28,10 +28,8 @@ def acquire_key(
     """Return the key of the settings or the environment, read anew at each call.
 
     In this order: ``api_key``, ``api_key_file`` (the whole file, stripped of white space), the
-    variable
-    that ``api_key_variable`` names, or otherwise the vendor's usual ones, and finally the key
-    stored by
-    ``vibe credentials set``.
+    variable that ``api_key_variable`` names, or otherwise the vendor's usual ones, and finally the
+    key stored by ``vibe credentials set``.
 
     Args:
         variables: The vendor's usual environment variables; none if it does not use keys.

@@ -31,9 +31,8 @@ class AsyncStream(AbstractAsyncContextManager["AsyncStream"], Protocol):
 
     Iterating yields the events in order. The last one is a ``ResponseFinishedEvent`` with the
     response, or a ``ResponseFailedEvent`` with the canisters received so far, after which the
-    iteration
-    raises the error. Leaving the context, or cancelling the task that iterates, closes the upstream
-    connection at once.
+    iteration raises the error. Leaving the context, or cancelling the task that iterates, closes
+    the upstream connection at once.
 
     Iterate over ``text`` for the text of the answer only. Events and texts come from one stream: an
     item received by one iteration is not received by another.
@@ -48,8 +47,7 @@ class AsyncStream(AbstractAsyncContextManager["AsyncStream"], Protocol):
         """The text of the answer as it arrives, without reasoning and tool calls.
 
         Joined, the pieces are the ``text`` of the response. The iteration raises a
-        ``ConverseError``
-        if the response fails.
+        ``ConverseError`` if the response fails.
         """
         return iterate_words(self)
 
@@ -136,8 +134,7 @@ class Provider(Protocol):
     """A source of models: a vendor, a server, this process.
 
     One whose models can be files of this machine has ``names_file(name)``, which returns whether a
-    name
-    is the path of one: clients of a daemon may not choose files.
+    name is the path of one: clients of a daemon may not choose files.
     """
 
     @property

@@ -102,8 +102,7 @@ def find_obstacle(request: Request, provider: str) -> str:
     """Return why a model with budgets does not accept one in this request; empty if it does.
 
     Anthropic rejects it together with sampling parameters, with a forced tool call, and within a
-    turn
-    that began without one: for example if the client has not sent the signed reasoning back.
+    turn that began without one: for example if the client has not sent the signed reasoning back.
     """
     if _SAMPLING & request.controls.keys():
         return "it does not accept a reasoning budget together with sampling parameters"

@@ -65,8 +65,7 @@ class RemoteModel(ModelBase[JsonObject]):
         """Return a source that sends the request when it is first read, or already has the answer.
 
         If there is a fast path for the answer, the request is sent here: an answer without
-        streaming
-        usually arrives at once, and so may all of a short stream.
+        streaming usually arrives at once, and so may all of a short stream.
         """
 
         attempt = Attempt(self._client, self._descriptor, native, request, streaming)

@@ -149,8 +149,7 @@ class WireSource:
         """Close the connection, unless the answer was read to its end.
 
         If the vendor has completed its response, the end of the stream has usually arrived, too;
-        wait a
-        short time for it, so that the connection can be reused.
+        wait a short time for it, so that the connection can be reused.
         """
         if self._exchange is None:
             return

@@ -42,10 +42,10 @@ class EventSource(Protocol):
 
     ``receive`` returns the events of one read, at least one, and ``None`` at the end. It is never
     called again after ``None`` or an error. It may be cancelled while it waits; then ``close``
-    follows.
-    ``close`` releases everything at once, whatever the state, and is called exactly once; it is not
-    called after an attribute ``is_spent``, if there is one, was true. If possible, connect in the
-    first ``receive``, so that what happens before (such as a retry) can be reported as an event.
+    follows. ``close`` releases everything at once, whatever the state, and is called exactly once;
+    it is not called after an attribute ``is_spent``, if there is one, was true. If possible,
+    connect in the first ``receive``, so that what happens before (such as a retry) can be reported
+    as an event.
     """
 
     async def receive(self) -> Sequence[StreamEvent] | None: ...
@@ -168,8 +168,7 @@ class ResponseStream(Closing):
         """Return the events of one read, completed; ``None`` at the end.
 
         For callers that forward events in batches instead of iterating. After the batch that ends
-        with a
-        failure, the next call raises its error.
+        with a failure, the next call raises its error.
         """
         if self._error is not None:
             raise self._error

@@ -59,8 +59,7 @@ def add_native(
     """Return a native request with the caller's native parameters, and the losses.
 
     The caller's native parameters are the most specific, so they win: silently over defaults, with
-    a
-    loss over other parts of the request. Tools are combined.
+    a loss over other parts of the request. Tools are combined.
 
     Args:
         request: The caller's request; its native data do not name a protocol.

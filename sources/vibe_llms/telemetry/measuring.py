@@ -18,8 +18,7 @@ def measure_canisters(canisters: Sequence[AnyCanister]) -> Account:
 
     They record tokens, from which money is computed (at the prices of each answer's day), durations
     of answers, and calls. They do not record the durations of calls: the time between two canisters
-    may
-    be that of a person who thought, or slept.
+    may be that of a person who thought, or slept.
 
     Args:
         canisters: Those of one conversation, oldest first. All canisters of a turn have the same

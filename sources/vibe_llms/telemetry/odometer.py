@@ -50,8 +50,7 @@ _UNPRICED_ANSWERS: Final = 1000
 _NOTHING: Final[Mapping[object, Hearing]] = MappingProxyType({})
 _hearings: ContextVar[Mapping[object, Hearing]] = ContextVar("vibe_llms_hearings", default=_NOTHING)
 """State of each odometer for the answer that the current task receives. It tells answers at the
-same
-time apart; tasks that clean up after an answer inherit it.
+same time apart; tasks that clean up after an answer inherit it.
 """
 
 
@@ -59,10 +58,8 @@ class Odometer:
     """Adds up tokens, money and time, by model, by tool and by state.
 
     Use it as the listener of an engine, ``Engine(..., listener=odometer)``; use its
-    :attr:`reactors` for
-    calls without one, ``Model(..., reactors=odometer.reactors)``. It may listen to any number of
-    runs
-    and calls at the same time.
+    :attr:`reactors` for calls without one, ``Model(..., reactors=odometer.reactors)``. It may
+    listen to any number of runs and calls at the same time.
 
     Args:
         clock: Returns the seconds of a monotonic clock.

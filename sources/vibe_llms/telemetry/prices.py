@@ -1,10 +1,9 @@
 """Prices of responses: exact decimals from the buckets of their usage; unknown is never zero.
 
 The prices are those of the optional package ``genai-prices``, at the vendor's standard tier:
-without
-surcharges for priority and without fees for searches. Prices of a vendor's own batches are a share
-of them (:mod:`.discounts`). Each bucket is multiplied by its own price. A bucket without a price of
-its own is not priced at all, except for reasoning, which every vendor charges as output.
+without surcharges for priority and without fees for searches. Prices of a vendor's own batches are
+a share of them (:mod:`.discounts`). Each bucket is multiplied by its own price. A bucket without a
+price of its own is not priced at all, except for reasoning, which every vendor charges as output.
 """
 
 from __future__ import annotations

@@ -111,8 +111,7 @@ class AnthropicVendor(Vendor):
         """Return the headers: the key, the version of the protocol, and beta features.
 
         The version is an older one if the request sets a temperature or the like, which only older
-        models
-        have: the newest version rejects them.
+        models have: the newest version rejects them.
         """
         version = SAMPLING_VERSION if _is_sampled(native) else VERSION
         headers: dict[str, str | Secret] = {

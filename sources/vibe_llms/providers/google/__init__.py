@@ -3,8 +3,7 @@
 The dialect is generateContent. With ``project`` or ``cloud = "vertex"`` in its settings the models
 are those of Vertex AI, and the key is an access token, which expires: point ``api_key_file`` to a
 file that is kept up to date. Missing settings are taken from ``GOOGLE_CLOUD_PROJECT`` and
-``GOOGLE_CLOUD_LOCATION``.
-Vertex AI has been tried against a simulator only.
+``GOOGLE_CLOUD_LOCATION``. Vertex AI has been tried against a simulator only.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 The name of a model is ``smollm2``, whose weights are found or downloaded, or the path of a GGUF
 file (``local:./mine.gguf``). Nothing leaves the machine; no key is needed. Modules that other
 providers do not have: ``weights`` and ``fetching`` (the model's files), ``inference`` (llama.cpp,
-in
-threads), ``grammars`` (constraints on the answer).
+in threads), ``grammars`` (constraints on the answer).
 """
 
 from __future__ import annotations

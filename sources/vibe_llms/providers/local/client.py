@@ -56,8 +56,7 @@ CONTEXT_TOKENS: Final = 8192
 
 Measured with them on 2026-11-22: a process that converses takes 344 MB, and 206 MB with a window of
 2,048. A cache in eight bits would take 258 MB and read a prompt a third more slowly. Starting with
-a
-smaller window and reloading the model later would read the whole conversation again.
+a smaller window and reloading the model later would read the whole conversation again.
 """
 PARALLEL: Final = 2
 LOADED_MODELS: Final = 3
@@ -292,8 +291,7 @@ class LocalModel(ModelBase[JsonObject]):
         """Return the controls, with the defaults of the model's attributes.
 
         Structured output repeats itself: names of tools and fields, quotes and brackets. There
-        llama.cpp's
-        own default applies, which does not penalize repetition.
+        llama.cpp's own default applies, which does not penalize repetition.
         """
         controls = super().complete_controls(request)
         if "repeat_penalty" in request.controls or not (request.invocables or request.schema):

@@ -82,8 +82,7 @@ def hold_to_words() -> JsonObject:
     """Return an example and a grammar that make the model answer a result in words.
 
     The example repeats the result: a model whose example rephrases it negates the result ("It is
-    not
-    rain in Rome").
+    not rain in Rome").
     """
     call = write_invocation("day", "{}")
     messages = (
@@ -138,8 +137,7 @@ def _demonstrate(invocables: Sequence[InvocableDescription]) -> Iterator[JsonObj
 
     It does not follow a mere description: the embedded model never invoked. The order, the single
     greeting and the description as a question were best, of some thirty measured variants, at
-    telling
-    questions that need a call from others.
+    telling questions that need a call from others.
     """
     yield {"role": "user", "content": "Hello!"}
     yield {"role": "assistant", "content": "Hello! How can I help you?"}

@@ -58,11 +58,9 @@ class OpenTelemetryObserver:
     """Makes spans and metrics of runs, answers and executed tools.
 
     Use it as the listener of an engine, ``Engine(..., listener=observer)``; use its
-    :attr:`reactors`
-    for calls without one. The setting ``telemetry.opentelemetry`` installs one in both places. A
-    run is
-    the parent of its answers and executions; the current span at its start is the parent of the
-    run.
+    :attr:`reactors` for calls without one. The setting ``telemetry.opentelemetry`` installs one in
+    both places. A run is the parent of its answers and executions; the current span at its start is
+    the parent of the run.
 
     Args:
         captures_texts: Whether spans include questions, answers, and the arguments and results of
