@@ -1,8 +1,9 @@
-"""What the fields of the vendors' protocols mean: one package a protocol, both directions.
+"""Dialects: translation between our values and the vendors' protocols, in both directions.
 
-May import the messages, events and models. Refuses to know vendors, sockets and files: all of
-it is pure functions and machines over plain data, so that a provider and a gateway share it.
-What vendors of one protocol do differently is data here (``quirks``), chosen by a provider.
+One package for each protocol. May import the messages, events and models. Must not know vendors,
+sockets and files: everything here is pure functions and state machines over plain data, which
+providers and gateways share. Differences between vendors of one protocol are data (``quirks``),
+chosen by a provider.
 """
 
 HOMES = {
@@ -23,4 +24,4 @@ HOMES = {
     "produce_processors": "calling.requests",
     "touches_quirks": "serving.fitting",
 }
-"""The names that each of the packages has, and the module below it that defines them."""
+"""The public names of each package, and the module below it that defines them."""

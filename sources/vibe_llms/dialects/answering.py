@@ -1,7 +1,7 @@
-"""What the dialects share where clients are answered in pieces, or with an error.
+"""Shared parts of answering clients with a stream or an error.
 
-An error reaches the client of a daemon with the status that makes its library do what is right
-(ask again, wait, ask for a key), and in the words of the protocol that it speaks.
+An error reaches the client of a daemon with the status that makes its library react correctly
+(retry, wait, ask for a key), and in the format of the client's protocol.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _FAULTS: Final[tuple[tuple[type[ConverseError], ProviderFault, int], ...]] = (
     (StreamTruncatedError, ProviderFault.SERVER, 502),
     (StoreUnavailableError, ProviderFault.OVERLOADED, 503),
 )
-"""The first class that fits; whatever else goes wrong is the server's own fault."""
+"""The first class that matches; any other error is the server's own fault."""
 
 REQUEST_LIMITS: Final = (
     "request_values",
@@ -73,7 +73,7 @@ REQUEST_LIMITS: Final = (
     "schema_properties",
     "schema_nodes",
 )
-"""Of what a request may have; a client is told how much it has of it."""
+"""Limits on requests; a client is told the value."""
 
 _LIMITS: Final[Mapping[str, tuple[ProviderFault, int]]] = {
     **dict.fromkeys(REQUEST_LIMITS, (ProviderFault.INVALID_REQUEST, 400)),
@@ -87,24 +87,24 @@ _LIMITS: Final[Mapping[str, tuple[ProviderFault, int]]] = {
     "total_seconds": (ProviderFault.TIMEOUT, 504),
     "waiting_requests": (ProviderFault.OVERLOADED, 503),
 }
-"""By the name of the limit that was reached: the client's, ours, or one that an upstream broke."""
+"""Faults by the name of the limit: the client's, ours, or one that an upstream exceeded."""
 
 
 STORE_RETRY_SECONDS: Final = 5.0
-"""When to ask again a server whose database is out of reach."""
+"""When to retry a server whose database is unreachable."""
 
 _UNSUPPORTED: Final = frozenset({"content-encoding", "content-type"})
-"""By the path of a request's error: headers that say how its body is written."""
+"""Paths of errors in a request: headers about the encoding of its body."""
 
 
 @frozen
 class ErrorAnswer:
-    """An error as a client of a protocol is told of it.
+    """An error in the format of a client's protocol.
 
     Attributes:
-        status: Of HTTP.
-        body: In the words of the protocol.
-        headers: Such as ``retry-after``.
+        status: The HTTP status.
+        body: The body, in the protocol's format.
+        headers: Headers such as ``retry-after``.
     """
 
     status: int
@@ -113,10 +113,11 @@ class ErrorAnswer:
 
 
 def classify(error: ConverseError) -> tuple[ProviderFault, int]:
-    """Returns what an error means to a client, and its status of HTTP.
+    """Return the fault that an error means to a client, and its HTTP status.
 
-    What an upstream said keeps its status: a 529 arrives as one. An upstream that does not take
-    *our* key is no fault of the client's credentials, but still what it is: 401.
+    An upstream's status is kept: a 529 arrives as one. An upstream that rejects *our* key is not
+    the
+    fault of the client's credentials, but is still reported as 401.
     """
     if isinstance(error, AccessError):
         return error.fault, _STATUSES[error.fault]
@@ -132,7 +133,7 @@ def classify(error: ConverseError) -> tuple[ProviderFault, int]:
     for kind, fault, status in _FAULTS:
         if isinstance(error, kind):
             return fault, status
-    # What makes no sense was said by an upstream: a client's nonsense is a RequestError.
+    # Invalid data came from an upstream: those of a client raise RequestError.
     return ProviderFault.SERVER, 502 if _is_nonsense(error) else 500
 
 
@@ -141,16 +142,17 @@ def _is_nonsense(error: ConverseError) -> bool:
 
 
 def compose_error_message(error: ConverseError) -> str:
-    """Returns what a client is told of an error: what concerns it, and nothing of our insides.
+    """Return the message of an error for a client, without our internals.
 
-    What the vendor said, it said to whoever asks; where our own files, addresses and settings are
-    is for whoever runs us, and stands in our log.
+    The vendor's messages are for the client; our own files, addresses and settings are for the
+    operator
+    only, and are in our log.
     """
     match error:
         case ProviderError():
             text = error.detail or "It gave no reason."
         case ContextOverflowError() | RequestError(stage=Stage.PROVIDER):
-            text = error.describe()  # what the vendor said; the remedy is for our own users
+            text = error.describe()  # the vendor's message; the remedy is for our own users
         case UnknownNameError():
             known = error.known if error.kind == "model" else ()
             text = UnknownNameError(kind=error.kind, name=error.name, known=known).describe()
@@ -182,12 +184,12 @@ def compose_error_message(error: ConverseError) -> str:
             text = "What the server of the model answered makes no sense."
         case _:
             text = f"The server has failed (stage: {error.stage}). Its log says why."
-    # Some vendors say which key was wrong; a half of a character goes into no JSON.
+    # Some vendors repeat the wrong key; lone surrogates cannot be encoded as JSON.
     return KEY_SHAPES.sub(HIDDEN.encode(), text.encode("utf-8", "replace")).decode()
 
 
 def compose_error_headers(error: ConverseError) -> dict[str, str]:
-    """Returns the headers that an error needs: when to ask again, and whether."""
+    """Return the headers of an error: whether and when to retry."""
     headers = {}
     seconds: float | None = None
     if isinstance(error, AccessError | ProviderError):

@@ -1,7 +1,7 @@
-"""Finds media of a client whose bytes nobody can read: no vendor answers that.
+"""Detection of a client's media that cannot be decoded: no vendor answers them.
 
-A dialect keeps what it cannot read as it stands, for its own vendor to judge. To another vendor it
-could only be lost, and an answer about a picture that nobody saw is worse than none.
+A dialect keeps undecodable data unchanged, for its own vendor to judge. For another vendor they
+could only be dropped, and an answer about an image that was never sent is worse than an error.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _PLACES: Final = (
     ("input_audio", "data"),
     ("file_data",),
 )
-"""Where protocols have base 64 in a block; they come here of blocks that could not be read."""
+"""Fields of blocks with Base64; checked only for blocks that could not be decoded."""
 _TOLD_APART: Final = frozenset({"image/gif", "image/jpeg", "image/png", "image/webp"})
-"""The types that all vendors take: of any other the client may know more than the bytes tell."""
+"""The types that all vendors accept: of any other, the client may know more than its bytes show."""
 
 _SHOWN: Final = 24
 _DATA_URL: Final = re.compile("data:[^,]*;base64,")
 
 
 def refuse_broken_media(canisters: Iterable[AnyCanister]) -> None:
-    """Raises RequestError where a picture, sound or document is said to be base 64, and is not."""
+    """Raise RequestError if an image, audio or document is not valid Base64."""
     for index, canister in enumerate(canisters):
         for path, text in _survey(canister, f"canisters[{index}]"):
             if decode_base64(text) is None:
@@ -51,9 +51,9 @@ def refuse_broken_media(canisters: Iterable[AnyCanister]) -> None:
 
 
 def correct_media_types(request: Request) -> Translation[Request]:
-    """Return a request whose pictures are of the types that their bytes tell.
+    """Return a request with the types of images corrected by their first bytes.
 
-    A client may say ``image/png`` of a JPEG. Its own vendor looks at the bytes; others refuse it.
+    A client may say ``image/png`` of a JPEG. Its own vendor looks at the bytes; others reject it.
     """
     losses: list[Loss] = []
     canisters = [
@@ -82,7 +82,7 @@ def _correct(canister: AnyCanister, path: str, losses: list[Loss]) -> AnyCaniste
 
 
 def _survey(canister: AnyCanister, path: str) -> Iterator[tuple[str, str]]:
-    """Yields what of a canister should be base 64 and has not been read, each with its place."""
+    """Yield the undecoded Base64 of a canister, with its path."""
     for place, content in enumerate(canister.content):
         where = f"{path}.content[{place}]"
         if isinstance(content, MEDIA_CLASSES):

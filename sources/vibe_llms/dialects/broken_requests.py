@@ -1,4 +1,4 @@
-"""Requests that no vendor answers: without a message, or with arguments described by no schema."""
+"""Requests that no vendor answers: without a message, or with invalid schemas of arguments."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _SCHEMAS: Final = (
     "parametersJsonSchema",
     "parameters_json_schema",
 )
-"""The fields by which the protocols describe arguments."""
+"""The fields in which the protocols describe arguments."""
 
 _GROUPS: Final = ("functionDeclarations", "function_declarations", "tools")
-"""The fields of a tool that hold several."""
+"""The fields of a tool with several descriptions."""
 
 
 def refuse_nothing(path: str) -> RequestError:
-    """Produce the error of a request without a message."""
+    """Return the error for a request without a message."""
     return RequestError(
         path=path,
         detail="The request has no message.",
@@ -32,12 +32,12 @@ def refuse_nothing(path: str) -> RequestError:
 
 
 def refuse_broken_schemas(native: Mapping[str, Any]) -> None:
-    """Refuse a client's request whose tools describe their arguments by no object.
+    """Reject a client's request if a tool's description of arguments is not an object.
 
-    Its own vendor would. Another one would never be told of the tool.
+    Its own vendor would reject it. For another vendor the tool would be dropped silently.
 
     Raises:
-        RequestError: It names the tool, and what stands there.
+        RequestError: Names the tool and the value.
     """
     for path, given in _survey(native.get("tools"), "tools"):
         if given is not None and not isinstance(given, Mapping):
@@ -50,7 +50,7 @@ def refuse_broken_schemas(native: Mapping[str, Any]) -> None:
 
 
 def _survey(tools: object, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield what describes the arguments of tools, each with its place."""
+    """Yield the descriptions of the arguments of tools, with their paths."""
     for index, tool in enumerate(tools if isinstance(tools, list) else ()):
         if not isinstance(tool, Mapping):
             continue

@@ -1,7 +1,7 @@
-"""Vendors' counts of tokens taken apart, such that no two buckets count the same token.
+"""Disjoint buckets from vendors' token counts: no token is counted twice.
 
-Most vendors count what was cached, heard or thought within their totals, some beside them: which,
-the sum over all tells, where there is one, and a part that exceeds its whole.
+Most vendors include cached, audio and reasoning tokens in their totals; some count them separately.
+The sum over everything, if given, shows which, and so does a part that exceeds its total.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ Counts = Mapping[str, int | None]
 
 
 def read_counts(account: object, *names: str) -> list[int | None]:
-    """Returns counts of an account, or of a part of one; ``None`` for what is not there, or none.
+    """Return counts of a usage object, or of a part of one; ``None`` for missing or invalid ones.
 
     Args:
-        account: As JSON has it; mostly there is no part, so that nothing at all may be given.
+        account: JSON data; usually there is no part, so any value is allowed.
     """
     if not isinstance(account, dict):
         return [None] * len(names)
@@ -24,11 +24,11 @@ def read_counts(account: object, *names: str) -> list[int | None]:
     for value in counts:
         if value is not None and not (value.__class__ is int and 0 <= value < 2**63):
             return list(map(_read_value, counts))
-    return counts  # as they mostly are
+    return counts  # as they usually are
 
 
 def _read_value(value: object) -> int | None:
-    """Returns a count that is written as ``12.0``, as some gateways do; ``True`` counts nothing."""
+    """Return a count, also if written as ``12.0``, as some gateways do; ``True`` is not a count."""
     if value.__class__ is int and isinstance(value, int):
         return value if 0 <= value < 2**63 else None
     is_whole = isinstance(value, float) and value.is_integer() and 0 <= value < 2**53
@@ -36,17 +36,17 @@ def _read_value(value: object) -> int | None:
 
 
 def read_count(account: object, name: str) -> int | None:
-    """Returns one count of an account; see :func:`read_counts`."""
+    """Return one count of a usage object; see :func:`read_counts`."""
     return read_counts(account, name)[0]
 
 
 def find_beside(total: int | None, wholes: Collection[int | None], parts: Counts) -> frozenset[str]:
-    """Returns the names of the parts that the sum over all counts beside the wholes.
+    """Return the names of the parts that the sum counts in addition to the totals.
 
     Args:
-        total: The vendor's sum over all.
-        wholes: What it counts: input and output.
-        parts: What may be within the wholes or beside; of two that fit, the first.
+        total: The vendor's sum over everything.
+        wholes: The totals: input and output.
+        parts: Counts that may be included in the totals or not; if two fit, the first is chosen.
     """
     if total is None or None in wholes or not any(parts.values()):
         return frozenset()
@@ -62,14 +62,15 @@ def find_beside(total: int | None, wholes: Collection[int | None], parts: Counts
 def split_count(
     whole: int | None, parts: Counts, beside: Collection[str] = ()
 ) -> tuple[int | None, dict[str, int | None]]:
-    """Returns what is in no part of a whole, and the parts without what an earlier one has.
+    """Return the rest of a total without its parts, and the parts without overlaps.
 
-    A part that exceeds the whole alone was counted beside it; parts that do so together overlap.
+    A part that exceeds the total by itself is not included in it; parts that do so together
+    overlap.
 
     Args:
-        beside: The names of parts which are known to be counted beside the whole.
+        beside: The names of parts that are known not to be included in the total.
     """
-    if not any(parts.values()):  # as of many answers
+    if not any(parts.values()):  # as in many answers
         return whole, dict(parts)
     rest, split = whole, dict[str, int | None]()
     for name, count in parts.items():

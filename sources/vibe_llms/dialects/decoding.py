@@ -1,4 +1,4 @@
-"""What vendors answer as plain data, and the half that the decoders of all dialects share."""
+"""JSON answers of vendors, and the part of decoders that all dialects share."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from vibe_llms.messages.losses import Loss, LossKind
 _ESCAPE: Final = re.compile(
     rb"\\(?:(u[dD][89abAB]..\\u[dD][c-fC-F]..)|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
 )
-"""Any escape; with a first group a character in two halves, with a second one half alone."""
+"""Any escape; the first group matches a surrogate pair, the second one a lone surrogate."""
 
 _CUT: Final = re.compile(rb'\\u[dD][89abAB][0-9a-fA-F]{2}"')
-"""The first half of a character at the end of a text."""
+"""The first half of a surrogate pair at the end of a text."""
 
 _NONSENSE: Final = (
     msgspec.DecodeError,
@@ -40,20 +40,21 @@ _LOSS: Final = LossEvent(
 
 
 def decode_json(data: bytes) -> tuple[Any, tuple[LossEvent, ...]]:
-    r"""Returns what JSON says, and the losses in that.
+    r"""Decode JSON; return the data, and the losses.
 
-    Models cut within a character make vendors write half of it, as ``"\ud83d"``: legal JSON
-    that stands for no text. There the sign for what cannot be read replaces it.
+    Models stopped within a character make vendors write half of it, as ``"\ud83d"``: valid JSON
+    that
+    is not a valid text. It is replaced by U+FFFD.
 
     Raises:
-        msgspec.DecodeError: It is no JSON.
-        UnicodeDecodeError: It is no UTF-8.
+        msgspec.DecodeError: It is not JSON.
+        UnicodeDecodeError: It is not UTF-8.
         RecursionError: It is too deep.
     """
     try:
         return msgspec.json.decode(data), ()
     except msgspec.DecodeError:
-        # Only now: half a character is rare, and looking for one takes time.
+        # Only after a failure: lone surrogates are rare, and searching for them takes time.
         mended = mend_escapes(data)
         if mended == data:
             raise
@@ -61,26 +62,26 @@ def decode_json(data: bytes) -> tuple[Any, tuple[LossEvent, ...]]:
 
 
 def is_blank(value: object) -> bool:
-    """Tells whether a value says nothing: it is nothing, or holds nothing but such."""
+    """Return whether a value is empty: null, or containing only empty values."""
     if isinstance(value, Mapping):
         return all(map(is_blank, value.values()))
     return all(map(is_blank, value)) if isinstance(value, list) else not value
 
 
 def read_text(value: object) -> str | None:
-    """Returns a text that says something; ``None`` for anything else that stands in its place."""
+    """Return a text that is not empty; ``None`` for any other value."""
     return value if isinstance(value, str) and value else None
 
 
 @frozen
 class Explaining:
-    """Makes an error of ours of what comes of a frame that makes no sense.
+    """Context that converts errors of decoding an invalid frame to our errors.
 
-    A class, since a generator for it would cost a small answer a twentieth of its time.
+    A class, since a generator would take a twentieth of the time of a small answer.
 
     Args:
-        provider: That sent it.
-        what: It is called there.
+        provider: The sender.
+        what: The name of a frame.
     """
 
     provider: str
@@ -98,26 +99,26 @@ class Explaining:
 
 
 class ResponseDecoder(abc.ABC):
-    """Turns the frames of one response, or all of it, into events; see :class:`.Decoder`.
+    """Decodes the frames of one response, or all of it; see :class:`.Decoder`.
 
-    A dialect reads them, and adds what they say to ``_events``.
+    A dialect decodes them, and adds the events to ``_events``.
 
     Args:
-        provider: Named in errors.
-        model: That was asked; named in errors.
+        provider: The provider, for errors.
+        model: The model, for errors.
 
     Attributes:
-        is_complete: Whether the vendor has said that nothing of the response is to come.
+        is_complete: Whether the vendor has completed the response.
     """
 
     frame: ClassVar[str] = "a chunk"
-    """What one frame is called, in errors."""
+    """The name of one frame, in errors."""
 
     ends_by_mark: ClassVar[bool] = False
-    """Whether the mark behind a stream may be all that says that its response is complete."""
+    """Whether the end mark of a stream may be the only sign that its response is complete."""
 
     produce_error: ClassVar[Callable[..., ConverseError]]
-    """Makes the exception for an error in the vendor's words."""
+    """Makes the exception for an error of the vendor."""
 
     def __init__(self, *, provider: str, model: str = "") -> None:
         self._provider = provider
@@ -127,20 +128,20 @@ class ResponseDecoder(abc.ABC):
         self._begun = False
         self._finished = False
         self.is_complete = False
-        # A frame that ends a text in half a character, and what reads it.
+        # A frame that ends a text in half a character, and its decoder.
         self._held: tuple[bytes, Callable[[Any], None]] | None = None
 
     def decode_response(self, body: Any) -> list[StreamEvent]:
-        """Returns the events of a whole response, to their end. Raises ConverseError."""
+        """Return the events of a complete response. Raises ConverseError."""
         return [*self._read_data(body, self._read_response), *self.finish()]
 
     def finish(self) -> list[StreamEvent]:
-        """Returns the last events. To be called when the stream has ended.
+        """Return the last events. Call it when the stream has ended.
 
         Raises:
-            StreamTruncatedError: The vendor has not said that the response is complete.
-            ConverseError: There is no content, and no word on why there is none: a vendor that
-                says why (a filter, a limit, a model that had nothing to add) has answered.
+            StreamTruncatedError: The vendor has not completed the response.
+            ConverseError: There is neither content nor a reason for that: a vendor that gives a
+                reason (a filter, a limit, a model that had nothing to add) has answered.
         """
         if self._finished:
             return []
@@ -164,20 +165,20 @@ class ResponseDecoder(abc.ABC):
         return self._take_events()
 
     def _receive(self, data: Any, read: Callable[[Any], None]) -> list[StreamEvent]:
-        """Returns the events that come of reading data, or the bytes of their JSON."""
+        """Return the events of data, or of the bytes of their JSON."""
         if isinstance(data, bytes) and data.strip() == b"[DONE]":  # some gateways end any stream so
             self.is_complete = self.is_complete or self.ends_by_mark
             return []
         if isinstance(data, bytes) and find_cut(data) is not None:
-            # The other half may come first in the next frame. Until then this one waits, and the
-            # next one comes to `_join` instead, however the dialect would have read it.
+            # The other half may begin the next frame. Until then this frame waits, and the next one
+            # is passed to `_join`, in whatever way the dialect would decode it.
             self._held = data, read
             self.decode = self._join
             return []
         return self._read_data(data, read)
 
     def _join(self, data: Any, event: str = "") -> list[StreamEvent]:
-        """Returns the events of the frame that waits, and of the one behind it."""
+        """Return the events of the waiting frame, and of the next one."""
         if isinstance(data, bytes) and self._held is not None:
             first, read = self._held
             joined = join_frames(first, data)
@@ -187,7 +188,7 @@ class ResponseDecoder(abc.ABC):
         return [*events, *self.decode(data, event)]
 
     def _let_go(self) -> list[StreamEvent]:
-        """Returns the events of the frame that waits."""
+        """Return the events of the waiting frame."""
         assert self._held is not None
         (data, read), self._held = self._held, None
         del self.__dict__["decode"]
@@ -202,7 +203,7 @@ class ResponseDecoder(abc.ABC):
 
     def _take_events(self) -> list[StreamEvent]:
         events = self._events.copy()
-        self._events.clear()  # those who help to read have the same list
+        self._events.clear()  # helpers share this list
         return events
 
     def _fail(self, body: object) -> NoReturn:
@@ -210,23 +211,23 @@ class ResponseDecoder(abc.ABC):
 
     @abc.abstractmethod
     def _read_response(self, response: Any) -> None:
-        """Reads a whole response."""
+        """Decode a complete response."""
 
     @abc.abstractmethod
     def _has_ended(self) -> bool:
-        """Tells whether the vendor has said that the response is complete."""
+        """Return whether the vendor has completed the response."""
 
     @abc.abstractmethod
     def _is_empty(self) -> bool:
-        """Tells whether it said nothing, nor why."""
+        """Return whether there is neither content nor a reason."""
 
     @abc.abstractmethod
     def _end(self) -> ResponseFinishedEvent:
-        """Ends the contents that are open; returns the last event."""
+        """End the open contents; return the last event."""
 
 
 def find_cut(data: bytes) -> re.Match[bytes] | None:
-    """Finds the first half of a character at the end of a text; ``None`` where there is none."""
+    """Find the first half of a surrogate pair at the end of a text; ``None`` without one."""
     if b"\\u" not in data or _CUT.search(data) is None:
         return None
     halves = (found for found in _ESCAPE.finditer(data) if found[2] is not None)
@@ -234,10 +235,11 @@ def find_cut(data: bytes) -> re.Match[bytes] | None:
 
 
 def join_frames(first: bytes, second: bytes) -> tuple[bytes, bytes] | None:
-    """Moves half a character from the end of a text to the other half, which begins the next.
+    """Move the first half of a surrogate pair to the next frame, if that begins with the other
+    half.
 
     Returns:
-        Both frames; ``None`` where the second one does not begin a text with the other half.
+        Both frames; ``None`` if the second one does not begin with the other half.
     """
     half, rest, last = find_cut(first), None, 0
     for found in _ESCAPE.finditer(second):
@@ -253,7 +255,7 @@ def join_frames(first: bytes, second: bytes) -> tuple[bytes, bytes] | None:
 
 
 def mend_escapes(data: bytes) -> bytes:
-    """Replaces each escape of half a character in JSON by that of the sign for it, U+FFFD."""
+    """Replace the escapes of lone surrogates in JSON by that of U+FFFD."""
     return _ESCAPE.sub(_mend, data) if b"\\u" in data else data
 
 

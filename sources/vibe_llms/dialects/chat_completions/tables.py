@@ -1,4 +1,4 @@
-"""What the words of this protocol stand for: both halves go by these tables."""
+"""Tables of this protocol's values, for calling and serving."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ STOP_REASONS: Final = {
     "tool_calls": StopReason.INVOCATION,
     "tool_use": StopReason.INVOCATION,
 }
-"""From a vendor's word; any other is unknown, and is kept beside."""
+"""Stop reasons by the vendor's name; others are unknown, and kept as native data."""
 
 SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "frequency_penalty": ("frequency_penalty",),
-    "max_tokens": ("max_completion_tokens", "max_tokens"),  # of both, the newer one counts
+    "max_tokens": ("max_completion_tokens", "max_tokens"),  # the newer one wins
     "min_p": ("min_p",),
     "parallel_invocations": ("parallel_tool_calls",),
     "presence_penalty": ("presence_penalty",),
@@ -51,7 +51,7 @@ SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "top_p": ("top_p",),
     "verbosity": ("verbosity",),
 }
-"""From a control to the fields in which vendors of this dialect take it."""
+"""Fields of each control, as vendors of this dialect name it."""
 
 FIELDS: Final = ("reasoning", "reasoning_content")
 
@@ -62,17 +62,17 @@ GROWING: Final = {
     "reasoning.summary": (("summary", "summary"),),
     "reasoning.encrypted": (("data", "signature"),),
 }
-"""From the type of a detail to its fields that have common words, and which words."""
+"""Fields of each type of detail that have common names, and these names."""
 
 FILE_NAMES: Final = {
     "document_url": "document_name",
     "file_url": "file_name",
     "pdf_url": "file_name",
 }
-"""From a part that holds the URL of a file to its field for the file's name."""
+"""Field for the file's name in parts that have a file's URL."""
 
 TOP_READ: Final = frozenset({"choices", "id", "model", "object", "obfuscation", "p", "usage"})
-"""What is read around the choices; the obfuscation hides the size of a chunk, and says nothing."""
+"""Fields around the choices that are decoded; the obfuscation only hides the size of a chunk."""
 
 CHOICE_READ: Final = frozenset({"delta", "finish_reason", "index", "logprobs", "message"})
-"""What is read around the message."""
+"""Fields around the message that are decoded."""

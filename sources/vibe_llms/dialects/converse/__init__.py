@@ -1,8 +1,8 @@
-"""Our own protocol, by which one vibe-llms asks another: nothing of a request or an answer is lost.
+"""Our own protocol, between two instances of vibe-llms: lossless for requests and answers.
 
-May import the messages, events and models. Refuses to know providers, sockets and daemons. It has
-fewer names than the other dialects (decision 0098): what travels are our own values as their codecs
-write them, so there is nothing that vendors could do in their own way.
+May import the messages, events and models. Must not know providers, sockets and daemons. It has
+fewer names than the other dialects (decision 0098): it sends our own values as their codecs write
+them, so there are no differences between vendors.
 """
 
 from __future__ import annotations

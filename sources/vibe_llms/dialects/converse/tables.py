@@ -1,4 +1,4 @@
-"""What travels besides requests: answers without the request, and how a stream begins and ends."""
+"""Formats of answers without the request, and of the first and last event of a stream."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import ResponseMetadata
 
 OPENING: Final = "converse"
-"""The name of the first event of a stream, which has the version and no more."""
+"""The name of the first event of a stream, which only has the version."""
 
 
 @frozen(kw_only=True)
 class Ending:
-    """How an answer came to be: the end of a stream, in which the rest was told before.
+    """The end of a stream, whose contents were sent before.
 
     Attributes:
-        metadata: As the side that answered has it.
-        losses: All of them, those that were told as events included.
+        metadata: The metadata of the side that answered.
+        losses: All of them, including those that were sent as events.
     """
 
     metadata: ResponseMetadata
@@ -28,11 +28,11 @@ class Ending:
 
 @frozen(kw_only=True)
 class AnswerBody:
-    """A whole answer; who asked has the request.
+    """A complete answer; the client has the request.
 
     Attributes:
-        version: Of the protocol.
-        canisters: What the model said.
+        version: Version of the protocol.
+        canisters: The canisters of the model.
     """
 
     version: int

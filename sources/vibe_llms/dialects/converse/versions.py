@@ -1,4 +1,4 @@
-"""Which protocol it is, and in which version both sides have to speak it."""
+"""Name and version of the protocol, and their checks."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from typing import Final
 from vibe_llms.exceptions import ConverseError, RequestError, Stage
 
 PROTOCOL: Final = "converse"
-"""The dialect's stable word."""
+"""The dialect's name."""
 
 VERSION: Final = 1
-"""Stands in each request, answer and stream. It is raised when what an older side reads would
-mean something else to it; that an error is ``{"version": …, "error": …}`` holds in all versions."""
+"""Version in each request, answer and stream. It is raised when an older side would misunderstand
+something; that an error is ``{"version": …, "error": …}`` holds in all versions.
+"""
 
 
 def ensure_asked(told: object) -> None:
-    """Refuses a request in another version, for the side that serves.
+    """Reject a request of another version, on the serving side.
 
     Raises:
-        RequestError: It says which side is to be upgraded.
+        RequestError: Names the side to upgrade.
     """
     if told != VERSION:
         raise RequestError(
@@ -29,10 +30,10 @@ def ensure_asked(told: object) -> None:
 
 
 def ensure_answered(told: object, provider: str) -> None:
-    """Refuses an answer in another version, for the side that asks.
+    """Reject an answer of another version, on the calling side.
 
     Raises:
-        ConverseError: It says which side is to be upgraded.
+        ConverseError: Names the side to upgrade.
     """
     if told != VERSION:
         raise ConverseError(

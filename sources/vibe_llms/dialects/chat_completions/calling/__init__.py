@@ -1,6 +1,6 @@
-"""Asks vendors: requests are written, answers are read.
+"""Requests to vendors, and their answers.
 
-``requests`` composes a body of what ``controls``, ``messages`` and ``invocations`` write; ``turns``
-and ``parts`` write what is said. ``decoder`` reads responses, whole or streamed, with ``answers``,
-``calls``, ``thinking`` and ``sounds``; ``errors`` says what an error means.
+``requests`` composes a body from ``controls``, ``messages`` and ``invocations``; ``turns`` and
+``parts`` write messages. ``decoder`` decodes responses, streamed or not, with ``answers``,
+``calls``, ``thinking`` and ``sounds``; ``errors`` classifies errors.
 """

@@ -1,7 +1,7 @@
-"""The message of an answer, whole or in pieces, as events: one machine a response.
+"""The message of an answer, complete or streamed, as events: one state machine per response.
 
-A message has one text, one refusal and one sound, unless its content is a list: then what
-another part parts stays apart. All contents end when the response does.
+A message has one text, one refusal and one audio, unless its content is a list: then its parts stay
+separate. All contents end when the response does.
 """
 
 from __future__ import annotations
@@ -54,30 +54,30 @@ _READ: Final = frozenset(
         *FIELDS,
     }
 )
-"""What is read of a message; any other field is kept, and returned to its vendor."""
+"""The fields of a message that are decoded; all others are kept, and returned to the vendor."""
 
 _PLAIN: Final = frozenset({"content", "refusal", "role"})
-"""What a message holds that is words alone."""
+"""The fields of a message that has only text."""
 
 _THOUGHTS: Final = (*FIELDS, DETAILS)
 
 _TOLD: Final = frozenset(
     {"citations", "context", "executed_tools", "reasoning_steps", "search_results"}
 )
-"""What vendors tell of an answer in its message, and refuse or ignore in a request."""
+"""Fields of vendors' answers that they reject or ignore in a request."""
 
 
 class MessageReader:
-    """Reads one message, and gathers the events of what is in it.
+    """Decodes one message, and collects the events of its contents.
 
     Args:
-        events: Takes what happens.
+        events: Receives the events.
 
     Attributes:
-        response_id: The vendor's, for the ids that it does not give.
-        text_index: The content that plain text goes on with; None where none is open.
-        leftover: What of the message belongs to the response alone.
-        has_spoken: Whether there was a message with anything in it, be it only whose it is.
+        response_id: The vendor's, from which missing ids are derived.
+        text_index: The content that plain text continues; ``None`` if none is open.
+        leftover: Fields of the message that belong to the response only.
+        has_spoken: Whether there was a message with any field, even if only a role.
     """
 
     def __init__(self, events: list[StreamEvent]) -> None:
@@ -100,11 +100,11 @@ class MessageReader:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing at all was said."""
+        """Whether the message has no content."""
         return not self._kinds and not self.calls.calls
 
     def read(self, message: Mapping[str, Any], *, whole: bool) -> None:
-        """Reads a message or a delta, in the order in which a model thinks, speaks and calls."""
+        """Decode a message or a delta, in the order in which a model thinks, speaks and calls."""
         self.has_spoken = self.has_spoken or any(value is not None for value in message.values())
         is_plain = _PLAIN.issuperset(message)  # as most pieces are
         if not is_plain and any(map(message.get, _THOUGHTS)):
@@ -127,7 +127,7 @@ class MessageReader:
             self._kept["content"] = content
 
     def _read_rest(self, message: Mapping[str, Any], *, whole: bool) -> None:
-        """Reads what stands beside the words: sound, pictures, sources, calls, and what is new."""
+        """Decode all fields besides text: audio, images, sources, calls, and unknown ones."""
         if (audio := message.get("audio")) and not is_blank(audio):
             self._read_audio(audio)
         if images := message.get("images"):
@@ -150,14 +150,14 @@ class MessageReader:
         self._keep(message)
 
     def cite(self, citation: Citation) -> None:
-        """Puts a citation on the text, at the end where there is none yet."""
+        """Put a citation on the text; create an empty text at the end if there is none yet."""
         if self._last_text is None:
             self._citations.append(citation)
         else:
             self._events.append(ContentCitedEvent(self._last_text, citation))
 
     def finish(self) -> None:
-        """Ends all contents."""
+        """End all contents."""
         if self._last_text is None:
             natives = [_decode(citation.native) for citation in self._citations]
             # Sources that the response lists are kept there already.
@@ -184,7 +184,7 @@ class MessageReader:
             )
 
     def lose(self, path: str, reason: str, kind: LossKind = LossKind.DROPPED) -> None:
-        """Tells of a loss once, however often the vendor repeats what is lost."""
+        """Report a loss once, however often the vendor repeats it."""
         if path not in self._lost:
             self._lost.add(path)
             self._events.append(LossEvent(loss=Loss(kind=kind, path=path, reason=reason)))
@@ -196,7 +196,7 @@ class MessageReader:
         return keep_native(PROTOCOL, kept or {})
 
     def _place_kept(self) -> None:
-        """Finds a place for what has no common word of a message that only calls."""
+        """Find a place for the native fields of a message that only calls."""
         if not self._kept or len(self._kinds) > len(self.calls.calls):
             return
         if self.calls.calls:
@@ -249,7 +249,7 @@ class MessageReader:
             self._events.append(ContentDeltaEvent(index, text, channel))  # type: ignore[arg-type]
 
     def _read_parts(self, parts: Any, *, whole: bool) -> None:
-        """Reads a content in parts; one that follows another kind is a content of its own."""
+        """Decode a content in parts; a part of another kind begins a new content."""
         plain = True
         for part in parts:
             kind = part.get("type")
@@ -272,9 +272,9 @@ class MessageReader:
             self._kept["$parts"] = True
 
     def _read_text(self, part: Mapping[str, Any], *, whole: bool) -> bool:
-        """Reads a part of text, and tells whether it is nothing but text."""
+        """Decode a part of text; return whether it has only text."""
         rest = leave(part, ("type", "text"))
-        # Neighbours in a stream are pieces of one text, in a whole answer a part each.
+        # Adjacent parts of a stream are pieces of one text, in a complete answer separate texts.
         if whole or rest:
             self.text_index = None
         if rest:
@@ -286,7 +286,7 @@ class MessageReader:
         return not rest
 
     def _read_images(self, parts: Sequence[Any]) -> None:
-        """Reads the pictures that were made; if there is anything else among them, none."""
+        """Decode generated images; if the list has anything else, decode none."""
         images = [read_image(part) for part in parts if isinstance(part, Mapping)]
         if len(images) < len(parts) or None in images:
             grow(self._kept, {"images": list(parts)})
@@ -320,7 +320,7 @@ class MessageReader:
         self._argue(call, arguments)
 
     def _read_legacy_call(self, piece: Mapping[str, Any]) -> None:
-        """Reads a call from before there were several of them; it has no id."""
+        """Decode a call in the format from before multiple calls; it has no id."""
         legacy = next((c for c in self.calls.calls if "function_call" in c.kept), None)
         if legacy is None:
             legacy = StreamedToolCall(name=piece.get("name"), kept={"function_call": {}})
@@ -330,9 +330,9 @@ class MessageReader:
         self._argue(legacy, piece.get("arguments"))
 
     def _argue(self, call: StreamedToolCall, arguments: Any) -> None:
-        """Adds a piece of the arguments, and begins the call once it has a name and an id.
+        """Add a piece of the arguments, and begin the call once it has a name and an id.
 
-        A name may come in pieces, so that the arguments must show that it has come to its end.
+        A name may come in pieces; only the arguments show that it is complete.
         """
         if arguments and not isinstance(arguments, str):
             arguments = write_json(arguments)
@@ -346,7 +346,7 @@ class MessageReader:
             self._begin_calls(until=call)
 
     def _begin_calls(self, until: StreamedToolCall | None = None) -> None:
-        """Begins the calls that wait for their arguments, so that they keep their order."""
+        """Begin the calls that wait for their arguments, so that they keep their order."""
         for call in self.calls.calls:
             if call.index is None and call.name and call.invocation_id:
                 self._begin_call(call)
@@ -377,7 +377,7 @@ class MessageReader:
 
 
 def _keep_part(part: Mapping[str, Any]) -> NativeContent:
-    """Keeps a part whole: what else than text and reasoning a model says has no common word."""
+    """Keep a part whole: anything but text and reasoning has no common counterpart."""
     kind, text = str(part.get("type") or "part"), part.get("text")
     text = text if isinstance(text, str) else ""
     return NativeContent(kind=kind, native=make_native(PROTOCOL, part), text=text)

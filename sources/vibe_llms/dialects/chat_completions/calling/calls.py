@@ -12,18 +12,19 @@ from vibe_llms.dialects.decoding import is_blank
 from vibe_llms.foundation.attrs_classes import define
 
 _SIGNIFICANT: Final = re.compile(r'\\.?|["{}]', re.DOTALL)
-"""What decides where an object ends: quotes, braces, and what a backslash robs of its meaning."""
+"""Characters that determine the end of an object: quotes, braces, and escapes."""
 
 
 @define
 class StreamedToolCall:
-    """One invocation on its way.
+    """One invocation that is being received.
 
     Attributes:
-        index: Of its content; ``None`` until it has begun.
-        form: What its arguments are meant to be.
-        pieces: Of the arguments, all that have come; those before it began are yet to be told.
-        kept: What has no common word.
+        index: Index of its content; ``None`` until it has begun.
+        form: The intended format of its arguments.
+        pieces: All received pieces of the arguments; those before its beginning are not reported
+            yet.
+        kept: Fields without a common counterpart.
     """
 
     index: int | None = None
@@ -40,13 +41,13 @@ class StreamedToolCall:
     _closed: bool = False
 
     def add(self, arguments: str) -> None:
-        """Takes a piece of the arguments."""
+        """Add a piece of the arguments."""
         self.pieces.append(arguments)
         self._size += len(arguments)
 
     @property
     def is_complete(self) -> bool:
-        """Whether the arguments so far are a whole object; each piece is looked at once."""
+        """Whether the arguments so far are a complete object; each piece is scanned once."""
         for piece in self.pieces[self._scanned :]:
             self._scan(piece)
         self._scanned = len(self.pieces)
@@ -57,7 +58,7 @@ class StreamedToolCall:
         for found in _SIGNIFICANT.finditer(piece, start):
             sign = found[0]
             if sign[0] == "\\":
-                self._escaped = len(sign) == 1  # what it belongs to is in the next piece
+                self._escaped = len(sign) == 1  # the escaped character is in the next piece
             elif sign == '"':
                 self._quoted = not self._quoted
             elif not self._quoted:
@@ -65,7 +66,7 @@ class StreamedToolCall:
                 self._closed = not self._depth
 
     def repeats(self, arguments: str) -> bool:
-        """Tells whether arguments are all that has come already, once more."""
+        """Return whether arguments repeat everything received so far."""
         return (
             self.form == "json"
             and len(arguments) == self._size > 1
@@ -75,7 +76,7 @@ class StreamedToolCall:
 
 
 def find_kind(call: Mapping[str, Any]) -> Literal["function", "custom"]:
-    """Returns the kind of a call: some have the fields of both, and one of them says nothing."""
+    """Return the kind of a call: some have the fields of both, one of which is empty."""
     if is_blank(call.get("custom")):
         lacks_function = not isinstance(call.get("function"), Mapping)
         is_custom = lacks_function and isinstance(call.get("custom"), Mapping)
@@ -85,12 +86,12 @@ def find_kind(call: Mapping[str, Any]) -> Literal["function", "custom"]:
 
 
 def is_empty(call: Mapping[str, Any]) -> bool:
-    """Tells whether a call, or a piece of one, says nothing but that it is there."""
+    """Return whether a call, or a piece of one, has no data."""
     return all(is_blank(value) for name, value in call.items() if name not in ("type", "index"))
 
 
 def is_known(call: Mapping[str, Any]) -> bool:
-    """Tells whether a call is of one of the two kinds for which there are words."""
+    """Return whether a call is of one of the two known kinds."""
     return isinstance(call.get("function"), Mapping) or isinstance(call.get("custom"), Mapping)
 
 
@@ -106,11 +107,13 @@ class CallsTable:
     def access(
         self, piece: Mapping[str, Any], name: str | None, arguments: Any
     ) -> StreamedToolCall:
-        """Returns the call of a piece, a new one where the piece begins it.
+        """Return the call of a piece; a new one if the piece begins it.
 
-        Some vendors give an id with each piece, some only with the first, some none, and some
-        all calls the same; some give the same index to all calls, some no index, and some count
-        pieces with it. Some give the name with each piece, and some the name in pieces.
+        Some vendors give an id with each piece, some only with the first, some none, and some the
+        same for
+        all calls; some give the same index to all calls, some no index, and some number the pieces
+        with it.
+        Some give the name with each piece, and some the name in pieces.
         """
         call = self._find(piece, name)
         if call is not None and name and _begins_another(call, piece, name, arguments):
@@ -118,7 +121,7 @@ class CallsTable:
         return self._note(call, piece, name)
 
     def add(self, piece: Mapping[str, Any], name: str | None) -> StreamedToolCall:
-        """Returns a new call, for one that comes whole: then none goes on with another."""
+        """Return a new call for one that arrives complete, which no later piece continues."""
         return self._note(None, piece, name)
 
     def _note(
@@ -148,7 +151,7 @@ class CallsTable:
             assert index is not None
             if not identity:
                 return at_index
-            # Without a name nothing begins: some give each piece an id of its own.
+            # Without a name no call begins: some give each piece an id of its own.
             goes_on = not at_index.invocation_id or not name
             return self._by_both.get((index, identity), at_index if goes_on else None)
         if index is not None and name:
@@ -164,10 +167,10 @@ class CallsTable:
 def _begins_another(
     call: StreamedToolCall, piece: Mapping[str, Any], name: str, arguments: Any
 ) -> bool:
-    """Tells whether a name begins another call, where all else says that it is the same one.
+    """Return whether a name begins another call, although all other fields are the same.
 
-    Arguments that are whole do not go on, so that more of them are those of the next call;
-    unless a vendor repeats a call whole, which its id tells.
+    Complete arguments do not continue, so that further arguments belong to the next call; unless a
+    vendor repeats a complete call, which its id shows.
     """
     if not call.name or not call.pieces:
         return False

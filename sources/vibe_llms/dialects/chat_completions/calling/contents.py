@@ -1,4 +1,4 @@
-"""What an answer holds besides texts: citations and pictures, with what has no common word."""
+"""Citations and images of an answer, with their native fields."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vibe_llms.messages.contents import (
 
 
 def read_citation(annotation: Mapping[str, Any]) -> Citation:
-    """Returns the citation of an annotation, which is kept whole beside it."""
+    """Return the citation of an annotation, which is kept as native data."""
     source = annotation.get(str(annotation.get("type")))
     source = source if isinstance(source, Mapping) else annotation
     return Citation(
@@ -31,7 +31,7 @@ def read_citation(annotation: Mapping[str, Any]) -> Citation:
 
 
 def _find_place(value: object) -> int | None:
-    """Returns a place in a text, which some vendors write with a decimal point."""
+    """Return an index into a text, which some vendors write with a decimal point."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     is_place = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
@@ -39,7 +39,7 @@ def _find_place(value: object) -> int | None:
 
 
 def read_image(part: Mapping[str, Any]) -> ImageContent | None:
-    """Returns the picture of a part; ``None`` where there is no URL."""
+    """Return the image of a part; ``None`` if it has no URL."""
     value = part.get("image_url")
     held = value if isinstance(value, Mapping) else {"url": value}
     url, detail = held.get("url"), held.get("detail")

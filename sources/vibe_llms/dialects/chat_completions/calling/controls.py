@@ -1,4 +1,4 @@
-"""Control values as parameters of a request."""
+"""Controls as parameters of a request."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from vibe_llms.models.controls import check_controls
 def nativize_controls(
     controls: Mapping[str, JsonValue], attributes: ModelAttributes, quirks: Quirks
 ) -> Translation[JsonObject]:
-    """Returns the parameters; a control that only a model's data know goes by its own name.
+    """Return the parameters; a control that only a model's attributes define keeps its name.
 
     Raises:
-        ControlError: The model has no such control, or the value is outside its domain.
+        ControlError: The model does not have the control, or the value is invalid.
     """
     checked = check_controls(controls, attributes.controls)
     native: dict[str, Any] = {}
@@ -37,7 +37,7 @@ def nativize_controls(
 
 
 def _write_stop(value: Any, quirks: Quirks) -> tuple[JsonValue, tuple[Loss, ...]]:
-    """Returns the stop sequences, no more than the vendor takes."""
+    """Return the stop sequences, up to the vendor's maximum."""
     limit = quirks.maximum_stops
     if limit is None or len(value) <= limit:
         return value, ()

@@ -1,8 +1,8 @@
-"""What a vendor answers, streamed or whole, as normalized stream events: a pure machine.
+"""Decoder of answers, streamed or not, to normalized stream events. Does no I/O.
 
-A whole response goes the same way as a stream of one chunk, so that both give the same
-canisters. Nothing that a vendor says is lost: what has no common word ends beside the message
-or the response.
+A complete response is decoded like a stream of one chunk, so that both give the same canisters.
+Nothing is lost: fields without a common counterpart become native data of the message or the
+response.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Delta(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     content: str
     role: str | None = None
     refusal: None = None
-    # Named, as many send them empty; where one says anything, the chunk goes the long way.
+    # Listed, as many send them empty; a chunk with a value in one is decoded in the general way.
     reasoning: None = None
     reasoning_content: None = None
     tool_calls: None = None
@@ -61,7 +61,7 @@ class _Choice(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class _Chunk(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """The usual chunk: one piece of text, and what every chunk of the stream repeats."""
+    """The usual chunk: one piece of text, and fields that are the same in the whole stream."""
 
     choices: list[_Choice]
     id: str | None = None
@@ -77,13 +77,13 @@ class _Chunk(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 _EARLY: Final = frozenset({"created", "provider", "service_tier", "system_fingerprint"})
-"""What vendors say of a response in each of its chunks."""
+"""Fields of a response that vendors repeat in each of its chunks."""
 
 _decode_usual: Final = msgspec.json.Decoder(_Chunk).decode
 
 
 class Decoder(ResponseDecoder):
-    """Turns chunks, or one whole response, into events."""
+    """Decodes chunks, or one complete response, to events."""
 
     ends_by_mark = True
     produce_error = staticmethod(produce_error)
@@ -100,13 +100,13 @@ class Decoder(ResponseDecoder):
         self._others: dict[int, dict[str, Any]] = {}
 
     def decode(self, data: Mapping[str, Any] | bytes, event: str = "") -> list[StreamEvent]:
-        """Returns the events of one chunk, given as data or as the bytes of their JSON.
+        """Return the events of one chunk, given as data or as the bytes of their JSON.
 
         Args:
             event: The name under which the stream sent it; most have none.
 
         Raises:
-            ConverseError: The chunk makes no sense, or is an error of the vendor.
+            ConverseError: The chunk is invalid, or is an error of the vendor.
         """
         index = self._answer.text_index
         if index is not None and isinstance(data, bytes) and not event:
@@ -175,14 +175,14 @@ class Decoder(ResponseDecoder):
         self._keep(chunk)
 
     def _keep(self, chunk: Mapping[str, Any]) -> None:
-        """Keeps what is around the choices and has no common word."""
+        """Keep the native fields around the choices."""
         update(self._leftover, leave(chunk, TOP_READ))
-        if self._created:  # some begin anew with each chunk, or begin with nothing
+        if self._created:  # some vendors change it with each chunk, or begin with an empty one
             self._leftover["created"] = self._created
         self._created = self._created or chunk.get("created")
 
     def _pass_on(self, chunk: Mapping[str, Any], event: str) -> None:
-        """Lets through what is no chunk of a response, nor an error in any words known."""
+        """Pass on data that are neither a chunk of a response nor a known error."""
         if not self._begun and ({"detail", "message"} & chunk.keys() or tells_failure(chunk)):
             self._fail(chunk)
         kind = str(event or chunk.get("object") or chunk.get("type") or "chunk")
@@ -192,7 +192,7 @@ class Decoder(ResponseDecoder):
         self._begun = True
         response_id, model = chunk.get("id") or None, chunk.get("model") or None
         if not isinstance(response_id, str | None):
-            # As a text for us, and as it came for who wants to see it.
+            # As a text for us, and unchanged for readers of native data.
             self._leftover["id"], response_id = response_id, str(response_id)
         self._answer.response_id = response_id or ""
         known = {name: value for name, value in leave(chunk, TOP_READ).items() if name in _EARLY}
@@ -203,7 +203,7 @@ class Decoder(ResponseDecoder):
     def _read_choice(self, choice: Mapping[str, Any], *, whole: bool) -> None:
         delta, message = choice.get("delta"), choice.get("message")
         rest = leave(choice, CHOICE_READ)
-        # Some stream a whole message in the place of a delta.
+        # Some stream a complete message instead of a delta.
         if message is not None and (whole or delta is None):
             self._answer.read(message, whole=whole)
             if delta is not None:
@@ -219,11 +219,11 @@ class Decoder(ResponseDecoder):
         if not isinstance(reason, str | None):
             raise TypeError("a finish_reason is no text")
         self._reason = reason or self._reason
-        # Of vLLM: the stop sequence that was met.
+        # vLLM: the stop sequence that was matched.
         self._matched = choice.get("stop_reason") or self._matched
 
     def _keep_other(self, choice: Mapping[str, Any], index: int) -> None:
-        """Gathers a further choice: the first is the answer, the others are kept whole."""
+        """Collect another choice: the first is the answer, the others are kept whole."""
         other = self._others.setdefault(index, {})
         piece = {name: value for name, value in choice.items() if name != "delta"}
         if choice.get("delta"):
@@ -243,7 +243,7 @@ class Decoder(ResponseDecoder):
                 self._events.append(UsageEvent(usage=usage))
 
     def _cite_sources(self) -> None:
-        """Makes citations of the sources which Perplexity lists beside the message."""
+        """Make citations of the sources that Perplexity lists beside the message."""
         sources = self._leftover.get("search_results")
         if not isinstance(sources, list):
             urls = self._leftover.get("citations")
@@ -266,11 +266,11 @@ class Decoder(ResponseDecoder):
         return self._leftover | ({"choices": choices} if any(choices) else {})
 
     def _find_stop_reason(self) -> StopReason:
-        word = (self._reason or "").lower().partition(":")[0]  # Google says more after it
+        word = (self._reason or "").lower().partition(":")[0]  # Google sends more data after it
         reason = STOP_REASONS.get(word, StopReason.UNKNOWN)
         calls = self._answer.calls.calls
         if calls and (reason is StopReason.ANSWERED or self._reason is None):
-            return StopReason.INVOCATION  # some vendors say "stop" there too
+            return StopReason.INVOCATION  # some vendors say "stop" there, too
         if reason is StopReason.ANSWERED and self._answer.has_refused:
             return StopReason.REFUSED
         if reason is StopReason.ANSWERED and isinstance(self._matched, str):
@@ -280,20 +280,20 @@ class Decoder(ResponseDecoder):
         return reason
 
     def _tells_why(self, reason: StopReason) -> bool:
-        """Tells whether an answer without contents is one: its message is there, or a reason."""
+        """Return whether an answer without contents is valid: it has a message or a reason."""
         if self._reason is None:
             return False
         has_ended = reason in (StopReason.ANSWERED, StopReason.UNKNOWN)
         return self._answer.has_spoken or not has_ended
 
     def _has_no_room(self) -> bool:
-        """Tells whether not a word was said because the input had filled the window."""
+        """Return whether there is no text because the input filled the window."""
         usage = self._usage
         return usage is not None and usage.total_output_tokens == 0
 
 
 def _number_choices(choices: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Gives choices without a number their place as one: others may stand there later."""
+    """Number choices without an index by their position: others may be there later."""
     if len(choices) < 2:
         return choices
     return [
@@ -303,6 +303,6 @@ def _number_choices(choices: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[st
 
 
 def _find_answer(choices: Sequence[Mapping[str, Any]]) -> int | None:
-    """Returns the place of the choice that is the answer: the first of the lowest number."""
+    """Return the position of the answer: the first choice of the lowest index."""
     numbers = [float(choice.get("index") or 0) for choice in choices]
     return min(range(len(choices)), key=lambda place: numbers[place], default=None)

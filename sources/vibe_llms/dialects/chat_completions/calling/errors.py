@@ -1,7 +1,7 @@
-"""What an error means, in the words of the many hosts of this dialect.
+"""Classification of errors from the many hosts of this dialect.
 
-The table is the one that two dialects of OpenAI share; here is what only others say: lists of
-mistakes, pages in HTML, and that a conversation was too long in a dozen ways.
+OpenAI's two dialects share one table; this module adds the formats of other hosts: lists of errors,
+HTML pages, and a dozen texts for a conversation that is too long.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OVERFLOW: Final = re.compile(
 """vLLM, vLLM, text-generation-inference, Groq and Cerebras, Bedrock and Perplexity, Mistral."""
 
 _VAGUE: Final = (ProviderFault.INVALID_REQUEST, ProviderFault.SERVER, ProviderFault.UNKNOWN)
-"""What a fault may be whose message says more."""
+"""Faults that the message can make more specific."""
 
 _SIZES: Final = (
     re.compile(r"(?:length|passed|contains|Given:|count \(|long:) ?(\d+)"),
@@ -42,7 +42,7 @@ _SPELLINGS: Final = (
     "msg",
     "errors",
 )
-"""Where hosts say what went wrong, beside ``error``."""
+"""Fields in which hosts report errors, besides ``error``."""
 _SUCCESS: Final = frozenset({"ok", "success"})
 _MINIMAX_WORDS: Final = {
     "1001": "timeout",
@@ -55,7 +55,7 @@ _MINIMAX_WORDS: Final = {
     "2013": "badrequesterror",
     "2049": "authentication_error",
 }
-"""From MiniMax's codes to words that others have for the same."""
+"""MiniMax's codes, and other hosts' texts for the same errors."""
 _TITLE: Final = re.compile(r"<(?:title|h1)[^>]*>([^<]+)<", re.IGNORECASE)
 _TAG: Final = re.compile(r"<[^>]*>")
 
@@ -75,13 +75,13 @@ produce_error: Final = ErrorProducer(_read_error)
 
 
 def tells_failure(body: Mapping[str, Any], *, amid: bool = False) -> bool:
-    """Tells whether a body that answers nothing says in any words what went wrong.
+    """Return whether a body that is not an answer reports an error in any format.
 
     Args:
-        amid: An answer has begun before it: then a word beside it need not be of a failure.
+        amid: Whether it comes within an answer: then other fields need not report an error.
     """
     base = body.get("base_resp")
-    # MiniMax answers 200, and says here whether that is true; 0 is success.
+    # MiniMax always sends status 200, and reports the real status here; 0 is success.
     if isinstance(base, Mapping) and base.get("status_code"):
         return True
     said = (body.get(name) for name in ("error", *_SPELLINGS))
@@ -89,7 +89,7 @@ def tells_failure(body: Mapping[str, Any], *, amid: bool = False) -> bool:
 
 
 def _simplify(body: object) -> object:
-    """Returns the body with a message that people can read, where it is a list or a page."""
+    """Return the body with a readable message, if it is a list or a page."""
     if isinstance(body, bytes):
         body = body.decode("utf-8", "replace")
     if isinstance(body, str):
@@ -115,7 +115,7 @@ def _simplify(body: object) -> object:
 
 
 def _tell(mistake: Any) -> str:
-    """Says one of several mistakes, as FastAPI lists them: where, and what."""
+    """Format one of several errors, as FastAPI lists them: place and message."""
     if not isinstance(mistake, Mapping) or "msg" not in mistake:
         return str(mistake)
     place = ".".join(str(step) for step in mistake.get("loc") or ())

@@ -1,4 +1,4 @@
-"""Descriptions of invocables as tools, the choice among them, and schemas."""
+"""Descriptions of invocables as tools, the tool choice, and schemas."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from vibe_llms.messages.losses import Loss, LossKind, Translation
 def withhold_schemaless(
     invocables: Sequence[InvocableDescription], losses: list[Loss]
 ) -> tuple[InvocableDescription, ...]:
-    """Returns those with a schema; tools of free text, and vendors' own, become losses."""
+    """Return the invocables with a schema; custom tools and vendors' own tools become losses."""
     for index, invocable in enumerate(invocables):
         path = f"invocables[{index}]"
         if invocable.schema is None:
@@ -77,7 +77,7 @@ def _write_tool(
 
 
 _LEGACY: Final = "functions"
-"""The field for tools from before there were several kinds of them, and for what goes there."""
+"""The field of the older form of tools, and its name in native data."""
 
 
 def _compose(offer: Offer) -> dict[str, Any]:
@@ -85,9 +85,9 @@ def _compose(offer: Offer) -> dict[str, Any]:
     for tool in tools.values():
         field = _LEGACY if tool.keys() == {_LEGACY} else "tools"
         native.setdefault(field, []).append(tool.get(_LEGACY, tool))
-    if choice == "auto" or not native:  # what silence means
+    if choice == "auto" or not native:  # the default
         return native
-    # All of them are of the old kind, whose choice has a field of its own.
+    # All of them are in the older form, whose choice has another field.
     if "tools" not in native:
         native["function_call"] = choice if choice in CHOICES else {"name": choice}
     elif choice in tools:
@@ -105,14 +105,14 @@ nativize_invocables = InvocablesWriter(PROTOCOL, _write_tool, _compose).nativize
 def nativize_schema(
     schema: JsonObject | None, quirks: Quirks | None = None
 ) -> Translation[JsonObject]:
-    """Returns what holds an answer to a schema.
+    """Return the parameters that constrain an answer to a schema.
 
-    Strictly it can be held to closed ones alone, whose properties are all required.
+    Strict enforcement requires closed schemas whose properties are all required.
     """
     quirks = quirks or Quirks()
     if schema is None:
         return Translation({})
-    # Any object will do: for that there is a form which needs no schema.
+    # Any object is allowed: there is a format that requires no schema.
     if schema in ({"type": "object"}, {}):
         return Translation({"response_format": {"type": "json_object"}})
     if quirks.schema_form == "structured_outputs":

@@ -1,18 +1,19 @@
-"""Fields without a common word that arrive in pieces, put together as clients do."""
+"""Merging of native fields that arrive in pieces, as clients do."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-# Some vendors repeat these with every piece: joined, they would make no sense.
+# Some vendors repeat these with every piece: joining them would be wrong.
 _REPLACED: Final = frozenset({"index", "type", "id", "finish_reason", "role"})
 
 
 def grow(whole: dict[str, Any], piece: Mapping[str, Any]) -> None:
-    """Adds a piece of an object: texts and lists go on, objects are merged, all else replaces.
+    """Merge a piece of an object: texts and lists are extended, objects are merged, others
+    replaced.
 
-    Entries of lists that have an index find their own; nothing replaces something.
+    Items of lists with an index are merged by it; null replaces nothing.
     """
     for name, value in piece.items():
         before = whole.get(name)
@@ -32,7 +33,7 @@ def grow(whole: dict[str, Any], piece: Mapping[str, Any]) -> None:
 
 
 def update(whole: dict[str, Any], piece: Mapping[str, Any]) -> None:
-    """Takes the latest value of each field; nothing, or an empty one, replaces no other."""
+    """Keep the latest value of each field; null and empty values replace nothing."""
     for name, value in piece.items():
         before = whole.get(name)
         if isinstance(before, dict) and isinstance(value, Mapping):
@@ -59,8 +60,8 @@ def _find(entries: list[Any], index: object) -> dict[str, Any] | None:
 
 
 def copy_plain(value: Any) -> Any:
-    """Returns a copy that can grow without changing what the caller has."""
-    if value is None or isinstance(value, (str, int, float)):  # mostly; an abstract class is slow
+    """Return a copy that can grow without changing the caller's data."""
+    if value is None or isinstance(value, (str, int, float)):  # fast path
         return value
     if isinstance(value, Mapping):
         return {name: copy_plain(inner) for name, inner in value.items()}

@@ -1,8 +1,7 @@
 """Canisters as the messages of a request.
 
-This dialect knows no order of text and invocations within a turn, and nothing but text in
-results. Where a conversation is otherwise, it is brought into that form, and each such change is
-a loss that is reported.
+This dialect has no order of text and invocations within a turn, and only text in results. Other
+conversations are converted, and each change is a loss.
 """
 
 from __future__ import annotations
@@ -44,14 +43,14 @@ def nativize_canisters(
     *,
     provider: str = "",
 ) -> Translation[JsonObject]:
-    """Returns ``{"messages": […]}``.
+    """Return ``{"messages": […]}``.
 
     Args:
-        provider: Whose request it is; empty where any provider of the dialect will do.
+        provider: The request's provider; empty for any provider of the dialect.
 
     Raises:
-        CapabilityError: The model is known not to take what a canister holds.
-        RequestError: The bytes of a medium are not there.
+        CapabilityError: The model is known not to support a content.
+        RequestError: The bytes of a medium are missing.
     """
     ledger = Ledger(protocol=PROTOCOL, provider=provider, siblings=quirks.siblings)
     writer = _MessagesWriter(PartsWriter(attributes, quirks, ledger))
@@ -66,7 +65,7 @@ def nativize_canisters(
 
 @define
 class _MessagesWriter:
-    """Writes messages, each with the path of what it came from."""
+    """Writes messages, each with the path of its canister."""
 
     parts: PartsWriter
     messages: list[tuple[dict[str, Any], str]] = attrs.field(factory=list)
@@ -103,10 +102,11 @@ class _MessagesWriter:
         turn.clear()
 
     def _is_left_empty(self, message: Mapping[str, Any], turn: Sequence[Placed]) -> bool:
-        """Tells whether a vendor would refuse a message of which nothing could be written.
+        """Return whether a vendor would reject a message of which nothing could be written.
 
-        Moonshot and Mistral do: https://github.com/router-for-me/CLIProxyAPI/issues/1730. What came
-        empty is left to the others.
+        Moonshot and Mistral do: https://github.com/router-for-me/CLIProxyAPI/issues/1730. Messages
+        that
+        were empty before are left to the other vendors.
         """
         if message.get("content") or message.keys() - {"role", "content"}:
             return False
@@ -115,7 +115,7 @@ class _MessagesWriter:
         return had_more or not self.parts.quirks.takes_null
 
     def _show(self) -> None:
-        """Writes what results showed beside text, once all results of a turn are written."""
+        """Write the media of results, once all results of a turn are written."""
         self.messages += self._shown
         self._shown = []
 
@@ -160,7 +160,7 @@ class _MessagesWriter:
         parts = self.parts
         contents = survey_contents(canister, path, parts.ledger)
         content: Any
-        if as_parts and parts.quirks.takes_parts:  # whoever asks has put several, or media, there
+        if as_parts and parts.quirks.takes_parts:  # the client put several, or media, there
             content = parts.write_content(contents, path, canister)
         else:
             media = [each for each in contents if isinstance(each[0], MEDIA_CLASSES)]
@@ -183,15 +183,15 @@ class _MessagesWriter:
 
 
 BRIDGE: Final = "(no answer)"
-"""What stands for a word of the model between a result and the user."""
+"""Stands for an answer of the model between a result and the user."""
 
 
 OPENING: Final = "(no question)"
-"""What stands for a word of the user before the model's first."""
+"""Stands for a message of the user before the model's first."""
 
 
 def bridge(messages: Sequence[Message], ledger: Ledger) -> list[Message]:
-    """Puts a word of the model between a result and what the user says next."""
+    """Put a message of the model between a result and the user's next message."""
     bridged: list[Message] = []
     for message, path in messages:
         if bridged and bridged[-1][0]["role"] == "tool" and message["role"] == "user":
@@ -202,7 +202,7 @@ def bridge(messages: Sequence[Message], ledger: Ledger) -> list[Message]:
 
 
 def alternate(messages: Sequence[Message], ledger: Ledger) -> list[Message]:
-    """Joins neighbours of one role, and lets the user begin."""
+    """Join adjacent messages of one role, and let the user begin."""
     joined: list[Message] = []
     for message, path in messages:
         last = joined[-1][0] if joined else None
@@ -210,7 +210,7 @@ def alternate(messages: Sequence[Message], ledger: Ledger) -> list[Message]:
             if message["role"] == "assistant":
                 ledger.synthesize(path, "a word of the user stands before it: the user begins")
                 joined.append(({"role": "user", "content": OPENING}, path))
-        elif last["role"] == message["role"] != "tool":  # each result answers a call of its own
+        elif last["role"] == message["role"] != "tool":  # each result answers one call
             ledger.coerce(path, f"it joins the {message['role']}'s words before it")
             joined[-1] = (_join(last, message), joined[-1][1])
             continue

@@ -1,4 +1,4 @@
-"""Contents as the parts of a message, and the texts of those messages that take text alone."""
+"""Contents as the parts of a message, or as its text if it supports only text."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from vibe_llms.messages.views import BOUNDARY
 from vibe_llms.models.attributes import ModelAttributes
 
 _UNTOLD: Final = {"audio": ("transcript",), "file": ("title", "context")}
-"""Fields of media which no part has a place for."""
+"""Fields of media that do not exist in parts."""
 
 
 @define
 class PartsWriter:
-    """Writes contents as parts and takes down what could not be carried over."""
+    """Writes contents as parts and records losses."""
 
     attributes: ModelAttributes
     quirks: Quirks
@@ -53,15 +53,15 @@ class PartsWriter:
         path: str,
         canister: AnyCanister | None = None,
     ) -> str | list[JsonObject]:
-        """Returns what a user's message holds: a text where that says it all, else parts.
+        """Return the content of a user's message: a text if that is enough, otherwise parts.
 
         Raises:
-            CapabilityError: The model is known not to take what is among them.
-            RequestError: The bytes of a medium are not there.
+            CapabilityError: The model is known not to support one of them.
+            RequestError: The bytes of a medium are missing.
         """
         written = (self.write_part(content, place, canister) for content, place in contents)
         parts = [part for part in written if part is not None]
-        # With media among them there is no other way than parts.
+        # Media require parts.
         if not self.quirks.takes_parts and all(part.get("type") == "text" for part in parts):
             return self._join(parts, path)
         if not parts:
@@ -77,7 +77,7 @@ class PartsWriter:
         *,
         as_parts: bool = False,
     ) -> str | list[JsonObject]:
-        """Returns the text of a message that takes nothing else; the rest is lost, loudly."""
+        """Return the text of a message that supports only text; report everything else as lost."""
         parts: list[JsonObject] = []
         for content, place in contents:
             if isinstance(content, TextualContent):
@@ -91,7 +91,7 @@ class PartsWriter:
         return self._join(parts, path)
 
     def _join(self, parts: Sequence[JsonObject], path: str) -> str:
-        """Returns the texts of a message that has one: parted, so that they do not run together."""
+        """Join the texts of a message, separated so that they do not run together."""
         texts = [str(part["text"]) for part in parts if part["text"]]
         if len(texts) > 1:
             self.ledger.coerce(f"{path}.content", "its texts go as one, parted by empty lines")
@@ -100,7 +100,7 @@ class PartsWriter:
     def write_part(
         self, content: AnyContent, path: str, canister: AnyCanister | None
     ) -> JsonObject | None:
-        """Returns one content as a part; None where that is a loss."""
+        """Return one content as a part; ``None``, with a loss, if that is impossible."""
         match content:
             case TextualContent():
                 return self._write_text(content, path, canister)
@@ -185,7 +185,7 @@ class PartsWriter:
             return None
         if content.data is None and content.url is None and content.file_id is not None:
             return None
-        form = {} if word == "*" else {"format": word}  # `audio/*`: nobody knows its kind
+        form = {} if word == "*" else {"format": word}  # `audio/*`: an unknown format
         audio = {"data": encode_payload(content, path), **form}
         return {"type": "input_audio", "input_audio": audio}
 
@@ -211,13 +211,13 @@ class PartsWriter:
 
 
 def write_image(content: ImageContent, path: str) -> JsonObject:
-    """Returns the part of a picture. Raises RequestError where its bytes are not there."""
+    """Return the part of an image. Raises RequestError if its bytes are missing."""
     detail = {} if content.detail is None else {"detail": content.detail}
     return {"type": "image_url", "image_url": {"url": compose_url(content, path), **detail}}
 
 
 def _write_file_url(kind: str, url: str, content: FileContent) -> JsonObject:
-    """Returns a file by its URL, which Mistral wants alone, and others in an object."""
+    """Return a file by its URL, which Mistral wants directly, and others in an object."""
     part: dict[str, Any] = {"type": kind, kind: url if kind == "document_url" else {"url": url}}
     if content.name is not None:
         part[FILE_NAMES[kind]] = content.name

@@ -1,8 +1,8 @@
-"""Reasoning in the many places in which vendors put it: fields, details, parts of the content.
+"""Reasoning in the many places where vendors put it: fields, details, parts of the content.
 
-The native beside a reasoning content says where it stood: ``fields`` names the message's fields
-that held its text, ``detail`` is what else its entry of ``reasoning_details`` says, ``part`` what
-else its part of the content does. The text, the summary and the signature are never in there.
+The native data of a reasoning content record its place: ``fields`` names the message's fields that
+had its text, ``detail`` has the other fields of its entry in ``reasoning_details``, ``part`` those
+of its part of the content. Text, summary and signature are never in the native data.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from vibe_llms.messages.contents import ReasoningContent
 
 
 def compose_echo(told: str, texts: Mapping[str, str]) -> dict[str, Any]:
-    """Returns which fields said what the details say, and whole what other fields said."""
+    """Return the names of fields that repeat the details, and the values of all others."""
     same = [name for name, text in texts.items() if text == told]
     other = {name: text for name, text in texts.items() if text != told}
     return ({"fields": same} if same else {}) | ({"told": other} if other else {})
 
 
 def tell(contents: Sequence[ReasoningContent]) -> str:
-    """Returns what may be read of reasoning: its text, or its summaries."""
+    """Return the readable part of reasoning: its text, or its summaries."""
     return "".join(item.text or "".join(item.summary) for item in contents)
 
 
 def write_detail(content: ReasoningContent, rest: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the detail that a content stands for."""
+    """Return the detail of a content."""
     values = {
         "text": content.text,
         "summary": "".join(content.summary),
@@ -48,17 +48,17 @@ def write_envelope(envelope: str) -> dict[str, Any]:
 
 
 def write_thinking(content: ReasoningContent, rest: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the part of the content that a content of reasoning stands for."""
+    """Return the part of a message for a reasoning content."""
     inner = rest.get("thinking")
     if isinstance(inner, list) and content.text != "".join(
         item["text"] for item in inner if is_text(item)
     ):
-        rest = without(rest, "thinking")  # it was said otherwise since
+        rest = without(rest, "thinking")  # it was changed since
     return {"type": "thinking", "thinking": [{"type": "text", "text": content.text}], **rest}
 
 
 def is_text(item: Any) -> bool:
-    """Tells whether an item within a part of reasoning holds a text, whatever else."""
+    """Return whether an item within a part of reasoning has a text."""
     return (
         isinstance(item, Mapping)
         and item.get("type") == "text"

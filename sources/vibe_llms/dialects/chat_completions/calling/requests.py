@@ -1,4 +1,4 @@
-"""A whole request: what a vendor is sent."""
+"""A whole request to a vendor."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
 def _complete(
     body: dict[str, Any], kept: dict[str, Any], quirks: Quirks, *, streaming: bool
 ) -> dict[str, Any]:
-    """Adds what has no common word, and how the answer shall come."""
+    """Add native data, and the parameters of streaming."""
     options = kept.pop("$stream_options", None) or kept.get("stream_options") or {}
-    said = kept.pop("$said", {})  # which is as if it were not said
+    said = kept.pop("$said", {})  # which is the default
     body = merge({**said, **body}, without(kept, "stream", "stream_options"))
     if streaming:
         body["stream"] = True
     if streaming and quirks.stream_options:
-        # Else the account of what was used is not sent with a stream.
+        # Otherwise a stream has no usage.
         body["stream_options"] = {**options, "include_usage": True}
     return body
 
 
 def _drop_parallel(body: dict[str, Any], draft: BodyDraft) -> None:
-    """Leaves out how tools are called where there are none left: OpenAI answers the status 400."""
+    """Remove parallel_tool_calls if no tools are left: OpenAI rejects it with status 400."""
     control = "parallel_invocations"
     field = draft.quirks.fields.get(control, control)
     if field in body and "tools" not in body and draft.request.invocables:
@@ -66,7 +66,7 @@ def _drop_parallel(body: dict[str, Any], draft: BodyDraft) -> None:
 
 
 def _restore_choice(body: dict[str, Any], kept: dict[str, Any], request: Request) -> None:
-    """Says the choice as the client did, as long as it still means the same."""
+    """Restore the client's form of the choice, if it still means the same."""
     choice = kept.pop("$choice", None)
     if choice is not None and choice["meant"] == request.invocation_choice:
         body["tool_choice"] = choice["said"]
@@ -75,7 +75,7 @@ def _restore_choice(body: dict[str, Any], kept: dict[str, Any], request: Request
 def _restore_format(
     body: dict[str, Any], kept: dict[str, Any], request: Request, quirks: Quirks
 ) -> None:
-    """Names the format as the client did, as long as the schema is still of that kind."""
+    """Restore the client's name of the format, if the schema is still of that kind."""
     named = kept.pop("$wanted", None)
     other = {"response_format": kept.pop("response_format")} if "response_format" in kept else {}
     if named is not None and request.schema is not None and quirks.schema_form == "json_schema":
@@ -86,17 +86,17 @@ def _restore_format(
 
 
 def _is_wish(schema: JsonObject | None, kept: Mapping[str, Any], quirks: Quirks) -> bool:
-    """Tells whether a vendor may take a schema for no more than a wish."""
+    """Return whether a vendor may treat a schema as a mere wish."""
     is_strict = quirks.takes_strict and quirks.schema_form == "json_schema"
     is_plain = schema is None or schema == {"type": "object"}
     return is_strict and not is_plain and "$wanted" not in kept and not is_closed(schema)
 
 
 def _tell_schema(body: dict[str, Any], schema: JsonObject, *, is_alone: bool) -> None:
-    """Tells a model in words which schema it shall keep to: its vendor only holds it to JSON.
+    """Describe the schema to a model in words: its vendor enforces only JSON.
 
     Args:
-        is_alone: Whether it takes one system message alone.
+        is_alone: Whether the model accepts only one system message.
     """
     text = write_json(schema)
     words = f"Answer in JSON that conforms to this JSON schema, and with nothing else:\n{text}"

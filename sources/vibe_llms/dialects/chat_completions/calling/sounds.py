@@ -1,4 +1,4 @@
-"""What the model speaks: its pieces on their way, and what kind of sound they are."""
+"""Audio output of a model: its pieces, and its format."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from vibe_llms.messages.signatures import recognize
 
 @define
 class MessageSound:
-    """The one sound of a message.
+    """The single audio of a message.
 
     Attributes:
-        index: Of the content.
+        index: Index of the content.
     """
 
     index: int
@@ -29,7 +29,7 @@ class MessageSound:
     _rest: dict[str, Any] = attrs.field(factory=dict, init=False)
 
     def read(self, audio: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """Yields the pieces in a delta, each with its channel."""
+        """Yield the pieces in a delta, each with its channel."""
         for name, value in audio.items():
             if name == "data" and value:
                 self._chunks.append(value)
@@ -41,13 +41,13 @@ class MessageSound:
                 self._rest[name] = value
 
     def finish(self) -> AudioContent:
-        """Returns the sound, with all that has no common word."""
+        """Return the audio with its native data."""
         pieces = [decode_exactly(chunk) for chunk in self._chunks]
         known = [piece for piece in pieces if piece is not None]
         data = b"".join(known)
-        kind = recognize(data, "audio/") or "audio/pcm"  # bare samples have no beginning
+        kind = recognize(data, "audio/") or "audio/pcm"  # raw samples have no signature
         fields: dict[str, Any] = {"mime_type": kind, "data": data}
-        if len(known) < len(pieces):  # no base 64, or of an unusual spelling: kept as it is
+        if len(known) < len(pieces):  # invalid or unusual Base64: kept unchanged
             fields = read_payload("".join(self._chunks), "audio/*")
         identity = self._rest.pop("id", None)
         return AudioContent(

@@ -1,4 +1,4 @@
-"""Reasoning on its way: which content a piece belongs to, and what else is left at the end."""
+"""Streamed reasoning: the content of each piece, and the native data at its end."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from vibe_llms.dialects.chat_completions.tables import DETAILS, FIELDS, GROWING
 from vibe_llms.foundation.attrs_classes import define
 
 Piece = tuple[int, str, str]
-"""Of which content, what, on which channel."""
+"""Index of the content, the text, and the channel."""
 
 
 @define
 class Thought:
-    """One content of reasoning.
+    """One reasoning content.
 
     Attributes:
-        index: Of the content.
-        kept: What will be its native.
-        told: What may be read of it so far.
+        index: Index of the content.
+        kept: Its native data.
+        told: The readable text so far.
     """
 
     index: int
@@ -33,7 +33,7 @@ class Thought:
 
 @define
 class Thinking:
-    """Finds the content for each piece of reasoning, whichever way the vendor sends it.
+    """Finds the content of each piece of reasoning, wherever the vendor puts it.
 
     Attributes:
         thoughts: The contents so far, in order.
@@ -47,10 +47,10 @@ class Thinking:
     _inner: list[Any] = attrs.field(factory=list)
 
     def read(self, message: Mapping[str, Any], index: int) -> list[Piece]:
-        """Returns the pieces in the fields of a message or delta.
+        """Return the pieces in the fields of a message or delta.
 
         Args:
-            index: The first that is free for a content; a new thought takes one after another.
+            index: The first free index for a content; each new one takes the next.
         """
         pieces: list[Piece] = []
         details = message.get(DETAILS) or ()
@@ -61,11 +61,11 @@ class Thinking:
         for name in FIELDS:
             text = message.get(name)
             if isinstance(text, str) and text:
-                # Some say the same under two names: it is one thought, which goes back under both.
+                # Some send the same text in two fields: it is one content, returned in both.
                 by_text.setdefault(text, []).append(name)
         readable = "".join(text for _, text, channel in pieces if channel != "signature")
         for text, names in by_text.items():
-            # Beside details, plain fields say them once more: the thought would be there twice.
+            # Plain fields repeat the details: ignore them, or the text would be there twice.
             if readable:
                 for name in names:
                     self._echoes.setdefault(name, []).append(text)
@@ -75,7 +75,7 @@ class Thinking:
         return pieces
 
     def read_part(self, part: Mapping[str, Any], index: int, *, whole: bool) -> list[Piece]:
-        """Returns the pieces in a part of the content; it goes on with the part before it."""
+        """Return the pieces in a part of the content, which continues the part before it."""
         rest = {name: value for name, value in part.items() if name not in ("type", "thinking")}
         if self._part is None:
             self._inner = []
@@ -85,7 +85,7 @@ class Thinking:
         for item in part["thinking"]:
             if is_text(item):
                 pieces.append((self._part.index, item["text"], "text"))
-            if not is_text(item) or len(item) > 2:  # which stays as it is
+            if not is_text(item) or len(item) > 2:  # kept unchanged
                 self._part.kept["part"]["thinking"] = self._inner
             self._inner.append(item)
         if whole and len(self._inner) != 1:
@@ -93,16 +93,16 @@ class Thinking:
         return pieces
 
     def end_part(self) -> None:
-        """Says that the next part of reasoning does not go on with the last."""
+        """Let the next part of reasoning begin a new content."""
         self._part = None
 
     def open(self, thought: Thought) -> dict[str, Any]:
-        """Returns what there is of a content that begins, with where else it is said at once."""
+        """Return the native data of a content at its beginning, with its further fields."""
         echoed = {"fields": list(self._echoes)} if "detail" in thought.kept and self._echoes else {}
         return thought.kept | echoed
 
     def finish(self) -> Sequence[Thought]:
-        """Returns the contents, each with all that has no common word."""
+        """Return the contents, each with its native data."""
         if self._details:
             told = "".join("".join(thought.told) for thought in self._details)
             echoes = {name: "".join(texts) for name, texts in self._echoes.items()}
@@ -116,7 +116,7 @@ class Thinking:
         empty = {n: piece[n] for n in names if n in piece and not isinstance(piece[n], str)}
         thought = self._access_detail(rest, index)
         kept = thought.kept["detail"]
-        # Later pieces may have null for what the first has said.
+        # Later pieces may have null for the first one's values.
         kept |= {n: v for n, v in rest.items() if v is not None or n not in kept}
         kept |= {name: value for name, value in empty.items() if name not in kept}
         pieces = []
@@ -129,14 +129,14 @@ class Thinking:
             kept.pop(name, None)
             if channel == "signature":
                 thought.signature += text
-                text = thought.signature  # each replaces the one before, so it is told whole
+                text = thought.signature  # each replaces the one before, so return all of it
             else:
                 thought.told.append(text)
             pieces.append((thought.index, text, channel))
         return pieces
 
     def _access_detail(self, rest: Mapping[str, Any], index: int) -> Thought:
-        """Returns the thought of a detail: it goes on with the last of its type, index and id."""
+        """Return the content of a detail, which continues the last of its type, index and id."""
         last = self._details[-1] if self._details else None
         if last is not None:
             before = last.kept["detail"]
@@ -157,5 +157,5 @@ class Thinking:
         return self.thoughts[-1]
 
     def _skip(self, index: int) -> int:
-        """Returns the index after those which thoughts have taken."""
+        """Return the first index that reasoning has not taken."""
         return max([index, *(thought.index + 1 for thought in self.thoughts[-1:])])

@@ -39,15 +39,15 @@ from vibe_llms.messages.contents import (
 from vibe_llms.messages.views import BOUNDARY, parts_texts
 
 SAYING: Final = frozenset({"audio", "function_call", "refusal", "tool_calls"})
-"""Fields beside which a message of a request needs no content; reasoning is none of them."""
+"""Fields with which a message of a request needs no content; reasoning is not one of them."""
 
 
 @define
 class TurnWriter:
-    """Writes what a model thought, said and asked for in one turn as one message.
+    """Writes a model's reasoning, text and calls of one turn as one message.
 
     Attributes:
-        fields: Of the message, beside its content and its calls.
+        fields: Further fields of the message, besides its content and calls.
     """
 
     parts: PartsWriter
@@ -63,7 +63,7 @@ class TurnWriter:
     _is_parted: bool = False
 
     def write(self, turn: Sequence[Placed]) -> dict[str, Any]:
-        """Returns the message. Raises RequestError."""
+        """Return the message. Raises RequestError."""
         for placed in turn:
             with reading_natives(placed.canister, placed.path):
                 if isinstance(placed.canister, InvocationCanister):
@@ -73,7 +73,7 @@ class TurnWriter:
         return self.compose(turn[0].path if turn else "canisters")
 
     def add_words(self, canister: AnyCanister, path: str) -> None:
-        """Adds what was thought and said."""
+        """Add reasoning and text."""
         ledger = self.parts.ledger
         if self._calls and not all(map(_is_carrier, canister.content)):
             reason = "what follows an invocation of the same turn moves before it"
@@ -84,15 +84,14 @@ class TurnWriter:
             self._add(content, f"{path}.content[{index}]", canister)
 
     def add_invocation(self, canister: InvocationCanister, path: str) -> None:
-        """Adds what was asked for."""
+        """Add a call."""
         kept = self.parts.ledger.open(canister.native, path, canister)
-        # A message that only calls has no content: what was said of it was kept with its first
-        # call.
+        # A message with only calls has no content: its native data were kept with its first call.
         self._kept = self._kept | kept.pop(MESSAGE, {})
         if canister.content:
             reason = "an invocation holds nothing but its arguments"
             self.parts.ledger.drop(f"{path}.content", reason)
-        # Made in the way from before there were tools, it goes back in that way.
+        # A call in the older form is returned in that form.
         if "function_call" in kept:
             function = {"name": canister.name, "arguments": write_arguments(canister, PROTOCOL)}
             self.fields["function_call"] = merge(function, kept["function_call"])
@@ -116,7 +115,7 @@ class TurnWriter:
         self._calls.append(merge(call, kept))
 
     def compose(self, path: str) -> dict[str, Any]:
-        """Returns the message."""
+        """Return the message."""
         kept = self._kept
         content = self._join(as_parts=bool(kept.pop("$parts", False)))
         message: dict[str, Any] = {"role": "assistant", "content": content}
@@ -129,13 +128,13 @@ class TurnWriter:
         message |= self.fields
         self._ensure_reasoning(message, path)
         for place, call in kept.pop("$calls", {}).items():
-            self._calls.insert(int(place), call)  # for which there were no words, where they stood
+            self._calls.insert(int(place), call)  # native blocks, in their positions
         if self._calls:
             message["tool_calls"] = self._calls
         return merge(message, kept)
 
     def _join(self, *, as_parts: bool) -> Any:
-        """Returns the content: a text where that says it all, null where there is none."""
+        """Return the content: a text if that is enough, null if there is none."""
         quirks = self.parts.quirks
         if not self._content:
             has_else = self._calls or self.fields.keys() & SAYING
@@ -190,7 +189,7 @@ class TurnWriter:
                 ledger.withhold(path, reason)
 
     def _mark_seam(self, content: TextualContent, path: str) -> None:
-        """Notes where a text begins that joins another, and whether it may run into that."""
+        """Note the position at which a text is joined to another, and whether to separate them."""
         if content.text and any(part.get("text") for part in self._content):
             if self._is_parted:
                 self._seams.add(len(self._content))
@@ -198,12 +197,12 @@ class TurnWriter:
         self._is_parted = self._is_parted and not content.text
 
     def is_shown(self, content: ImageContent, path: str, canister: AnyCanister) -> bool:
-        """Tells whether a picture goes into the message's field for what the model made."""
+        """Return whether an image goes into the message's field for generated images."""
         native = content.native
         return self.parts.ledger.admits(native, canister) and "images" in read_native(native, path)
 
     def cite(self, content: TextualContent, path: str, canister: AnyCanister) -> None:
-        """Adds the citations of a text that a client has sent; whoever was answered sends none."""
+        """Add the citations of a text in a client's request; answers keep theirs elsewhere."""
         citations, ledger = content.citations, self.parts.ledger
         if not citations:
             return
@@ -231,11 +230,11 @@ class TurnWriter:
             self.parts.ledger.drop(f"{path}.native", f"{name}: a refusal is a text and no more")
 
     def takes_sound(self, content: AudioContent) -> bool:
-        """Tells whether a sound goes beside the content, or among it."""
+        """Return whether audio has a field of its own, instead of a part of the content."""
         return content.file_id is not None
 
     def add_sound(self, content: AudioContent, path: str, canister: AnyCanister) -> None:
-        """Adds what the model spoke, by its name."""
+        """Add the audio output, by its id."""
         ledger = self.parts.ledger
         if ledger.admits(content.native, canister):
             is_clients = canister.origin is None
@@ -279,7 +278,7 @@ class TurnWriter:
             self._tell(content, path)
 
     def _tell_rest(self, content: ReasoningContent, kept: Mapping[str, Any], path: str) -> None:
-        """Takes down what of our own words its place in the vendor's message cannot hold."""
+        """Record losses of reasoning whose place in the vendor's message has no field for it."""
         told = {"text"}
         if "detail" in kept:
             told = {word for _, word in GROWING.get(str(kept["detail"].get("type")), ())}
@@ -290,7 +289,7 @@ class TurnWriter:
             self.parts.ledger.drop(f"{path}.native", f"{name}: reasoning has no place for it")
 
     def _tell(self, content: ReasoningContent, path: str) -> None:
-        """Adds reasoning that is another vendor's, or nobody's, where its text is taken."""
+        """Add reasoning of another vendor, if the vendor accepts its text."""
         ledger, text = self.parts.ledger, content.text or "\n\n".join(content.summary)
         field = self.parts.quirks.reasoning_field
         if not field:

@@ -1,4 +1,4 @@
-"""What a client's messages hold: parts of them, and reasoning, as contents."""
+"""Contents of a client's messages: parts and reasoning."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from vibe_llms.messages.contents import (
 
 
 def read_reasoning(message: Mapping[str, Any]) -> list[ReasoningContent]:
-    """Returns the reasoning of a message, in order."""
+    """Return the reasoning of a message, in order."""
     texts = {name: message[name] for name in FIELDS if _is_said(message.get(name))}
     details = [read_detail(detail) for detail in message.get(DETAILS) or ()]
     if not details:
@@ -34,7 +34,7 @@ def read_reasoning(message: Mapping[str, Any]) -> list[ReasoningContent]:
 
 
 def read_detail(detail: Mapping[str, Any]) -> ReasoningContent:
-    """Returns the content of one of the details."""
+    """Return the content of one of the details."""
     rest = dict(detail)
     fields: dict[str, Any] = {}
     for name, word in GROWING.get(str(detail.get("type")), ()):
@@ -47,7 +47,7 @@ def read_detail(detail: Mapping[str, Any]) -> ReasoningContent:
 def attach_fields(
     details: Sequence[ReasoningContent], texts: Mapping[str, str]
 ) -> list[ReasoningContent]:
-    """Notes on the first of the details which fields told the same, and what others told."""
+    """Note on the first of the details the fields that repeat them, and other fields."""
     if not texts:
         return list(details)
     import msgspec
@@ -82,10 +82,10 @@ _AUDIO_TYPES: Final = {"mp3": "audio/mpeg", "wav": "audio/wav"}
 
 
 def read_part(part: Any) -> AnyContent:
-    """Returns the content of a part; one without a common word is kept whole.
+    """Return the content of a part; unknown parts are kept whole.
 
     Raises:
-        TypeError: It is no part at all.
+        TypeError: It is not a part.
     """
     if not isinstance(part, Mapping):
         raise TypeError(f"a part must be an object, not {type(part).__name__}")
@@ -120,7 +120,7 @@ def _read_thinking(inner: Any, rest: dict[str, Any]) -> AnyContent | None:
 
 
 def read_thinking(inner: list[Any], rest: Mapping[str, Any]) -> ReasoningContent:
-    """Returns a part of reasoning, as Mistral has it; its references stay as they are."""
+    """Return a part of reasoning, as in Mistral's format; its references are kept."""
     plain = len(inner) == 1 and all(
         isinstance(item, Mapping) and item.keys() == {"type", "text"} and item["type"] == "text"
         for item in inner
@@ -131,7 +131,7 @@ def read_thinking(inner: list[Any], rest: Mapping[str, Any]) -> ReasoningContent
 
 
 def _read_audio(value: Any, rest: dict[str, Any]) -> AnyContent | None:
-    """Reads sound in base 64; Mistral gives no format, or a URL."""
+    """Decode Base64 audio; Mistral sends no format, or a URL."""
     found = _split(value, "data")
     if found is None:
         return None
@@ -142,7 +142,7 @@ def _read_audio(value: Any, rest: dict[str, Any]) -> AnyContent | None:
     is_url = is_bare and data.startswith(("http:", "https:", "data:"))
     fields = read_url(data, mime_type) if is_url else read_payload(data, mime_type)
     kept = _nest("input_audio", inner, rest) | ({"$bare": True} if is_bare else {})
-    keep = keep_native if word else make_native  # a client's own may go without a format
+    keep = keep_native if word else make_native  # a client may omit the format
     return AudioContent(**fields, native=keep(PROTOCOL, kept))
 
 
@@ -176,23 +176,23 @@ def _read_file(file: Any, rest: dict[str, Any]) -> AnyContent | None:
         if data:
             rest = {**rest, "$bare": True}
         elif not given.startswith("data:"):
-            rest = {**rest, "type": "file"}  # some take a URL there, others do not
+            rest = {**rest, "type": "file"}  # some vendors accept a URL there, others do not
     if len(fields) == 1:
         return None
     name = inner.pop("filename") if isinstance(inner.get("filename"), str) else None
-    # Of an uploaded file also an empty native is kept: it says whose the file is.
+    # Uploaded files keep even empty native data: these tell which vendor has the file.
     keep = make_native if "file_id" in fields else keep_native
     return FileContent(**fields, name=name, native=keep(PROTOCOL, _nest("file", inner, rest)))
 
 
 def decode_bare(text: str) -> dict[str, Any] | None:
-    """Returns the fields of a file in base 64 without any word of its type; None if it is not."""
-    data = decode_exactly(text) if text else None  # else any word would do
+    """Return the fields of a Base64 file without a type; ``None`` if it is not Base64."""
+    data = decode_exactly(text) if text else None  # otherwise any word would be valid
     return None if data is None else {"mime_type": "application/octet-stream", "data": data}
 
 
 def _read_file_url(kind: str, value: Any, rest: dict[str, Any]) -> AnyContent | None:
-    """Reads a file as Perplexity and Mistral have it: by its URL, or in bare base 64."""
+    """Decode a file in Perplexity's and Mistral's format: by its URL, or as bare Base64."""
     found = _split(value, "url")
     if found is None:
         return None
@@ -218,7 +218,7 @@ _READERS: Final[Mapping[str, Callable[[Any, dict[str, Any]], AnyContent | None]]
     "thinking": _read_thinking,
     "video_url": _read_video,
 } | {kind: partial(_read_file_url, kind) for kind in FILE_NAMES}
-"""From the type of a part to what reads it; it gives None where it cannot."""
+"""Decoder of each type of part; returns ``None`` for invalid parts."""
 
 
 def _nest(name: str, inner: Mapping[str, Any], rest: Mapping[str, Any]) -> dict[str, Any]:
@@ -226,10 +226,10 @@ def _nest(name: str, inner: Mapping[str, Any], rest: Mapping[str, Any]) -> dict[
 
 
 def _split(value: Any, name: str) -> tuple[str, dict[str, Any]] | None:
-    """Returns the one text of a part, which may stand in an object, and what is left beside it.
+    """Return the text of a part, which may be in an object, and the other fields.
 
     Args:
-        name: Of the text within the object.
+        name: The name of the text within the object.
     """
     if isinstance(value, str):
         return value, {}

@@ -24,13 +24,13 @@ from vibe_llms.models.attributes import ModelAttributes
 _ANY: Final = ".+"
 _PLAIN: Final = Quirks()
 _MARKS: Final = (b'"tool_call', b'"random_seed"')
-"""Without one of these in it, a body suits a vendor that differs from OpenAI in ids at most."""
+"""Without one of these in it, a body suits a vendor that differs from OpenAI only in ids."""
 
 
 def touches_quirks(body: bytes, quirks: Quirks) -> bool:
-    """Return whether the vendor would refuse or misread a request in OpenAI's form.
+    """Return whether the vendor would reject or misread a request in OpenAI's form.
 
-    Only what is known of the vendor counts: where its quirks are OpenAI's, so is its judgement.
+    Only known quirks count: for a vendor with OpenAI's quirks the request is passed through.
     """
     is_plain = attrs.evolve(quirks, id_pattern=_ANY, siblings=(), refused_fields=()) == _PLAIN
     marks = (*_MARKS, *(b'"%b"' % field.encode() for field in quirks.refused_fields))
@@ -45,7 +45,7 @@ def touches_quirks(body: bytes, quirks: Quirks) -> bool:
             or _touches_order(_list(native.get("messages")), quirks)
         )
     except (AttributeError, TypeError, *UNREADABLE):
-        return False  # the vendor says best what is wrong with it
+        return False  # the vendor reports the error best
 
 
 def _list(given: object) -> list[Any]:

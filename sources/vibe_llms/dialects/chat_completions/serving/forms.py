@@ -1,7 +1,7 @@
-"""Where in a delta the pieces of a content stand: what is written live of an answer.
+"""Forms of deltas: where the pieces of a streamed content are put.
 
-What a content has of its vendor, where it spoke this protocol, says how the vendor put it: under
-which of its names reasoning goes, in which detail, in which part.
+The native data of a content, if its vendor uses this protocol, record where the vendor put it: the
+field of reasoning, the detail, the part.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ Form: TypeAlias = Callable[[str], dict[str, Any]]
 """Makes the delta of a piece."""
 
 REASONING: Final = "reasoning_content"
-"""Where reasoning goes that no vendor of this protocol has put anywhere."""
+"""Field for reasoning of other protocols."""
 
 
 def find_form(
     start: ContentStartedEvent, channel: str, kept: Mapping[str, Any], place: int
 ) -> Form | None:
-    """Returns the form of a content's pieces; ``None`` for what has none.
+    """Return the form of a content's pieces; ``None`` if it has none.
 
     Args:
-        kept: What the content has of its vendor, as far as it was known when it began.
-        place: Of an invocation, among the calls of the message.
+        kept: The content's native data, as known at its beginning.
+        place: For an invocation, its index among the calls of the message.
     """
     match start.kind:
         case "text" if channel == "text":
@@ -45,7 +45,7 @@ def find_form(
 
 
 def begin_call(start: ContentStartedEvent, kept: Mapping[str, Any], place: int) -> dict[str, Any]:
-    """Returns the delta with which an invocation begins."""
+    """Return the delta with which an invocation begins."""
     if "function_call" in kept:
         function = merge({"name": start.name, "arguments": ""}, kept["function_call"])
         return {"function_call": function}
@@ -58,12 +58,12 @@ def begin_call(start: ContentStartedEvent, kept: Mapping[str, Any], place: int) 
 
 
 def is_plain(form: Form | None) -> bool:
-    """Tells whether pieces are text of the message itself."""
+    """Return whether pieces are text of the message itself."""
     return form is _say
 
 
 def is_told(form: Form | None) -> bool:
-    """Tells whether pieces are reasoning that no vendor of this protocol has put anywhere."""
+    """Return whether pieces are reasoning of another protocol."""
     return form is _think
 
 

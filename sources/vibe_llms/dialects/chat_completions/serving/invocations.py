@@ -1,4 +1,4 @@
-"""Tools, the choice among them, and schemas in a client's request."""
+"""Tools, tool choice and schemas in a client's request."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from vibe_llms.messages.losses import Translation
 def normalize_invocables(
     native: Mapping[str, Any],
 ) -> Translation[tuple[tuple[InvocableDescription, ...], str]]:
-    """Returns the descriptions and the choice in a client's request.
+    """Return the descriptions and the choice in a client's request.
 
-    A choice that names nothing of them is left at ``auto``; the request keeps it beside.
+    An unknown choice becomes ``auto``; the request keeps it as native data.
     """
     invocables: list[InvocableDescription] = []
     # A tool with the name of a choice, such as `none`, could not be chosen.
@@ -61,7 +61,7 @@ def _normalize_tool(tool: Mapping[str, Any], taken: TakenNames) -> InvocableDesc
 
 
 def _is_function(tool: Mapping[str, Any]) -> bool:
-    """Tells whether a tool is an ordinary function; some vendors let clients leave that out."""
+    """Return whether a tool is an ordinary function; some vendors let clients omit the type."""
     return tool.get("type") in (None, "function")
 
 
@@ -82,7 +82,7 @@ def _normalize_function(tool: Mapping[str, Any], field: str = "function") -> Inv
 
 def _normalize_choice(native: Mapping[str, Any]) -> str:
     choice: Any = native.get("tool_choice") or native.get("function_call") or "auto"
-    if choice == "any":  # Mistral's word
+    if choice == "any":  # Mistral's value
         return "required"
     if isinstance(choice, str):
         return choice if choice in CHOICES else "auto"
@@ -97,7 +97,7 @@ def _normalize_choice(native: Mapping[str, Any]) -> str:
 
 
 def find_allowed(native: Mapping[str, Any]) -> frozenset[str] | None:
-    """Returns the names of the tools that may be called, where the choice is among some alone."""
+    """Return the names of the tools that may be called, if the choice allows only some."""
     choice = native.get("tool_choice")
     allowed = choice.get("allowed_tools") if isinstance(choice, Mapping) else None
     tools = allowed.get("tools") if isinstance(allowed, Mapping) else None
@@ -108,8 +108,8 @@ def find_allowed(native: Mapping[str, Any]) -> frozenset[str] | None:
 
 
 def is_more_than(said: Any, choice: str) -> bool:
-    """Tells whether a client's choice means more than what is left of it for any vendor."""
-    if isinstance(said, Mapping) and "allowed_tools" in said:  # of all, it is of some
+    """Return whether a client's choice means more than its counterpart for other vendors."""
+    if isinstance(said, Mapping) and "allowed_tools" in said:  # if it allows all of them
         return True
     return choice == "auto" and said not in ("auto", {"type": "auto"})
 
@@ -117,15 +117,15 @@ def is_more_than(said: Any, choice: str) -> bool:
 def compare_choice(
     native: Mapping[str, Any], choice: str, invocables: Sequence[InvocableDescription]
 ) -> bool:
-    """Tells whether a client's choice would be written as the client has written it."""
+    """Return whether a choice would be written exactly as the client wrote it."""
     written = nativize_invocables(invocables, choice).value.get("tool_choice", "auto")
     return bool(written == native["tool_choice"])
 
 
 def normalize_schema(native: Mapping[str, Any]) -> Translation[JsonObject | None]:
-    """Returns the schema in a client's request, ``None`` where any text will do.
+    """Return the schema in a client's request; ``None`` if any text is allowed.
 
-    Of any other format, such as a grammar, the request keeps the words.
+    Any other format, such as a grammar, is kept as native data.
     """
     match native.get("response_format"):
         case {"type": "json_schema", "json_schema": {"schema": Mapping() as schema}}:

@@ -1,4 +1,4 @@
-"""A client's messages as canisters: what a gateway reads."""
+"""A client's messages as canisters, for gateways."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ _TURN_FIELDS: Final = (
 
 
 def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanister, ...]]:
-    """Returns the canisters of a request's ``messages``.
+    """Return the canisters of a request's ``messages``.
 
-    Nothing is lost on this way; invocations without an id get one, and go back without.
+    Lossless; invocations without an id get one, and are returned without it.
 
     Raises:
-        RequestError: A message makes no sense.
+        RequestError: A message is invalid.
     """
     reader = _MessagesReader()
     canisters: list[AnyCanister] = []
@@ -67,11 +67,11 @@ def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanist
 
 @define
 class _MessagesReader:
-    """Reads messages in their order; remembers what the results among them will not repeat.
+    """Reads messages in order; remembers the calls that later results refer to.
 
     Attributes:
-        names: From the id of each invocation to the name of its invocable.
-        legacy: How many invocations without an id there were, from before there were ids.
+        names: The name of each invocable, by the id of the invocation.
+        legacy: The number of invocations in the older form without ids.
     """
 
     names: dict[str, str] = attrs.field(factory=dict)
@@ -80,7 +80,7 @@ class _MessagesReader:
     _unanswered: list[str] = attrs.field(factory=list, init=False)
 
     def read(self, message: Mapping[str, Any]) -> Iterator[AnyCanister]:
-        """Yields the canisters of one message."""
+        """Yield the canisters of one message."""
         match message["role"]:
             case "system" | "developer" as role:
                 contents, kept = _read_words(message, ("role", "content"))
@@ -96,7 +96,7 @@ class _MessagesReader:
                 yield self._read_legacy_result(message)
             case "assistant":
                 yield from self._read_turn(message)
-            case str():  # a model's template may know further ones
+            case str():  # a model's template may know other roles
                 contents, kept = _read_words(message, ("content",))
                 yield SupervisorCanister(contents, native=keep_native(PROTOCOL, kept))
             case role:
@@ -139,7 +139,7 @@ class _MessagesReader:
             kept["$calls"] = unknown
         for call in calls:
             if is_known(call):
-                # Without contents there is no other canister that could keep what the message says.
+                # Without contents, no other canister could keep the message's native data.
                 first = kept if not contents and not invocations else {}
                 invocations.append(self._read_call(call, turn_id, first))
         if not is_blank(message.get("function_call")):
@@ -178,13 +178,13 @@ class _MessagesReader:
 
 
 def read_call(call: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields of an invocation, and under ``kept`` those without a common word."""
+    """Return the fields of an invocation, with native ones under ``kept``."""
     kind = find_kind(call)
     form: Literal["json", "text"] = "json" if kind == "function" else "text"
     word = "arguments" if kind == "function" else "input"
     inner = leave(call[kind], ("name", word))
     arguments = call[kind].get(word) or ""
-    if not isinstance(arguments, str):  # servers of templates take data, and so may be given them
+    if not isinstance(arguments, str):  # servers with templates accept data
         inner[word] = arguments
         arguments = write_json(arguments)
     rest = leave(call, ("id", kind))
@@ -202,7 +202,7 @@ def read_call(call: Mapping[str, Any]) -> dict[str, Any]:
 def _read_words(
     message: Mapping[str, Any], known: Sequence[str]
 ) -> tuple[list[AnyContent], dict[str, Any]]:
-    """Returns the contents of a message of words, and what has no common word."""
+    """Return the contents of a text message, and its native fields."""
     kept = leave(message, known)
     contents = read_content(message.get("content"))
     if len(contents) > 1 and message["role"] != "user":  # whose contents are parts anyway
@@ -211,7 +211,7 @@ def _read_words(
 
 
 def read_content(content: str | Sequence[Any] | None) -> list[AnyContent]:
-    """Returns the contents of a message's content, in whatever shape it is."""
+    """Return the contents of a message's content, in any of its forms."""
     if content is None:
         return []
     if isinstance(content, str):
@@ -221,7 +221,7 @@ def read_content(content: str | Sequence[Any] | None) -> list[AnyContent]:
 
 
 def _read_spoken(message: Mapping[str, Any]) -> tuple[list[AnyContent], dict[str, Any]]:
-    """Returns the contents of the model's message, and what has no common word."""
+    """Return the contents of the model's message, and its native fields."""
     kept = leave(message, _TURN_FIELDS)
     spoken = [_own(each) for each in read_content(message.get("content"))]
     contents: list[AnyContent] = [*read_reasoning(message), *spoken]
@@ -232,7 +232,7 @@ def _read_spoken(message: Mapping[str, Any]) -> tuple[list[AnyContent], dict[str
     for name in FIELDS:
         said = message.get(name)
         if said is not None and not (isinstance(said, str) and said):
-            kept[name] = said  # some vendors insist on reasoning, be it empty
+            kept[name] = said  # some vendors require reasoning, even if empty
     if message.get("annotations"):
         _cite(contents, message["annotations"], kept)
     if len(spoken) > 1:
@@ -241,14 +241,14 @@ def _read_spoken(message: Mapping[str, Any]) -> tuple[list[AnyContent], dict[str
 
 
 def _own(content: AnyContent) -> AnyContent:
-    """Marks media among the model's words as parts of them, which only this protocol knows."""
+    """Mark media in the model's messages as their parts, which only this protocol has."""
     if isinstance(content, MEDIA_CLASSES) and content.native is None:
         return attrs.evolve(content, native=make_native(PROTOCOL, {}))
     return content
 
 
 def _cite(contents: list[AnyContent], annotations: Sequence[Any], kept: dict[str, Any]) -> None:
-    """Puts the citations on the last text; without any text they stay as they are."""
+    """Put the citations on the last text; without a text they are kept as native data."""
     are_known = all(isinstance(annotation, Mapping) for annotation in annotations)
     for index, content in reversed(list(enumerate(contents))):
         if isinstance(content, TextualContent) and are_known:

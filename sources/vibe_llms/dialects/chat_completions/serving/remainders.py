@@ -1,7 +1,6 @@
-"""What a whole answer says beyond what was streamed of it: the last frames bring that.
+"""The part of a complete answer that was not streamed: the last frames send it.
 
-What has gone out is not taken back: where the whole answer says something else than what was
-streamed, that is told.
+What was sent cannot be changed: differences to the complete answer become losses.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.losses import Loss, LossKind
 
 _LISTED: Final = ("content", DETAILS)
-"""Fields of a message whose entries have no number by which pieces find their own."""
+"""Fields of a message whose items have no index for merging."""
 _PLAIN: Final = {"type", "text"}
 
 
 @define
 class PieceRun:
-    """Pieces of one form, one after another."""
+    """Consecutive pieces of one form."""
 
     form: Form
     pieces: list[str] = attrs.field(factory=list)
@@ -33,16 +32,16 @@ class PieceRun:
 
 @define
 class Streamed:
-    """What has gone out of a message, piece by piece.
+    """The streamed part of a message.
 
     Attributes:
-        runs: In their order; what went out in one is the delta itself.
+        runs: In order; a run contains the sent delta itself.
     """
 
     runs: list[PieceRun | Mapping[str, Any]] = attrs.field(factory=list)
 
     def join(self) -> dict[str, Any]:
-        """Returns the message that whoever has read all pieces has."""
+        """Return the message that a client has after reading all pieces."""
         message: dict[str, Any] = {name: [] for name in _LISTED}
         for run in self.runs:
             delta = run.form("".join(run.pieces)) if isinstance(run, PieceRun) else run
@@ -55,7 +54,7 @@ class Streamed:
 def find_rest(
     message: Mapping[str, Any], streamed: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[Loss]]:
-    """Returns the delta that is left of a message, and what is not to be made good any more."""
+    """Return the delta for the rest of a message, and the differences that cannot be corrected."""
     rest: dict[str, Any] = {}
     losses: list[Loss] = []
     for name in _LISTED:
@@ -66,7 +65,7 @@ def find_rest(
         if left is None:
             losses.append(_tell(f"message.{name}"))
         elif left := closing + left:
-            # A text alone goes as one, as all before it did.
+            # A single text is sent as one, like all before it.
             is_text = name == "content" and len(left) == 1 and left[0].keys() == _PLAIN
             rest[name] = left[0]["text"] if is_text else left
     calls = message.get("tool_calls") or ()
@@ -84,7 +83,7 @@ def find_rest(
 
 
 def _extend(items: list[Any], pieces: str | Sequence[Any]) -> None:
-    """Adds pieces of a content, or of details, to the items that they go on with."""
+    """Add pieces of a content, or of details, to the items that they continue."""
     pieces = [{"type": "text", "text": pieces}] if isinstance(pieces, str) else pieces
     for piece in pieces:
         last = items[-1] if items else None
@@ -93,7 +92,7 @@ def _extend(items: list[Any], pieces: str | Sequence[Any]) -> None:
 
 
 def _go_on(last: Any, piece: Any) -> bool:
-    """Joins a piece to the item before it, if it is of the same: tells whether it is."""
+    """Join a piece to the item before it, if both belong together; return whether they do."""
     if not isinstance(last, dict) or not isinstance(piece, Mapping):
         return False
     if last.keys() == _PLAIN == piece.keys() and last["type"] == piece["type"] == "text":
@@ -125,7 +124,7 @@ def _is_one_text(inner: Any) -> bool:
 
 
 def _close_thought(whole: Sequence[Any], streamed: list[Any]) -> list[Any]:
-    """Returns what the last part of reasoning says at its end, and takes it for streamed."""
+    """Return the end of the last part of reasoning, and mark it as streamed."""
     places = [n for n, item in enumerate(streamed) if item.get("type") == "thinking"]
     if not places or len(whole) <= places[-1]:
         return []
@@ -138,7 +137,7 @@ def _close_thought(whole: Sequence[Any], streamed: list[Any]) -> list[Any]:
 
 
 def _subtract_list(whole: list[Any], streamed: Sequence[Any]) -> list[Any] | None:
-    """Returns the items that are left; ``None`` where the whole does not begin like that."""
+    """Return the remaining items; ``None`` if the streamed ones are not their beginning."""
     if not streamed:
         return whole
     *before, last = streamed
@@ -169,7 +168,7 @@ def _subtracting(streamed: Mapping[str, Any], losses: list[Loss]) -> Any:
 def _subtract(
     whole: Any, streamed: Mapping[str, Any], path: str, losses: list[Loss]
 ) -> dict[str, Any]:
-    """Returns what an object says beyond another; texts go on."""
+    """Return the fields of an object that another lacks; texts are continued."""
     rest: dict[str, Any] = {}
     for name, value in whole.items():
         before = streamed.get(name)

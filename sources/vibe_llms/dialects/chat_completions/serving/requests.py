@@ -25,7 +25,7 @@ _SPELT: Final = frozenset(field for fields in SPELLINGS.values() for field in fi
 
 _OWN: Final = (
     *("messages", "model", "tools", "functions", "response_format", "tool_choice"),
-    *("stream", "stream_options"),  # a matter of how the answer is asked for
+    *("stream", "stream_options"),  # about the form of the answer
 )
 _DEFAULTS: Final[Mapping[str, Any]] = {
     "logit_bias": {},
@@ -35,23 +35,23 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "n": 1,
     "response_format": {"type": "text"},
 }
-"""What a client asks that says so: nothing is lost where another protocol cannot say it."""
+"""Defaults that a client may send explicitly: nothing is lost if another protocol lacks them."""
 _OTHERS: Final = frozenset({"messages", "model", "tools", "response_format", "tool_choice"})
-"""Fields of a request which other processors read, whatever a model's data call a control."""
+"""Fields that other processors read, even if a model's attributes define such a control."""
 
 
 @refuse_nonsense("The request", "Chat Completions")
 def normalize_request(
     native: Mapping[str, Any], attributes: ModelAttributes | None = None
 ) -> Translation[Request]:
-    """Returns the request of a client: what a gateway reads.
+    """Return the request of a client, for gateways.
 
     Args:
-        attributes: Of the model, which say what is a control of it; by default all controls
-            that the dialect knows are.
+        attributes: The model's attributes, which define its controls; by default all controls of
+            the dialect are known.
 
     Raises:
-        RequestError: The request makes no sense.
+        RequestError: The request is invalid.
     """
     messages = normalize_messages(native)
     controls = normalize_controls(native, attributes)
@@ -75,7 +75,7 @@ def normalize_request(
 
 
 def _keep_format(native: Mapping[str, Any], schema: JsonObject | None) -> dict[str, Any]:
-    """Returns what a wanted format says beyond its schema."""
+    """Return the fields of a format besides its schema."""
     wanted = native.get("response_format")
     if wanted is None:
         return {}
@@ -86,12 +86,12 @@ def _keep_format(native: Mapping[str, Any], schema: JsonObject | None) -> dict[s
         return {} if wanted == {"type": "json_object"} else {"response_format": wanted}
     noted: dict[str, Any] = {"$wanted": {**wanted, "json_schema": without(inner, "schema")}}
     if leave(wanted, ("type", "json_schema")) or leave(inner, ("name", "schema", "strict")):
-        noted["$format"] = {TOLD: "response_format"}  # such as what the model is told it is for
+        noted["$format"] = {TOLD: "response_format"}  # such as a description for the model
     return noted
 
 
 def _keep_options(native: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what is said of a stream but whether its usage is told: that is always asked for."""
+    """Return the stream options except that for usage, which is always requested."""
     options = native.get("stream_options")
     rest = leave(options, ("include_usage",)) if isinstance(options, Mapping) else {}
     return {"$stream_options": rest} if rest else {}
@@ -100,19 +100,20 @@ def _keep_options(native: Mapping[str, Any]) -> dict[str, Any]:
 def normalize_controls(
     native: Mapping[str, Any], attributes: ModelAttributes | None = None
 ) -> Translation[Mapping[str, JsonValue]]:
-    """Returns the control values in a request.
+    """Return the controls in a request.
 
-    What the model's attributes define no control for, or a value beyond its control, stays where
-    it is: :func:`~vibe_llms.dialects.chat_completions.normalize_request` keeps it as native.
+    Parameters that are not controls of the model, or have invalid values, are kept as native data
+    by
+    :func:`~vibe_llms.dialects.chat_completions.normalize_request`.
 
     Args:
-        attributes: Of the model; by default every control that the dialect knows is one.
+        attributes: The model's attributes; by default every control of the dialect is known.
     """
     names: Mapping[str, tuple[str, ...]] = SPELLINGS
     if attributes is not None:
         others = (each.name for each in attributes.controls if each.name not in SPELLINGS)
         names = {**SPELLINGS, **{name: (name,) for name in others}}
-    elif native.keys().isdisjoint(_SPELT):  # as of most requests of a chat
+    elif native.keys().isdisjoint(_SPELT):  # as in most requests of a chat
         return Translation({})
     controls: dict[str, JsonValue] = {}
     for name, fields in names.items():
@@ -121,13 +122,13 @@ def normalize_controls(
             continue
         value = native[field]
         if name == "stop" and isinstance(value, str):
-            value = [value]  # one may stand by itself
+            value = [value]  # a single one need not be in a list
         if fits_control(name, value, attributes):
             controls[name] = value
     return Translation(controls)
 
 
 def list_fields(native: Mapping[str, Any], controls: Mapping[str, JsonValue]) -> list[str]:
-    """Returns the fields of a request from which the control values were read."""
+    """Return the fields of a request from which the controls were read."""
     spellings = (SPELLINGS.get(name, (name,)) for name in controls)
     return [next(each for each in names if native.get(each) is not None) for names in spellings]

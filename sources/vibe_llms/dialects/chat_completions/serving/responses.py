@@ -1,4 +1,4 @@
-"""A response as the body in which a vendor of this dialect would have sent it: a gateway's way."""
+"""A response as the body of a vendor of this dialect, for gateways."""
 
 from __future__ import annotations
 
@@ -44,15 +44,16 @@ _WORDS: Final = {
     StopReason.OVERFLOW: "length",
     StopReason.PAUSED: "length",
 }
-"""From a stop reason to this dialect's word; for any other it is ``stop``."""
+"""This dialect's name of each stop reason; ``stop`` for any other."""
 _QUIRKS: Final = Quirks(reasoning_field="reasoning_content")
 
 
 def nativize_response(response: Response) -> Translation[JsonObject]:
-    """Returns the whole body of a response.
+    """Return the whole body of a response.
 
-    What was decoded from this protocol comes back as it was; of what came by another, the losses
-    tell what this one has no words for.
+    A response decoded from this protocol is returned unchanged; for others, the losses list what
+    this
+    protocol cannot represent.
     """
     response = wrap_response(response, PROTOCOL)
     metadata = response.metadata
@@ -87,7 +88,7 @@ def _write_message(response: Response, ledger: Ledger) -> dict[str, Any]:
 
 
 class _AnswerWriter(TurnWriter):
-    """Shows what no request takes: citations, pictures and sound that a model has made."""
+    """Writes contents that requests do not have: citations, generated images and audio."""
 
     def cite(self, content: TextualContent, path: str, canister: AnyCanister) -> None:
         for index, citation in enumerate(content.citations):
@@ -116,7 +117,7 @@ class _AnswerWriter(TurnWriter):
         return {"type": "url_citation", "url_citation": source}
 
     def _find_span(self) -> tuple[int, int]:
-        """Return where the last text stands in the one text of the message."""
+        """Return the span of the last text in the single text of the message."""
         texts = [str(part.get("text", "")) for part in self._content]
         end = sum(map(len, texts)) + len(BOUNDARY) * len(self._seams)
         return end - len(texts[-1]), end
@@ -139,7 +140,7 @@ class _AnswerWriter(TurnWriter):
 
 
 def _find_word(origin: Origin, message: Mapping[str, Any], ledger: Ledger) -> str | None:
-    """Returns the finish reason: the vendor's own where it spoke this protocol."""
+    """Return the finish reason: the vendor's own if it uses this protocol."""
     if keeps_word(origin, PROTOCOL):
         return origin.native_stop_reason
     word = _WORDS.get(origin.stop_reason, "stop")

@@ -1,8 +1,7 @@
-"""The events of a response as the chunks in which OpenAI streams it.
+"""The events of a response as chunks in OpenAI's format.
 
-Text, reasoning, refusals and invocations go out as they come. What has no form in deltas
-(citations, pictures, sound, what only the vendor understands) is in the last frames, as whatever
-else the whole answer says.
+Text, reasoning, refusals and invocations are streamed. Contents without deltas (citations, images,
+audio, native data) are in the last frames, with the rest of the complete answer.
 """
 
 from __future__ import annotations
@@ -52,20 +51,20 @@ from vibe_llms.messages.views import BOUNDARY
 
 _encode: Final = msgspec.json.Encoder().encode
 _HOLE: Final = uuid.uuid4().hex
-"""Stands for a piece while the bytes around it are made: no text of anybody's has it in it."""
+"""Placeholder of a piece while the bytes around it are made: unique, so no text contains it."""
 _DONE: Final = b"data: [DONE]\n\n"
 _AROUND: Final = frozenset({"choices", "created", "id", "model", "object", "usage"})
 _REPEATED: Final = ("service_tier", "system_fingerprint")
-"""What each chunk says of the response, as soon as it is known."""
+"""Fields that each chunk repeats, as soon as they are known."""
 
 
 @define(eq=False)
 class _Content(GrowingContent):
-    """A content on its way.
+    """A content in progress.
 
     Attributes:
-        kept: What it has of its vendor, where that spoke this protocol.
-        place: Of an invocation, among the calls of the message.
+        kept: Its native data, if its vendor uses this protocol.
+        place: For an invocation, its index among the calls of the message.
         sent_signature: The part of its signature that was sent.
     """
 
@@ -75,7 +74,7 @@ class _Content(GrowingContent):
 
 
 class StreamWriter(answering.StreamWriter):
-    """Writes the chunks of one response, and the mark behind them."""
+    """Writes the chunks of one response, and the end mark."""
 
     ending = b"\n\n" + _DONE
 
@@ -91,18 +90,18 @@ class StreamWriter(answering.StreamWriter):
         self._gaps = Gaps()
         self._contents: dict[int, _Content] = {}
         self._calls = 0
-        self._is_listed = False  # whether the content is a list: its parts are apart by themselves
-        # Parts of which only their end tells what they are, and what stands behind such.
+        self._is_listed = False  # whether the content is a list, whose parts are separate
+        # Parts whose kind is known only at their end, and contents after them.
         self._ahead: list[int] = []
         self._held: list[ContentDeltaEvent] = []
-        # The content that goes on, and the bytes around its pieces: mostly it goes on as before.
+        # The current content, and the bytes around its pieces: usually it continues as before.
         self._index, self._channel = -1, ""
         self._seams: tuple[bytes, ...] = ()
         pieces: list[str] = []
         self._keep = pieces.append
 
     def write(self, event: StreamEvent) -> bytes:
-        """Returns the frames that an event comes to, whole ones; mostly one, perhaps none."""
+        """Return the frames for an event, complete ones; usually one, perhaps none."""
         if isinstance(event, ContentDeltaEvent):
             text = event.text
             if event.index == self._index and event.channel == self._channel and text:
@@ -111,7 +110,7 @@ class StreamWriter(answering.StreamWriter):
             return self._go_on(event) if text else b""
         match event:
             case ResponseStartedEvent():
-                self._started = event  # which a further attempt may replace
+                self._started = event  # another attempt may replace it
             case ContentStartedEvent():
                 return self._begin(event)
             case ContentFinishedEvent():
@@ -125,11 +124,11 @@ class StreamWriter(answering.StreamWriter):
         return b""
 
     def fail(self, error: ConverseError) -> bytes:
-        """Returns the frames that tell of an error in the middle of a stream, and are its end."""
+        """Return the frames that report an error in the middle of a stream, and end it."""
         return _frame({"error": compose_openai_error(error, asked="messages", status=None)})
 
     def _open(self, *, calls: bool = False) -> bytes:
-        """Returns the first chunk: whose words follow. It waits for some, for none may come."""
+        """Return the first chunk with the role. Waits for a content, as there may be none."""
         if self._head:
             return b""
         started = self._started
@@ -169,7 +168,7 @@ class StreamWriter(answering.StreamWriter):
         return self._chunk(delta)
 
     def _go_on(self, event: ContentDeltaEvent) -> bytes:
-        """Writes a piece of another content than the one before it, or of another channel."""
+        """Write a piece of another content than before, or of another channel."""
         content = self._contents.get(event.index)
         if content is None or content.start.owner is not Owner.OURS:
             return b""
@@ -179,9 +178,9 @@ class StreamWriter(answering.StreamWriter):
             return b""
         stands = content.start.kind == "text" or "part" in content.kept
         if stands and any(each < event.index for each in self._ahead):
-            self._held.append(event)  # of something that stands before it only the end tells
+            self._held.append(event)  # a content before it is known only at its end
             return b""
-        if channel == "signature":  # which comes whole each time
+        if channel == "signature":  # which is sent as a whole each time
             text, content.sent_signature = text.removeprefix(content.sent_signature), text
         gap = self._find_gap(content, channel, form)
         content.spoken = channel
@@ -202,7 +201,7 @@ class StreamWriter(answering.StreamWriter):
         return "" if self._is_listed else gap
 
     def _finish(self, event: ContentFinishedEvent) -> bytes:
-        """Writes what a content says that came without any delta, and what waited for it."""
+        """Write a content without deltas, and contents that waited for it."""
         content, item = self._contents[event.index], event.item
         if event.index in self._ahead:
             return self._pass(event.index, item)
@@ -222,7 +221,7 @@ class StreamWriter(answering.StreamWriter):
                 return b""
 
     def _pass(self, index: int, item: FinishedItem) -> bytes:
-        """Writes a part for which there is no common word, and then what stands behind it."""
+        """Write an unknown part, and then the contents after it."""
         self._ahead.remove(index)
         frames = []
         if isinstance(item, NativeContent) and item.native.protocol == PROTOCOL:
@@ -232,8 +231,8 @@ class StreamWriter(answering.StreamWriter):
         return b"".join(frames + [self.write(each) for each in held])
 
     def _end(self, event: ResponseFinishedEvent) -> bytes:
-        """Writes what the whole answer says beyond what has gone out, and why it ended."""
-        assert event.response is not None  # the assembler has seen to it
+        """Write the rest of the complete answer, and the finish reason."""
+        assert event.response is not None  # the assembler guarantees it
         written = nativize_response(event.response)
         body: dict[str, Any] = dict(written.value)
         answer, *others = body["choices"]
@@ -248,7 +247,7 @@ class StreamWriter(answering.StreamWriter):
             for name, value in body.items()
             if name not in _AROUND and value is not None and self._head.get(name) != value
         }
-        ending = without(answer, "delta", "index", "message")  # some say a whole answer twice
+        ending = without(answer, "delta", "index", "message")  # some send an answer twice
         frames.append(self._write_choice({"index": 0, **ending}, **late))
         if self._tells_usage and body.get("usage"):
             account = self._head | {name: late[name] for name in _REPEATED if name in late}
@@ -257,7 +256,7 @@ class StreamWriter(answering.StreamWriter):
         return b"".join([*frames, _DONE])
 
     def _write_other(self, other: Mapping[str, Any], place: int) -> list[bytes]:
-        """Returns the chunks of a further choice, which comes at the end, whole."""
+        """Return the chunks of another choice, which is sent at the end as a whole."""
         message = dict(other.get("message") or {})
         if calls := message.get("tool_calls"):
             message["tool_calls"] = [{**call, "index": n} for n, call in enumerate(calls)]
@@ -274,7 +273,7 @@ class StreamWriter(answering.StreamWriter):
 
 
 def _open_native(native: Native | None) -> dict[str, Any]:
-    """Returns what a vendor of this protocol has said beside; nothing of any other."""
+    """Return the native data of a vendor of this protocol; empty for others."""
     if native is None or native.protocol != PROTOCOL:
         return {}
     return read_native(native, "the event")

@@ -1,1 +1,1 @@
-"""What asks another vibe-llms: requests written; answers, streams, errors and surveys read."""
+"""Requests to another vibe-llms, and its answers, streams, errors and lists of models."""

@@ -1,4 +1,4 @@
-"""A whole answer as the events of a stream that says the same."""
+"""A complete answer as the events of an equivalent stream."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from vibe_llms.messages.contents import (
 
 
 def list_events(answer: AnswerBody) -> Iterator[StreamEvent]:
-    """Yields what happened, but for the losses and the end.
+    """Yield the events, without the losses and the end.
 
     Raises:
-        ValueError: It holds a canister that no model can have said.
+        ValueError: It has a canister that a model cannot produce.
     """
     origin = answer.metadata.origin
     yield ResponseStartedEvent(
@@ -58,7 +58,7 @@ def list_events(answer: AnswerBody) -> Iterator[StreamEvent]:
 
 
 def _list_pieces(index: int, content: AnyContent) -> Iterator[StreamEvent]:
-    """Yields the words of a content; what it is as a whole comes with its end."""
+    """Yield the text of a content; the whole content follows at its end."""
     pieces: tuple[tuple[str, Channel], ...] = ()
     match content:
         case TextualContent() | RefusalContent():

@@ -1,4 +1,4 @@
-"""What another vibe-llms answers, streamed or whole, as the events that happened there."""
+"""Decoder of another vibe-llms's answer, streamed or not, to the original events."""
 
 from __future__ import annotations
 
@@ -39,21 +39,22 @@ _decode_piece: Final = msgspec.json.Decoder(_Piece).decode
 
 
 class Decoder(ResponseDecoder):
-    """Turns the events of a stream, or one whole answer, into events.
+    """Decodes the events of a stream, or one complete answer.
 
-    The last event has a response without canisters: how it came to be where it was made. In its
-    metadata, attempts are those that no event has told of, the last one included.
+    The last event has a response without canisters: only the metadata of the other side. Its number
+    of
+    attempts counts those without an event, including the last one.
 
     Args:
-        provider: That was asked; named in errors.
-        model: That was asked; named in errors.
-        request: What was asked.
+        provider: The provider, for errors.
+        model: The model, for errors.
+        request: The request.
     """
 
     frame = "an event"
     produce_error = staticmethod(produce_error)
     relays_errors = True
-    """Whether the errors in an answer are what the other side met, and no fault of the answer."""
+    """Whether errors in an answer are those of the other side, not faults of the answer."""
 
     def __init__(self, *, provider: str, model: str = "", request: Request) -> None:
         super().__init__(provider=provider, model=model)
@@ -63,20 +64,20 @@ class Decoder(ResponseDecoder):
         self._last: ResponseFinishedEvent | None = None
 
     def decode(self, data: bytes, event: str = "") -> list[StreamEvent]:
-        """Returns the events of one event of the stream.
+        """Return the events of one event of the stream.
 
         Args:
-            event: The name that the stream gave it.
+            event: Its name in the stream.
 
         Raises:
-            ConverseError: It makes no sense, is in another version, or is the error in which the
-                response ended there.
+            ConverseError: It is invalid, has another version, or is the error that ended the
+                response.
         """
         if event == "content.delta" and self._begun:
             try:
                 piece = _decode_piece(data)
             except UNREADABLE:
-                pass  # the long way says what is wrong
+                pass  # the general way reports the error
             else:
                 return [ContentDeltaEvent(piece.index, piece.text, piece.channel, piece.kind)]
         with self._explaining:
@@ -84,7 +85,7 @@ class Decoder(ResponseDecoder):
         return self._take_events()
 
     def decode_response(self, body: bytes) -> list[StreamEvent]:
-        """Returns the events of a whole answer, to their end. Raises ConverseError."""
+        """Return the events of a complete answer, to their end. Raises ConverseError."""
         with self._explaining:
             self._read_response(body)
         return [*self._take_events(), *self.finish()]
@@ -105,7 +106,7 @@ class Decoder(ResponseDecoder):
         return self.is_complete
 
     def _is_empty(self) -> bool:
-        return False  # what the other side takes for an answer is one
+        return False  # the other side decides whether it is an answer
 
     def _end(self) -> ResponseFinishedEvent:
         assert self._last is not None  # complete only with it
@@ -137,7 +138,7 @@ class Decoder(ResponseDecoder):
         self._events.append(cast(StreamEvent, event))
 
     def _complete(self, last: ResponseFinishedEvent, ending: Ending) -> None:
-        """Takes the end in, and tells what of it no event has told."""
+        """Process the end, and report the losses that had no event."""
         for loss in ending.losses:
             if loss in self._told_losses:
                 self._told_losses.remove(loss)
@@ -151,7 +152,7 @@ class Decoder(ResponseDecoder):
 
     def _ensure_version(self, data: bytes) -> None:
         told = _decode_kind(data)
-        if told.error is not None:  # of whatever stands in between, too, in whichever version
+        if told.error is not None:  # also of proxies in between, in any version
             self._fail(msgspec.json.decode(data))
         ensure_answered(told.version, self._provider)
 

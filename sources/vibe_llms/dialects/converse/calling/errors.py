@@ -1,4 +1,4 @@
-"""Errors that the other side met: they come back as what they were there."""
+"""Errors of the other side, with their original classes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _REMEDY: Final = "Look whether the address leads to the gateway of another vibe-
 
 
 def find_error(body: object, status: int | None, model: str) -> Complaint | ConverseError:
-    """Reads an error of the other side; whatever else answered has none in this form."""
+    """Decode an error of the other side; other formats are read as errors of a proxy."""
     told: Any = body.get("error") if isinstance(body, Mapping) else None
     if isinstance(told, Mapping) and "stage" in told:
         try:
             return read_error(told)
         except CodecError:
-            pass  # of a side so much newer that its errors have another form
+            pass  # of a much newer side whose errors have another format
     fault = find_fault(status)
     is_elsewhere = fault in (ProviderFault.NOT_FOUND, ProviderFault.INVALID_REQUEST)
     return Complaint(
@@ -34,7 +34,7 @@ produce_error: Final = ErrorProducer(find_error)
 
 
 def _find_message(body: object, told: object, status: int | None) -> str:
-    """Returns what a server says that stands in between, such as a proxy."""
+    """Return the message of a server in between, such as a proxy."""
     for said in (told, body):
         text = said.get("message") if isinstance(said, Mapping) else said
         if isinstance(text, bytes):

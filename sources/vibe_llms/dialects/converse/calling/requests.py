@@ -1,4 +1,4 @@
-"""A request as the other side reads it: whole, for translating it is left to them."""
+"""A request to the other side: whole, as the other side translates it."""
 
 from __future__ import annotations
 
@@ -43,20 +43,19 @@ def nativize_request(
     streaming: bool = False,
     processors: Processors | None = None,
 ) -> Translation[JsonObject]:
-    """Returns the body: the request, and whether its answer shall be streamed. Nothing is lost.
+    """Return the body: the request, and whether to stream its answer. Lossless.
 
     Args:
-        attributes: Of the model that is asked; its name is its address on the other side.
-        quirks: There are none.
-        provider: Whose request it is.
-        streaming: Whether the answer shall come piece by piece.
+        attributes: The model's attributes; its name is its address on the other side.
+        quirks: Unused.
+        provider: The request's provider.
+        streaming: Whether to stream the answer.
         processors: Write the parts; by default those of the dialect.
 
     Raises:
-        CapabilityError: The model is known not to take a medium.
-        ControlError: The model is known to have no such control, or the value is outside its
-            domain.
-        RequestError: The bytes of a medium are not there.
+        CapabilityError: The model is known not to support a medium.
+        ControlError: The model is known not to have the control, or the value is invalid.
+        RequestError: The bytes of a medium are missing.
     """
     name = attributes.address.name
     model = ModelDescriptor(provider=provider, name=name, attributes=attributes)
@@ -71,7 +70,7 @@ def nativize_request(
             "model": name,
             **parts.controls,
             **parts.invocations,
-            "schema": request.schema,  # whose order is part of what it says
+            "schema": request.schema,  # whose order has a meaning
             **rest,
         },
     }
@@ -79,10 +78,10 @@ def nativize_request(
 
 
 def produce_processors(quirks: object = None) -> Processors:
-    """Makes the four; tokens are estimated.
+    """Make the four processors; tokens are estimated.
 
     Args:
-        quirks: There are none.
+        quirks: Unused.
     """
     # Not verbatim: the next request has the same fields, but other ids and times.
     return Processors(
@@ -93,7 +92,7 @@ def produce_processors(quirks: object = None) -> Processors:
 
 
 def _nativize_controls(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
-    # Known are only those of a model that the other side has told of; of others it knows best.
+    # Only models that the other side has described are known; it knows the others best.
     known = model.attributes.controls
     if known and not request.lenient:
         check_controls(request.controls, known)
@@ -118,7 +117,7 @@ def _nativize_messages(request: Request, model: ModelDescriptor) -> Translation[
 def _ensure_medium(
     content: MediaContent, canister: AnyCanister, path: str, attributes: ModelAttributes
 ) -> None:
-    """Refuses what the model is known not to see, and what the other side could not find."""
+    """Reject media that the model is known not to support, or whose data are missing."""
     if content.data is None and content.url is None and content.file_id is None:
         raise produce_missing_bytes(content, path)
     is_text = isinstance(content, FileContent) and read_words(content) is not None

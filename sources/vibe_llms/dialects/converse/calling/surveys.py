@@ -1,4 +1,4 @@
-"""What the other side knows: how many tokens there are, and its models."""
+"""Token counts and models of the other side."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _T = TypeVar("_T")
 
 @frozen(kw_only=True)
 class ToldValue:
-    """A fact about a model, and where the other side has it from.
+    """An attribute of a model, and the other side's source of it.
 
     Attributes:
         key: Such as ``context_window_tokens`` or ``temperature.maximum``.
-        control: The control that it helps to define; empty where it is a fact.
+        control: The control whose definition it is part of; empty for a fact.
         value: Plain data.
-        removed: Whether it says that there is no such thing.
-        layer: Who set it there, such as ``family`` or ``user``.
-        name: Which one of the layer.
-        source: What that was read in.
-        date: When.
+        removed: Whether a layer removed it.
+        layer: The layer that sets it, such as ``family`` or ``user``.
+        name: The part of the layer.
+        source: The source of the value.
+        date: When the source was read.
     """
 
     key: str
@@ -43,9 +43,9 @@ class ToldModel:
     """A model of the other side.
 
     Attributes:
-        address: By which it is asked there, such as ``anthropic:claude-opus-5``.
-        model: Which model that is there; the same but for an alias.
-        values: What is known of it there.
+        address: Its address there, such as ``anthropic:claude-opus-5``.
+        model: The model behind it; the same unless the address is an alias.
+        values: Its attributes there.
     """
 
     address: str
@@ -67,20 +67,20 @@ class _Count:
 
 
 def normalize_count(told: JsonValue, provider: str) -> TokenCount:
-    """Reads a count of tokens.
+    """Decode a token count.
 
     Args:
-        provider: That told it, for errors.
+        provider: The provider that reported it, for errors.
 
     Raises:
-        ConverseError: It is none, or in another version.
+        ConverseError: It is invalid, or has another version.
     """
     count = _read(told, _Count, provider)
     return TokenCount(tokens=count.tokens, error_tokens=count.error_tokens)
 
 
 def normalize_models(told: JsonValue, provider: str) -> tuple[ToldModel, ...]:
-    """Reads a list of models; see :func:`normalize_count`."""
+    """Decode a list of models; see :func:`normalize_count`."""
     return _read(told, _Models, provider).models
 
 

@@ -1,1 +1,1 @@
-"""What answers another vibe-llms; only what serves clients imports it."""
+"""Answers to another vibe-llms; imported only to serve clients."""

@@ -1,4 +1,4 @@
-"""Errors for another vibe-llms: it raises what was raised here, and may ask again itself."""
+"""Errors for another vibe-llms, which raises the same errors and decides on retries itself."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from vibe_llms.messages.codec.errors import encode_error
 
 
 def nativize_error(error: ConverseError) -> ErrorAnswer:
-    """Returns an error with its class, stage, facts, remedy and causes; what had arrived stays."""
+    """Return an error with its class, stage, facts, remedy and causes; without canisters."""
     _, status = classify(error)
     body: JsonObject = {"version": VERSION, "error": write_error(error)}
     return ErrorAnswer(status, body, compose_error_headers(error))
 
 
 def write_error(error: ConverseError) -> JsonObject:
-    """Returns an error as plain data."""
+    """Return an error as plain data."""
     written: JsonObject = msgspec.json.decode(encode_error(error))
     return written

@@ -1,4 +1,4 @@
-"""What another vibe-llms asks, as the request that it is."""
+"""Requests of another vibe-llms."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from vibe_llms.messages.requests import Request
 
 
 def normalize_request(native: Mapping[str, Any]) -> Translation[Request]:
-    """Returns the whole request of a body; its ``stream`` says how the answer shall come.
+    """Return the request in a body; its ``stream`` says whether to stream the answer.
 
     Raises:
-        RequestError: It is in another version, or makes no sense.
+        RequestError: It has another version, or is invalid.
     """
     ensure_asked(native.get("version"))
     try:

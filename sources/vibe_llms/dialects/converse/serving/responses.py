@@ -1,4 +1,4 @@
-"""A whole answer, without the request that it answers: who asked has that."""
+"""A complete answer, without its request, which the client has."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from vibe_llms.messages.requests import Response
 
 
 def nativize_response(response: Response) -> Translation[JsonObject]:
-    """Returns the whole body; nothing is lost."""
+    """Return the whole body; lossless."""
     canisters = [msgspec.to_builtins(each) for each in response.canisters]
     return Translation({"version": VERSION, "canisters": canisters, **write_ending(response)})
 
 
 def write_ending(response: Response) -> JsonObject:
-    """Returns how an answer came to be."""
+    """Return the metadata and losses of an answer."""
     return {
         "metadata": msgspec.to_builtins(response.metadata),
         "losses": [msgspec.to_builtins(each) for each in response.losses],

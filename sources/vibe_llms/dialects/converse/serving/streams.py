@@ -1,4 +1,4 @@
-"""A streamed answer: server-sent events, each one of ours as its codec writes it."""
+"""A streamed answer: server-sent events, each with one of ours as its codec writes it."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ from vibe_llms.exceptions import ConverseError
 
 
 class StreamWriter(answering.StreamWriter):
-    """Writes all that happens, in its order; nothing is lost.
+    """Writes all events, in their order; lossless.
 
-    The last event tells how the answer came to be; its contents were told before, and who asked
-    has the request.
+    The last event has the metadata of the answer; its contents were sent before, and the client has
+    the
+    request.
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class StreamWriter(answering.StreamWriter):
         self._opening = _frame(OPENING, msgspec.json.encode({"version": VERSION}))
 
     def write(self, event: StreamEvent) -> bytes:
-        """Returns the frame of an event, before the first one that of the version."""
+        """Return the frame of an event, after that of the version for the first one."""
         if event.__class__ is ContentDeltaEvent:
             frame = _frame("content.delta", msgspec.json.encode(event))
         elif isinstance(event, ResponseFailedEvent):
@@ -51,7 +52,7 @@ class StreamWriter(answering.StreamWriter):
         return self._open(frame)
 
     def fail(self, error: ConverseError) -> bytes:
-        """Returns the frame of an error, which is the end; what had arrived was told before."""
+        """Return the frame of an error, which is the last one; contents were sent before."""
         fields = {"type": "response.failed", "error": write_error(error)}
         return self._open(_frame("response.failed", msgspec.json.encode(fields)))
 
@@ -61,4 +62,4 @@ class StreamWriter(answering.StreamWriter):
 
 
 def _frame(name: str, data: bytes) -> bytes:
-    return b"event: %b\ndata: %b\n\n" % (name.encode(), data)  # JSON has no line breaks of its own
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), data)  # JSON has no line breaks here

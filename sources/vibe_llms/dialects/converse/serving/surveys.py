@@ -1,4 +1,4 @@
-"""How many tokens there are, and which models, for another vibe-llms."""
+"""Token counts and lists of models for another vibe-llms."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from vibe_llms.models.tokens import TokenCount
 
 
 def nativize_count(count: TokenCount) -> JsonObject:
-    """Returns a count of tokens, and how far off it may be."""
+    """Return a token count, and its maximum error."""
     return {"version": VERSION, **msgspec.to_builtins(count)}
 
 
 def nativize_models(models: Mapping[str, ModelDescriptor]) -> JsonObject:
-    """Returns models with all that is known of them, and where each fact comes from.
+    """Return models with all of their attributes, and the source of each.
 
-    Not told are the files in which that stands here: they are of no use elsewhere.
+    The names of our files are left out: they are useless elsewhere.
 
     Args:
-        models: By the addresses by which they are asked here, which may be aliases.
+        models: By their addresses here, which may be aliases.
     """
     return {
         "version": VERSION,
