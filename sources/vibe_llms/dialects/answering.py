@@ -209,23 +209,23 @@ def compose_error_headers(error: ConverseError) -> dict[str, str]:
 class StreamWriter(abc.ABC):
     """Writes the events of one response as the bytes that a vendor of the protocol streams.
 
-    Reading what it has written, in any chunking, gives the canisters that came in. The events are
-    those that leave the assembler: a finished content has its item, and the last event the
-    response.
+    Decoding its output, in any chunking, gives the canisters that came in. The events are those
+    that
+    leave the assembler: a finished content has its item, and the last event the response.
 
     Args:
-        native: What the client has asked, in its own words: some of it says how to stream.
-        model: The name by which the client knows the model.
-        response_id: The name that the response must have; by default the vendor's, or one that is
+        native: The client's request, in its own format: parts of it control the stream.
+        model: The model's name for the client.
+        response_id: The id that the response must have; by default the vendor's, or one that is
             made up.
 
     Attributes:
-        content_type: Of what is written.
+        content_type: Content type of the stream.
         keep_alive: Ignored by clients; may be sent between any two frames.
         provider: Provider of the answer, whose signatures are put into envelopes; empty if unknown.
-        ending: What stands behind the last object of the stream.
+        ending: The bytes after the last object of the stream.
         takes_comments: Whether clients skip comments (lines that begin with a colon).
-        losses: What could not be said in this protocol, so far.
+        losses: Losses of this protocol so far.
     """
 
     content_type: str = "text/event-stream"
@@ -244,14 +244,14 @@ class StreamWriter(abc.ABC):
 
     @abc.abstractmethod
     def write(self, event: StreamEvent) -> bytes:
-        """Returns the frames that an event comes to, whole ones; mostly one, perhaps none."""
+        """Return the frames for an event, complete ones; usually one, perhaps none."""
 
     def tell(self, data: bytes, name: str, told: bytes) -> bytes:
         """Return the last frames of a stream with a note in them: a field of the last object.
 
         Args:
-            data: The last frames, whole.
-            name: What is told, such as ``x-vibe-losses``; the field has underscores in it.
+            data: The last frames, complete.
+            name: The name of the note, such as ``x-vibe-losses``; the field has underscores.
             told: JSON, in one line.
         """
         end = b"}" + self.ending
@@ -263,4 +263,4 @@ class StreamWriter(abc.ABC):
 
     @abc.abstractmethod
     def fail(self, error: ConverseError) -> bytes:
-        """Returns the frames that tell of an error in the middle of a stream, and are its end."""
+        """Return the frames that report an error in the middle of a stream, and end it."""

@@ -1,4 +1,4 @@
-"""What the dialects share about errors: what headers say, and that an input is too long."""
+"""Shared parts of errors: headers, and inputs that are too long."""
 
 from __future__ import annotations
 
@@ -33,15 +33,16 @@ FAULTS_BY_STATUS: Final[Mapping[int, ProviderFault]] = {
     504: ProviderFault.TIMEOUT,
     529: ProviderFault.OVERLOADED,
 }
-"""409 is a conflict with another request of the same moment, after which the clients of OpenAI and
-Anthropic ask again; 498 is Groq's for a tier without room."""
+"""409 is a conflict with a simultaneous request, after which the clients of OpenAI and Anthropic
+retry; 498 is Groq's for a tier without capacity.
+"""
 
 
 def find_fault(status: int | None, others: Mapping[int, ProviderFault] = _NOTHING) -> ProviderFault:
-    """Returns what the status of an answer means, where nothing else says it.
+    """Return the fault that a status means, if nothing else is known.
 
     Args:
-        others: What some of them mean to this vendor.
+        others: Statuses with another meaning for this vendor.
     """
     if status is None or status < 400:
         return ProviderFault.UNKNOWN
@@ -51,14 +52,14 @@ def find_fault(status: int | None, others: Mapping[int, ProviderFault] = _NOTHIN
 
 @frozen(kw_only=True)
 class Complaint:
-    """What a dialect has found out about an error of a vendor's.
+    """A dialect's data about a vendor's error.
 
     Attributes:
-        status: Of the answer, or what the body says in its place.
-        kind, code: In the vendor's words.
-        param: The field of the request that it finds fault with, likewise.
-        request_id: What the body calls the exchange, where the headers do not.
-        retry_after_seconds: How long the body asks to wait, which counts before the headers.
+        status: The status of the answer, or the one in its body.
+        kind, code: The vendor's type and code.
+        param: The invalid field of the request, as the vendor names it.
+        request_id: The id of the request in the body, used if the headers have none.
+        retry_after_seconds: The wait in the body, which wins over the headers.
     """
 
     fault: ProviderFault
@@ -73,15 +74,15 @@ class Complaint:
 
 
 ReadError: TypeAlias = Callable[[object, "int | None", str], "Complaint | ConverseError"]
-"""Finds out about an error: of the body that came, its status and the model that was asked."""
+"""Reads an error from the body, its status and the model of the request."""
 
 
 @frozen
 class ErrorProducer:
-    """Makes exceptions for errors in a vendor's words.
+    """Makes exceptions for vendors' errors.
 
     Attributes:
-        read: What the dialect finds out; where an exception of its own says more, that.
+        read: Returns the dialect's data, or a more specific exception.
     """
 
     read: ReadError
@@ -95,14 +96,14 @@ class ErrorProducer:
         status: int | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> ConverseError:
-        """Makes the exception for an error.
+        """Make the exception for an error.
 
         Args:
-            body: What came: an object of any shape, a text, a page.
-            model: That was asked.
-            status: The HTTP status. An error within a stream has none of its own, or 200, which
-                says nothing.
-            headers: Of the answer: they name the exchange, and say whether and when to ask again.
+            body: The body: an object of any shape, a text, a page.
+            model: The model of the request.
+            status: The HTTP status. An error within a stream has none of its own, or 200, which is
+                ignored.
+            headers: Headers of the answer, with the request's id, and whether and when to retry.
         """
         found = self.read(body, status, model)
         if isinstance(found, ConverseError):
@@ -124,7 +125,7 @@ class ErrorProducer:
 
 
 def read_request_id(headers: Mapping[str, str] | None) -> str | None:
-    """Returns the vendor's name for the exchange, where it gave one."""
+    """Return the vendor's id of the request, if it sent one."""
     named = _lower(headers)
     for name in ("x-request-id", "apim-request-id", "x-ms-request-id", "request-id"):
         if named.get(name):
@@ -133,21 +134,21 @@ def read_request_id(headers: Mapping[str, str] | None) -> str | None:
 
 
 def read_retry_after(headers: Mapping[str, str] | None) -> float | None:
-    """Returns how many seconds the vendor asks to wait, in either of the header's forms."""
+    """Return the seconds that the vendor asks to wait, in either form of the header."""
     named = _lower(headers)
-    # The finer one counts first, as in the official libraries.
+    # The more precise header wins, as in the official libraries.
     for name, divisor in (("retry-after-ms", 1000), ("retry-after", 1)):
         try:
             seconds = float(named.get(name, "")) / divisor
         except ValueError:
             continue
-        if 0 <= seconds < float("inf"):  # which NaN is not, either
+        if 0 <= seconds < float("inf"):  # false for NaN, too
             return seconds
     return _read_retry_date(named.get("retry-after"))
 
 
 def read_advice(headers: Mapping[str, str] | None) -> bool | None:
-    """Returns what the vendor says of trying again; None where it says nothing."""
+    """Return the vendor's advice on retrying; ``None`` without any."""
     said = _lower(headers).get("x-should-retry", "").strip().lower()
     return {"true": True, "false": False}.get(said)
 
@@ -162,7 +163,7 @@ def _read_retry_date(text: str | None) -> float | None:
         then = parsedate_to_datetime(text)
     except (ValueError, TypeError, OverflowError):
         return None
-    # `-0000` is read as being of no zone, and means the same as GMT.
+    # `-0000` is parsed as having no time zone, and means the same as GMT.
     if then.tzinfo is None:
         then = then.replace(tzinfo=UTC)
     return max(0.0, (then - datetime.now(UTC)).total_seconds())
@@ -173,7 +174,7 @@ def _lower(headers: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def find_overflow(message: str, model: str) -> ContextOverflowError | None:
-    """Returns the error of an input that is too long, where a vendor's own wording says so."""
+    """Return the error of an input that is too long, if the vendor's message says so."""
     for pattern in _read_wordings():
         if found := pattern.search(message):
             sizes = found.groupdict()
@@ -193,11 +194,11 @@ def _read_wordings() -> tuple[re.Pattern[str], ...]:
 def produce_overflow(
     model: str, message: str, tokens: str | int | None, limit: str | int | None
 ) -> ContextOverflowError:
-    """Makes the error of an input that is too long.
+    """Make the error of an input that is too long.
 
     Args:
-        tokens: How long it is, as far as the vendor says.
-        limit: How long it may be, likewise.
+        tokens: Its length, as far as the vendor reports it.
+        limit: The maximum, likewise.
     """
     return ContextOverflowError(
         model=model,

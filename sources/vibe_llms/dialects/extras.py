@@ -1,7 +1,7 @@
-"""What only a vendor understands, beside the common words, and how both become one again.
+"""Extras: a vendor's native fields beside the common ones, and how to merge both.
 
-The extras of an object hold the vendor's own fields by their own names. What we note there
-ourselves begins with ``$``; a field of the vendor's that does so is escaped.
+The extras of an object have the vendor's own fields by their own names. Names of our own notes
+begin with ``$``; a vendor's field with such a name is escaped.
 """
 
 from __future__ import annotations
@@ -19,30 +19,31 @@ from vibe_llms.messages.trusting import trusted
 _make_native: Final = trusted(Native)
 
 MARK: Final = "$"
-"""What the names begin with under which extras note what no field of the vendor's says."""
+"""Prefix of our own notes in extras."""
 
 NAMELESS: Final[Mapping[str, Any]] = {"$nameless": True}
-"""What notes of a call, or a message, that it came without an id: it goes without one, too."""
+"""Note on a call or a message without an id: it is returned without one, too."""
 
 
 LENIENT: Final = "$lenient"
-"""Notes of a tool that it came with the word that its schema is not enforced, as in silence."""
+"""Note on a tool whose schema is explicitly not enforced, which is also the default."""
 
 MESSAGE: Final = "$message"
-"""Notes of a call what was said of the message that it came in, where nothing else was in it."""
+"""Note on a call with the native fields of a message that had nothing else."""
 
 AS_IT_IS: Final = "$as_it_is"
-"""Notes of a request or a tool that it came in its protocol with a schema that its vendor shall
-judge, though it takes it hardly."""
+"""Note on a request or a tool that came in its own protocol with a schema that its vendor will
+judge, although it probably rejects it.
+"""
 
 
 def without(fields: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """Returns the fields except those named."""
+    """Return the fields except those named."""
     return {name: value for name, value in fields.items() if name not in names}
 
 
 def leave(fields: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """Returns the fields that are not known and say something, as extras: null says nothing."""
+    """Return the unknown fields that are not null, as extras."""
     return {
         MARK + name if MARK in name and name.startswith(MARK) else name: value
         for name, value in fields.items()
@@ -51,9 +52,9 @@ def leave(fields: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
 
 
 def merge(fields: Mapping[str, Any], extras: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what the common words say with extras laid over it; objects within are merged."""
+    """Return common fields with extras merged into them; inner objects are merged, too."""
     merged = dict(fields)
-    for key, value in extras.items():  # mostly there are none
+    for key, value in extras.items():  # usually there are none
         if is_mark(key):
             continue
         name = unescape(key)
@@ -65,26 +66,26 @@ def merge(fields: Mapping[str, Any], extras: Mapping[str, Any]) -> dict[str, Any
 
 
 def write_json(value: Any) -> str:
-    """Returns plain data as JSON text."""
+    """Return plain data as JSON text."""
     return msgspec.json.encode(value).decode("utf-8")
 
 
 TOLD: Final = "told"
-"""In a mark: the field that is lost where the mark goes to nobody who understands it."""
+"""Key in a note: the field that is lost if the note cannot be sent."""
 
 
 def is_mark(name: str) -> bool:
-    """Tells whether a name in extras is of something that we have noted."""
+    """Return whether a name in extras is that of a note of ours."""
     return name.startswith(MARK) and not name.startswith(2 * MARK)
 
 
 def unescape(name: str) -> str:
-    """Returns the name that a field had before it was left in extras."""
+    """Return the original name of a field in extras."""
     return name[len(MARK) :] if name.startswith(2 * MARK) else name
 
 
 def read_native(native: Native, path: str) -> dict[str, Any]:
-    """Returns the fields of a native. Raises RequestError where it holds no JSON object."""
+    """Return the fields of native data. Raises RequestError if they are not a JSON object."""
     try:
         return msgspec.json.decode(native.data, type=dict[str, Any])
     except UNREADABLE as error:
@@ -96,10 +97,10 @@ def read_native(native: Native, path: str) -> dict[str, Any]:
 
 
 def keep_native(protocol: str, fields: Mapping[str, Any]) -> Native | None:
-    """Returns what has no common word as a native; None where there is nothing."""
+    """Return fields as native data; ``None`` if there are none."""
     return make_native(protocol, fields) if fields else None
 
 
 def make_native(protocol: str, fields: Mapping[str, Any]) -> Native:
-    """Returns fields, perhaps none, as a native: it also says whose a signature is."""
+    """Return fields, perhaps none, as native data, which also tell whose a signature is."""
     return _make_native(protocol=protocol, data=write_json(fields))

@@ -1,4 +1,4 @@
-"""Documents in protocols that have no word for them: as the user's words, between marks."""
+"""Documents in protocols without documents: as a user's message, between marks."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from vibe_llms.messages.contents import AnyContent, TextualContent
 from vibe_llms.messages.views import BOUNDARY
 
 PlacedContent: TypeAlias = tuple[AnyContent, str]
-"""A content, and where it stands in the conversation."""
+"""A content, and its path in the conversation."""
 
 
 def survey_contents(canister: AnyCanister, path: str, ledger: Ledger) -> list[PlacedContent]:
-    """Returns what a canister holds; of a document between marks, without a word of advice.
+    """Return the contents of a canister; those of a document between marks, without instructions.
 
-    The marks join the texts at either end; where there is none, they stand by themselves.
+    The marks are joined to the texts at either end; without a text, they are texts of their own.
     """
     contents, shift = canister.content, 0
     if isinstance(canister, DocumentCanister):
@@ -28,7 +28,7 @@ def survey_contents(canister: AnyCanister, path: str, ledger: Ledger) -> list[Pl
 
 
 def _frame(canister: DocumentCanister) -> tuple[tuple[AnyContent, ...], int]:
-    """Returns the contents between marks, and how many at the beginning are not its own."""
+    """Return the contents between marks, and how many at the beginning are not its own."""
     title = "" if canister.title is None else f' title="{canister.title}"'
     contents = [*_join_plain(canister.content)]
     shift = 0 if contents and isinstance(contents[0], TextualContent) else 1
@@ -44,7 +44,7 @@ def _frame(canister: DocumentCanister) -> tuple[tuple[AnyContent, ...], int]:
 
 
 def _join_plain(contents: tuple[AnyContent, ...]) -> tuple[AnyContent, ...]:
-    """Returns texts that are nothing but texts as one."""
+    """Join texts that have no other fields."""
     texts = [content.text for content in contents if isinstance(content, TextualContent)]
     if not texts or contents != tuple(map(TextualContent, texts)):
         return contents

@@ -1,4 +1,4 @@
-"""The format of a custom tool's text, such as a grammar, in the words of both its protocols."""
+"""Formats of a custom tool's text, such as a grammar, in both protocols that have them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _RESPONSES: Final = "responses"
 
 
 def part_format(native: Native | None, path: str) -> tuple[JsonObject | None, Native | None]:
-    """Return the format that is native to a custom tool, as Responses writes it, and the rest.
+    """Return the native format of a custom tool in the form of Responses, and the rest.
 
     Args:
-        path: Of the tool.
+        path: Path of the tool.
 
     Raises:
-        RequestError: The native holds no JSON object.
+        RequestError: The native data are not a JSON object.
     """
     if native is None or native.protocol not in (_CHAT, _RESPONSES):
         return None, native
@@ -38,14 +38,14 @@ def part_format(native: Native | None, path: str) -> tuple[JsonObject | None, Na
 
 
 def write_chat_format(form: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a format as Chat Completions writes it."""
+    """Return a format in the form of Chat Completions."""
     if form["type"] != "grammar":
         return dict(form)
     return {"type": "grammar", "grammar": without(form, "type")}
 
 
 def _read_format(form: Any) -> JsonObject | None:
-    """Return a format as it is; None for one that is not known."""
+    """Return a known format unchanged; ``None`` for others."""
     match form:
         case {"type": "text"}:
             return {"type": "text"}

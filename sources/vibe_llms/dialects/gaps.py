@@ -1,7 +1,7 @@
-"""What parts texts that stand in one: whoever reads a stream is not to run two of them together.
+"""Separators between texts in protocols with one text per message, also in streams.
 
-In some protocols a message has one text and one reasoning. As in a whole answer, what a model says
-in one go joins directly, and an empty line parts what it says before and after anything else.
+In some protocols a message has one text and one reasoning. As in a complete answer, consecutive
+pieces are joined directly, and an empty line separates texts before and after another content.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _TEXTS: Final = frozenset({"text"})
 
 @define(eq=False)
 class GrowingContent:
-    """A content on its way.
+    """A content in progress.
 
     Attributes:
-        is_apart: Whether it stands in another canister than the one before it.
-        spoken: The channel on which it went on last; empty as long as it has said nothing.
+        is_apart: Whether it is in another canister than the one before it.
+        spoken: The channel of its last piece; empty before the first one.
     """
 
     start: ContentStartedEvent
@@ -34,10 +34,10 @@ class GrowingContent:
 
 @define
 class Gaps:
-    """Knows the contents of a response, in order, and what has to stand between them.
+    """Tracks the contents of a response, to find the separators between them.
 
     Attributes:
-        kinds: Of the contents that go into the text of the message.
+        kinds: Kinds of contents that become the text of the message.
     """
 
     kinds: Set[str] = _TEXTS
@@ -46,7 +46,7 @@ class Gaps:
     _has_thought: bool = False
 
     def add(self, content: GrowingContent) -> None:
-        """Takes a content that begins."""
+        """Add a content that begins."""
         if self._contents:
             last, start = self._contents[-1].start, content.start
             is_own = last.kind in ("invocation", "result")
@@ -54,19 +54,19 @@ class Gaps:
         self._contents.append(content)
 
     def find_before_text(self, content: GrowingContent) -> str:
-        """Returns what has to stand before the next piece of a text."""
+        """Return the separator before the next piece of a text."""
         if content.spoken:
             return ""
         has_text, self._has_text = self._has_text, True
         return BOUNDARY if has_text and self._is_parted(content) else ""
 
     def find_before_thought(self, content: GrowingContent, channel: str) -> str:
-        """Returns what has to stand before the next piece of reasoning."""
+        """Return the separator before the next piece of reasoning."""
         has_thought, self._has_thought = self._has_thought, True
         return BOUNDARY if has_thought and content.spoken != channel else ""
 
     def _is_parted(self, content: GrowingContent) -> bool:
-        """Tells whether anything stands between a text and the one before it."""
+        """Return whether there is another content between a text and the one before it."""
         is_parted = content.is_apart or content.start.kind != "text"
         before = self._contents[: self._contents.index(content)]
         for each in reversed(before):

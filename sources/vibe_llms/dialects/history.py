@@ -1,8 +1,8 @@
-"""Brings a conversation into the form that vendors insist on, and says what that changed.
+"""Repair of conversations into the form that vendors require, with the losses.
 
-Every invocation of ours is answered, once, right after the turn that made it; ids are such as
-the vendor takes, and tell invocations apart. What is in that form already passes unchanged, so
-that repairing twice is repairing once.
+Every invocation of ours gets exactly one result, right after its turn; ids have a format that the
+vendor accepts, and are unique. A conversation in that form does not change, so that repairing is
+idempotent.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ from vibe_llms.messages.contents import AnyContent, TextualContent
 from vibe_llms.messages.views import text_of
 
 NO_RESULT: Final = "No result is known. This call may or may not have been executed."
-"""The result of an invocation that has none. A history does not say whether it was executed."""
+"""The result of an invocation without one; whether it was executed is unknown."""
 
 NOT_BEGUN: Final = "There is no result. This call was not executed."
-"""The result of an invocation that a run left behind before it began: its log says so."""
+"""The result of an invocation that a run left before starting it, as its log records."""
 
 BEGUN: Final = (
     "There is no result. This call was begun and then interrupted: it may have taken effect in"
     " full, in part, or not at all."
 )
-"""The result of an invocation that a run had begun: its log says no more."""
+"""The result of an invocation that a run had started: its log records nothing else."""
 
 NOTES: Final = frozenset({NO_RESULT, NOT_BEGUN, BEGUN})
 
 
 @frozen(kw_only=True)
 class HistoryRules:
-    """What a vendor asks of the ids of invocations.
+    """A vendor's rules for the ids of invocations.
 
     Attributes:
-        id_pattern: A regular expression for the whole of an id that is taken.
-        alias_length: How long an alias is, of letters and digits.
-        alias_prefix: What an alias begins with, within its length.
+        id_pattern: A regular expression for valid ids.
+        alias_length: The length of aliases, which have letters and digits.
+        alias_prefix: Prefix of aliases, included in the length.
     """
 
     id_pattern: str = ".+"
@@ -62,7 +62,7 @@ class HistoryRules:
 
 @frozen
 class Placed:
-    """A canister of the repaired conversation, and the place of the one it is or came from."""
+    """A canister of the repaired conversation, and the path of its original."""
 
     canister: AnyCanister
     path: str
@@ -71,15 +71,17 @@ class Placed:
 def repair_history(
     canisters: Sequence[AnyCanister], rules: HistoryRules, ledger: Ledger
 ) -> tuple[Placed, ...]:
-    """Returns the conversation in the form that vendors insist on.
+    """Return the conversation in the form that vendors require.
 
-    A missing result is made up, a result without its invocation becomes the user's words, a
-    late one moves up to its turn, an id that would be refused gets an alias that follows from
-    it. Each of these is a loss in the ledger. What a vendor executed itself stays as it is.
+    A missing result is made up, a result without its invocation becomes a user's message, a late
+    one
+    moves up to its turn, and an invalid id gets an alias derived from it. Each change is a loss in
+    the
+    ledger. Calls that a vendor executed itself do not change.
     """
     ledger.survey_files(canisters)
     if {*map(type, canisters)}.isdisjoint((InvocationCanister, ResultCanister)):
-        # Only invocations need repair: most requests, and all small ones, are done here.
+        # Fast path: only invocations need repair.
         return tuple([Placed(each, f"canisters[{i}]") for i, each in enumerate(canisters)])
     answers = pair_results(canisters)
     names = _survey_names(canisters, rules, ledger)
@@ -132,7 +134,7 @@ def pair_results(canisters: Sequence[AnyCanister]) -> dict[int, int]:
 
 
 def _broke_off_before(earlier: AnyCanister, call: InvocationCanister) -> bool:
-    """Tell whether an earlier invocation is of another turn, which did not come to its end."""
+    """Return whether an earlier invocation is of another turn, which is incomplete."""
     assert isinstance(earlier, InvocationCanister)
     origin = earlier.origin
     if origin is None or earlier.turn_id == call.turn_id:
@@ -141,28 +143,28 @@ def _broke_off_before(earlier: AnyCanister, call: InvocationCanister) -> bool:
 
 
 def states_failure(result: ResultCanister) -> bool:
-    """Tell whether a result is one of the notes for a missing one, whose text says so itself."""
+    """Return whether a result is one of the notes for a missing one, which describe the failure."""
     return len(result.content) == 1 and text_of(result) in NOTES
 
 
 def tell_result(result: ResultCanister) -> UserCanister:
-    """Returns a result as the words of the user, media included."""
+    """Return a result as a user's message, including media."""
     kind = "Error" if result.is_error else "Result"
     contents = _label(f"{kind} of {result.name or result.invocation_id}:\n", result.content)
     return UserCanister(contents, id=result.id, timestamp=result.timestamp)
 
 
 def _label(label: str, contents: tuple[AnyContent, ...]) -> tuple[AnyContent, ...]:
-    """Puts a label before contents: into the first of them, where that is a text."""
+    """Put a label before contents: into the first of them if it is a text."""
     if contents and isinstance(contents[0], TextualContent):
         return (attrs.evolve(contents[0], text=label + contents[0].text), *contents[1:])
     return (TextualContent(label), *contents)
 
 
 def belongs(previous: AnyCanister, canister: AnyCanister) -> bool:
-    """Tells whether two neighbours are of one turn of a model.
+    """Return whether two adjacent canisters are of one turn of a model.
 
-    Where nobody named the turns, an invocation belongs to what was said before it.
+    Without turn ids, an invocation belongs to the message before it.
     """
     if not (_is_spoken(previous) and _is_spoken(canister)):
         return False
@@ -174,7 +176,7 @@ def belongs(previous: AnyCanister, canister: AnyCanister) -> bool:
 
 
 def _split_turns(canisters: Sequence[AnyCanister]) -> Iterator[list[int]]:
-    """Yields the positions of each turn of a model, and each other canister by itself."""
+    """Yield the positions of each turn of a model, and each other canister by itself."""
     run: list[int] = []
     for index, canister in enumerate(canisters):
         if run and not belongs(canisters[run[-1]], canister):
@@ -193,7 +195,7 @@ def _place_results(
     breaks: Sequence[int],
     ledger: Ledger,
 ) -> Iterator[Placed]:
-    """Yields the results of a turn's invocations, as they were given, then those made up."""
+    """Yield the results of a turn's invocations, in their order, then those made up."""
     given = sorted((answers[index], index) for index in owed if index in answers)
     for position, index in given:
         path = f"canisters[{position}]"
@@ -208,7 +210,7 @@ def _place_results(
         ledger.synthesize(path, "the invocation has no result; a note stands in for it")
         result = ResultCanister(
             NO_RESULT,
-            id=f"{canister.id}-result",  # the same whenever it is made up
+            id=f"{canister.id}-result",  # the same each time it is made up
             timestamp=canister.timestamp,
             invocation_id=names.get(index, canister.invocation_id),
             name=canister.name,
@@ -232,7 +234,7 @@ def _count_breaks(canisters: Sequence[AnyCanister]) -> list[int]:
 def _survey_names(
     canisters: Sequence[AnyCanister], rules: HistoryRules, ledger: Ledger
 ) -> dict[int, str]:
-    """Returns an alias for each invocation whose id would be refused or is another's too."""
+    """Return an alias for each invocation whose id is invalid or not unique."""
     taken: set[str] = set()
     aliases = {}
     derived: dict[str, Iterator[str]] = {}
@@ -241,7 +243,7 @@ def _survey_names(
             continue
         name = canister.invocation_id
         if name in taken or not re.fullmatch(rules.id_pattern, name):
-            # An id that many have goes on behind the last of its aliases.
+            # An id with several aliases continues after the last of them.
             ways = derived.setdefault(name, _derive_aliases(name, rules))
             alias = next(alias for alias in ways if alias not in taken)
             reason = f"the id {name!r} goes as {alias}: this vendor takes no such id"
@@ -254,10 +256,10 @@ def _survey_names(
 
 
 def _derive_aliases(name: str, rules: HistoryRules) -> Iterator[str]:
-    """Yields what may stand for an id; the same for the same id, whenever it is asked."""
+    """Yield aliases for an id; always the same ones for the same id."""
     length = rules.alias_length - len(rules.alias_prefix)
     for number in itertools.count():
-        # Ids may hold halves of characters.
+        # Ids may have lone surrogates.
         digest = hashlib.sha256(f"{number}:{name}".encode("utf-8", "surrogatepass"))
         yield rules.alias_prefix + digest.hexdigest()[:length]
 
@@ -273,7 +275,7 @@ def _is_our_invocation(canister: AnyCanister) -> TypeGuard[InvocationCanister]:
 
 
 def _is_spoken(canister: AnyCanister) -> bool:
-    """Tells whether a canister is a model's own, what its vendor executed included."""
+    """Return whether a canister is a model's own, including calls that its vendor executed."""
     if isinstance(canister, ResultCanister):
         return canister.owner is Owner.VENDOR
     return isinstance(canister, (AssistantCanister, InvocationCanister))

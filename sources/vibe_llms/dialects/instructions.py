@@ -1,4 +1,4 @@
-"""System messages for models that take one alone, before everything else."""
+"""System messages for models that accept only one, at the beginning."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ LATE: Final = "instructions amid a conversation go as the user's"
 _ROLES: Final = ("system", "developer")
 
 Message: TypeAlias = tuple[dict[str, Any], str]
-"""A message, and the path of what it came from."""
+"""A message, and the path of its canister."""
 
 
 def takes_late(attributes: ModelAttributes) -> bool:
-    """Return whether a model may be given instructions amid a conversation."""
+    """Return whether a model accepts instructions in the middle of a conversation."""
     return attributes.access_capability("supports_late_supervisor") is not Capability.NO
 
 

@@ -1,4 +1,4 @@
-"""What the dialects share about invocations: arguments, tools and schemas."""
+"""Shared parts about invocables: arguments, tools and schemas."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Translation
 
 BROKEN_ARGUMENTS: Final = "INVALID_JSON"
-"""Under which arguments that are no JSON object go to a vendor, as Anthropic's documentation
-proposes: https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/fine-grained-tool-streaming"""
+"""Key for arguments that are not a JSON object, as Anthropic's documentation proposes:
+https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/fine-grained-tool-streaming
+"""
 
 _NOTHING: Final = ("", "null", '""')
 
 
 def write_arguments(canister: InvocationCanister, protocol: str) -> str:
-    """Returns the text of the arguments: the one that the model wrote.
+    """Return the text of the arguments, as the model wrote it.
 
-    Nothing, as another protocol has said it, goes as an object without fields: not every vendor
-    reads its own way of saying nothing in what another one said.
+    Empty arguments of another protocol become an empty object: not every vendor accepts another
+    one's
+    form of them.
     """
     origin = canister.origin
     is_foreign = origin is not None and origin.protocol != protocol
@@ -34,11 +36,12 @@ def write_arguments(canister: InvocationCanister, protocol: str) -> str:
 
 
 def write_object(canister: InvocationCanister, path: str, ledger: Ledger) -> str:
-    """Returns the text of the arguments as an object, for servers that read earlier calls again.
+    """Return the arguments as an object, for servers that parse earlier calls again.
 
-    Such a server refuses all that is said later where one of them does not read. Nothing goes as
-    an object without fields, and what is no object as the text of one; the result of the call says
-    what was wrong with it.
+    Such a server rejects the whole request if one of them is invalid. Empty arguments become an
+    empty
+    object; invalid ones are sent as text within an object. The result of the call explains the
+    error.
     """
     text = canister.arguments
     if holds_object(text):
@@ -51,8 +54,8 @@ def write_object(canister: InvocationCanister, path: str, ledger: Ledger) -> str
 
 
 def holds_object(text: str) -> bool:
-    """Tells whether a text is a JSON object."""
-    import msgspec  # most conversations hold no calls
+    """Return whether a text is a JSON object."""
+    import msgspec  # most conversations have no calls
 
     from vibe_llms.foundation.json_errors import UNREADABLE
 
@@ -63,15 +66,17 @@ def holds_object(text: str) -> bool:
 
 
 _TAKING_TEXT: Final = frozenset({"chat_completions", "responses"})
-"""The protocols with custom tools, which take free text. In any other what has no schema is its
-vendor's own, which nobody else knows, and nobody here executes."""
+"""Protocols with custom tools, which take free text. In any other, an invocable without a schema is
+a
+tool of that vendor, which others do not know, and which is not executed here.
+"""
 
 
 def is_vendors_own(invocable: InvocableDescription) -> bool:
-    """Tells whether the native of an invocable is a tool by itself, rather than the rest of one.
+    """Return whether the native data of an invocable are a tool by themselves, rather than extras.
 
     Raises:
-        RequestError: The native holds no JSON object.
+        RequestError: They are not a JSON object.
     """
     native = invocable.native
     if native is None:
@@ -83,26 +88,26 @@ def is_vendors_own(invocable: InvocableDescription) -> bool:
 
 
 def keep_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what is kept of a vendor's own tool: its type, be it none, says that it is whole."""
+    """Return the native data for a vendor's own tool: its type, even null, marks it as whole."""
     return {"type": None, **tool}
 
 
 def open_tool(kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the tool of which :func:`keep_tool` has made what is kept."""
+    """Return the tool for the native data made by :func:`keep_tool`."""
     return dict(kept) if kept.get("type") is not None else without(kept, "type")
 
 
 @frozen
 class Offer:
-    """What a model may invoke.
+    """The tools of a request.
 
     Attributes:
-        tools: What is offered, as the vendor is told of it, by the names of the invocables.
-        choice: One that can be made: ``none``, ``auto``, the name of a tool, or ``required`` where
-            there is one.
-        invocables: All of them, those included that could not be offered.
-        quirks: Of the vendor, in the dialect's own class.
-        ledger: Takes down what could not be said.
+        tools: The tools in the vendor's format, by the names of the invocables.
+        choice: A valid choice: ``none``, ``auto``, the name of a tool, or ``required`` if there are
+            tools.
+        invocables: All of them, including those that the vendor does not support.
+        quirks: The vendor's quirks, in the dialect's own class.
+        ledger: Records losses.
     """
 
     tools: dict[str, dict[str, Any]]
@@ -114,14 +119,15 @@ class Offer:
 
 @frozen
 class InvocablesWriter:
-    """Writes what a model may invoke, and the choice among it, in one dialect.
+    """Writes the tools and the tool choice in one dialect.
 
     Attributes:
-        protocol: The dialect that is written.
-        write_tool: Makes the tool of an invocable that is no vendor's own; ``None``, with a loss,
-            where there is no such tool. It is given the path of the invocable, too.
+        protocol: The dialect.
+        write_tool: Makes the tool of an invocable that is not a vendor's own; ``None``, with a
+        loss,
+            if it is not supported. Also gets the path of the invocable.
         compose: Puts tools and choice into the fields of a request.
-        can_be_chosen: Whether a tool can be named by the choice.
+        can_be_chosen: Whether the choice can name a tool.
     """
 
     protocol: str
@@ -137,10 +143,10 @@ class InvocablesWriter:
         *,
         provider: str = "",
     ) -> Translation[JsonObject]:
-        """Returns the tools and the choice; nothing where there are no invocables.
+        """Return the tools and the choice; empty without invocables.
 
         Raises:
-            RequestError: What an invocable has of its vendor makes no sense.
+            RequestError: The native data of an invocable are invalid.
         """
         ledger = Ledger(protocol=self.protocol, provider=provider)
         tools: dict[str, dict[str, Any]] = {}
@@ -168,12 +174,12 @@ class InvocablesWriter:
 
 
 def describe(invocable: InvocableDescription) -> dict[str, Any]:
-    """Returns the field for the description, which vendors do not want to be empty."""
+    """Return the field for the description, which vendors do not accept if empty."""
     return {"description": invocable.description} if invocable.description else {}
 
 
 NO_ARGUMENTS: Final[JsonObject] = {"type": "object", "properties": {}}
-"""The schema of a function that takes none."""
+"""The schema of a function without arguments."""
 
 
 _UNHELD: Final = frozenset(
@@ -184,18 +190,20 @@ _UNHELD: Final = frozenset(
         *("minProperties", "maxProperties", "unevaluatedItems", "unevaluatedProperties"),
     }
 )
-"""What OpenAI refuses in a schema that it enforces:
-https://developers.openai.com/api/docs/guides/structured-outputs (read 2026-11-28)."""
+"""Keywords that OpenAI rejects in a schema that it enforces:
+https://developers.openai.com/api/docs/guides/structured-outputs (read 2026-11-28).
+"""
 
 _TELLING: Final = ("type", "enum", "const", "anyOf", "$ref")
-"""One of these says what a value is; of what may be anything, nothing can be enforced."""
+"""Keywords that restrict a value; without any of them there is nothing to enforce."""
 
 
 def is_closed(schema: Any) -> bool:
-    """Tells whether OpenAI can enforce a schema.
+    """Return whether OpenAI can enforce a schema.
 
-    It is of an object, every object is closed and needs all its properties, and every value has a
-    type.
+    It must be an object, every object must be closed and require all its properties, and every
+    value
+    must have a type.
     """
     return not isinstance(schema, Mapping) or (
         schema.get("type") == "object" and _is_closed_within(schema)
@@ -223,29 +231,29 @@ def _is_closed_within(schema: Any) -> bool:
 
 
 _PARAMETERS: Final = "$parameters"
-"""The schema of a tool as its client has said it, where that is not as vendors take it."""
+"""The original schema of a client's tool, if it is not in the form that vendors accept."""
 
 
 def write_parameters(invocable: InvocableDescription, kept: dict[str, Any]) -> JsonObject | None:
-    """Returns the schema of the arguments as a vendor takes it; ``None`` where that is free text.
+    """Return the schema of the arguments as a vendor accepts it; ``None`` for free text.
 
     Args:
-        kept: What the tool has of its protocol, without what is said by the schema afterwards.
+        kept: The tool's native data of its protocol, without those that the schema implies.
     """
     said: JsonObject | None = kept.pop(_PARAMETERS, None)
     return said if said is not None or invocable.schema is None else fit_object(invocable.schema)
 
 
 def keep_parameters(schema: JsonObject) -> tuple[JsonObject, dict[str, Any]]:
-    """Returns a client's schema as all vendors take it, and what is kept of its own words."""
+    """Return a client's schema in the form that all vendors accept, and the native data for it."""
     fitted = fit_object(schema)
     return fitted, {} if fitted == schema else {_PARAMETERS: schema}
 
 
 def fit_object(schema: JsonObject) -> JsonObject:
-    """Returns the schema of arguments, which are an object, so that it says so.
+    """Return the schema of arguments with an explicit object type and properties.
 
-    Vendors refuse one that says nothing, as some MCP servers' do, or names no properties.
+    Vendors reject schemas without them, as those of some MCP servers.
     """
     if schema.get("type") == "object" and "properties" in schema:
         return schema
@@ -259,11 +267,7 @@ def fit_object(schema: JsonObject) -> JsonObject:
 def holds_strictly(
     invocable: InvocableDescription, kept: Mapping[str, Any], path: str, ledger: Ledger
 ) -> bool:
-    """Tells whether OpenAI holds a model to the schema of a tool, which it refuses otherwise.
-
-    Args:
-        kept: What the tool has of its protocol: a client of that may have wanted it as it is.
-    """
+    """Return whether OpenAI enforces the schema of a tool; it rejects strict tools otherwise."""
     if not invocable.enforced or kept.get(AS_IT_IS) or is_closed(invocable.schema):
         return invocable.enforced
     reason = "the vendor enforces only closed schemas whose properties are all required"
@@ -272,7 +276,7 @@ def holds_strictly(
 
 
 def is_free(schema: Mapping[str, Any]) -> bool:
-    """Tells whether any object will do, as in the JSON mode of some vendors."""
+    """Return whether a schema allows any object, as the JSON mode of some vendors does."""
     return not schema or (
         schema.get("type") == "object"
         and not schema.get("properties")
@@ -282,10 +286,10 @@ def is_free(schema: Mapping[str, Any]) -> bool:
 
 
 class TakenNames:
-    """Names that are taken. One more takes the same time, however many there are.
+    """Set of taken names, which finds a free name in constant time.
 
     Args:
-        names: Those that are taken from the start.
+        names: Names that are taken from the start.
     """
 
     __slots__ = ("_names", "_numbers")
@@ -302,7 +306,7 @@ class TakenNames:
         self._names.add(name)
 
     def find_free(self, name: str) -> str:
-        """Return the name itself, or else with the first number that makes it one of its own."""
+        """Return the name itself, or the name with the first number that makes it unique."""
         if name not in self._names:
             return name
         number = self._numbers.get(name, 2)

@@ -1,4 +1,4 @@
-"""What a translation loses, taken down on the way, and what may be said to a vendor again."""
+"""Ledger: the losses of a translation, and access to the native data that a vendor may get."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _Medium = TypeVar("_Medium", bound=MediaContent)
 
 @define(kw_only=True)
 class Ledger:
-    """Takes down losses while a request is written, and opens natives that may go out.
+    """Records losses while a request is written, and returns native data that may be sent.
 
     Attributes:
-        protocol: The dialect that is written.
-        provider: Whose request it is; empty where any provider of the dialect will do.
-        losses: All that was taken down so far, in order.
-        siblings: Further faces of the same service, each as a provider and its protocol: the files
-            that were uploaded to them are its own.
-        strange: The media whose files were given to another provider, by their identities.
+        protocol: The dialect.
+        provider: The request's provider; empty for any provider of the dialect.
+        losses: All losses so far, in order.
+        siblings: Other interfaces of the same service, each as a provider and its protocol: files
+            uploaded to them are available here.
+        strange: The media whose files were uploaded to another provider, by their identities.
     """
 
     protocol: str
@@ -40,30 +40,30 @@ class Ledger:
     strange: set[int] = attrs.field(factory=set)
 
     def coerce(self, path: str, reason: str, *, is_routine: bool = False) -> None:
-        """Takes down that something goes in another form."""
+        """Record that something is sent in another form."""
         self._add(LossKind.COERCED, path, reason, is_routine=is_routine)
 
     def drop(self, path: str, reason: str, *, is_routine: bool = False) -> None:
-        """Takes down that something does not go, and will not come back."""
+        """Record that something is not sent, and is lost for good."""
         self._add(LossKind.DROPPED, path, reason, is_routine=is_routine)
 
     def synthesize(self, path: str, reason: str, *, is_routine: bool = False) -> None:
-        """Takes down that something was made up."""
+        """Record that something was made up."""
         self._add(LossKind.SYNTHESIZED, path, reason, is_routine=is_routine)
 
     def withhold(self, path: str, reason: str, *, is_routine: bool = False) -> None:
-        """Takes down that something is kept back now, and goes where it belongs."""
+        """Record that something is withheld here, and kept for its own vendor."""
         self._add(LossKind.WITHHELD, path, reason, is_routine=is_routine)
 
     def _add(self, kind: LossKind, path: str, reason: str, *, is_routine: bool) -> None:
         self.losses.append(Loss(kind=kind, path=path, reason=reason, is_routine=is_routine))
 
     def omit(self, value: Any, path: str, *names: str, reason: str) -> None:
-        """Takes down which fields of a value say something that finds no place.
+        """Record fields of a value that have no counterpart.
 
         Args:
-            path: Of the value.
-            names: Of the fields. What is empty, or the default, says nothing.
+            path: Path of the value.
+            names: Names of the fields. Empty and default values are ignored.
         """
         for name in names:
             said = getattr(value, name)
@@ -71,10 +71,10 @@ class Ledger:
                 self.drop(f"{path}.{name}", reason)
 
     def omit_native(self, native: Native | None, path: str) -> None:
-        """Takes down a native for which there is no place, whosever it is. Raises RequestError.
+        """Record native data that cannot be sent, whatever their vendor. Raises RequestError.
 
         Args:
-            path: Of what it is native to.
+            path: Path of their owner.
         """
         if native is not None:
             self._withhold_fields(read_native(native, path), path, "no place for it here")
@@ -82,13 +82,13 @@ class Ledger:
     def admits(
         self, native: Native | None, canister: AnyCanister | None = None
     ) -> TypeGuard[Native]:
-        """Tells whether there is a native that may be said to this provider.
+        """Return whether there are native data that may be sent to this provider.
 
-        Two vendors may speak one protocol: what one of them signed is nothing to the other.
+        Two vendors may use one protocol: signatures of one are meaningless to the other.
 
         Args:
-            canister: That the native is on or in; says from which provider it is. Without an
-                origin it came with the request, from somebody who speaks this protocol.
+            canister: The canister with the native data, whose origin names the provider. Without an
+                origin they came with the request, from a client of this protocol.
         """
         if native is None or native.protocol != self.protocol:
             return False
@@ -96,7 +96,7 @@ class Ledger:
         return origin is None or self._knows(origin)
 
     def admits_execution(self, canister: AnyCanister, path: str) -> bool:
-        """Tells whether this vendor executed something itself; what another did is withheld."""
+        """Return whether this vendor executed a call itself; those of others are withheld."""
         if self.admits(canister.native, canister):
             return True
         self.withhold(path, "what a vendor executed itself is shown to that vendor alone")
@@ -111,21 +111,23 @@ class Ledger:
         return any(origin.provider == provider for provider, _ in self.siblings)
 
     def _has_files_named(self, native: Native, canister: AnyCanister | None) -> bool:
-        """Tells whether a file that another face of this service has named is here, too."""
+        """Return whether a file of another interface of this service is available here, too."""
         origin = canister.origin if canister is not None else None
         if origin is not None:
             return self._knows(origin) or self._has_files_of(origin)
         return any(native.protocol == protocol for _, protocol in self.siblings)
 
     def survey_files(self, canisters: Sequence[AnyCanister]) -> None:
-        """Notes which uploaded files were given to another provider.
+        """Find the uploaded files that belong to another provider.
 
-        A native says by which protocol a file was named, which several vendors may speak; a file
-        without one is as a person writes it. It was given to whoever answered next, if that one
-        speaks the protocol; before there is an answer, it is for whoever is asked.
+        Native data name the protocol of a file, which several vendors may use; files without them
+        were
+        named by a person. A file belongs to the provider that answered next, if that uses the
+        protocol;
+        before an answer, to the provider of this request.
         """
         asked: Origin | None = None
-        # From the end, for whoever answered next stands behind.
+        # From the end, as the provider that answered next comes later.
         for canister in reversed(canisters):
             asked = canister.origin or asked
             if asked is None or self._knows(asked) or self._has_files_of(asked):
@@ -134,16 +136,16 @@ class Ledger:
                 if getattr(content, "file_id", None) is None:
                     continue
                 if content.native is None or content.native.protocol == asked.protocol:
-                    self.strange.add(id(content))  # an equal one may have been given to us
+                    self.strange.add(id(content))  # an equal one may be ours
 
     def settle_file(
         self, content: _Medium, path: str, canister: AnyCanister | None = None
     ) -> _Medium | None:
-        """Returns a medium without a file that only another vendor has; None, if it is that alone.
+        """Return a medium without another vendor's file; ``None`` if nothing else is left.
 
         Args:
-            path: Of the medium, for the loss.
-            canister: That it is in.
+            path: Path of the medium, for the loss.
+            canister: Its canister.
         """
         native = content.native
         is_theirs = native is not None and not (
@@ -166,23 +168,23 @@ class Ledger:
         *,
         shared: Sequence[str] = (),
     ) -> dict[str, Any]:
-        """Returns the fields of a native which may go out; the others are a loss.
+        """Return the fields of native data that may be sent; the others are a loss.
 
-        A null notes that something was not said, and so is no loss.
+        A null notes a missing value, and is not a loss.
 
         Args:
-            path: Of what it is native to.
-            shared: The fields that mean the same here in whichever protocol they were said.
+            path: Path of their owner.
+            shared: The fields with the same meaning in all protocols.
 
         Raises:
-            RequestError: It holds no JSON object.
+            RequestError: They are not a JSON object.
         """
         if native is None:
             return {}
         fields = read_native(native, path)
         if not fields or self.admits(native, canister):
             return fields
-        # What was said of the message that a call was in is lost like what was said of the call.
+        # Native data of a call's message are lost like those of the call.
         fields = {**(fields.pop(MESSAGE, None) or {}), **fields}
         going = {name: fields.pop(name) for name in shared if fields.get(name) is not None}
         self._withhold_fields(fields, path, f"only {_whose(native, canister)} knows it")
@@ -201,9 +203,9 @@ class Ledger:
 
 
 def _list_said(fields: Mapping[str, Any]) -> str:
-    """Returns the names of the fields that say something: neither nulls, nor notes of our own.
+    """Return the names of the fields with data: neither null, nor notes of our own.
 
-    A note may say by which name it is told where it does not go.
+    A note may have the name under which to report it.
     """
     told = [name for name, value in fields.items() if value is not None and not is_mark(name)]
     marks = (value for name, value in fields.items() if is_mark(name))
@@ -213,13 +215,14 @@ def _list_said(fields: Mapping[str, Any]) -> str:
 
 @contextlib.contextmanager
 def reading_natives(canister: AnyCanister, path: str) -> Iterator[None]:
-    """Makes an error of the request of what natives without sense in them bring about.
+    """Convert errors caused by invalid native data to errors of the request.
 
-    They come from vendors, but may have been edited since. Where nothing is native, an exception
-    is a mistake of ours, and stays what it is.
+    They come from vendors, but may have been edited since. Without native data, an exception is a
+    bug of
+    ours, and does not change.
 
     Raises:
-        RequestError: Something native to the canister, or in it, makes no sense.
+        RequestError: Native data of the canister, or in it, are invalid.
     """
     try:
         yield

@@ -1,6 +1,6 @@
-"""Which media a model takes: by their kind, and by their type where the vendor names its own.
+"""Media that a model supports: by kind, and by type if the vendor lists its types.
 
-What is not known is sent, and seen. What came in this very protocol goes as it came.
+Media of unknown support are sent. Media in their own protocol are passed through.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CAPABILITIES: Final = {
 }
 _TYPES: Final = {"image": "image_types", "file": "file_types"}
 _TEXTS: Final = ("application/json", "application/xml", "application/yaml")
-"""Types that are text although their names do not say so."""
+"""Types of text whose names do not begin with ``text/``."""
 
 
 def admit_medium(
@@ -34,13 +34,13 @@ def admit_medium(
     canister: AnyCanister | None,
     ledger: Ledger,
 ) -> _Medium | None:
-    """Returns a medium as it goes, without a file that only another vendor has.
+    """Return a medium as it is sent, without another vendor's file.
 
     Returns:
-        ``None``, with a loss, where nothing of it goes.
+        ``None``, with a loss, if nothing is sent.
 
     Raises:
-        CapabilityError: The model is known not to take it.
+        CapabilityError: The model is known not to support it.
     """
     ensure_capability(content, attributes, path)
     if not admit_type(content, attributes, path, canister, ledger):
@@ -51,7 +51,7 @@ def admit_medium(
 def read_untaken(
     content: MediaContent, attributes: ModelAttributes | None, path: str, ledger: Ledger
 ) -> str | None:
-    """Returns the words of a file whose type the model does not take; ``None`` of any other."""
+    """Return the text of a file whose type the model does not support; ``None`` for any other."""
     if not isinstance(content, FileContent) or attributes is None:
         return None
     words = None if takes_type(content, attributes) else read_words(content)
@@ -62,14 +62,14 @@ def read_untaken(
 
 
 def tell_words(content: FileContent, path: str, ledger: Ledger) -> None:
-    """Takes down that of a file its words alone go."""
+    """Record that only the text of a file is sent."""
     ledger.coerce(path, "a file of plain text goes as text")
     ledger.omit(content, path, "name", "title", "context", reason="its words go alone")
     ledger.omit_native(content.native, path)
 
 
 def ensure_capability(content: MediaContent, attributes: ModelAttributes | None, path: str) -> None:
-    """Refuses a medium which the model is known not to take. Raises CapabilityError."""
+    """Reject a medium that the model is known not to support. Raises CapabilityError."""
     name, words = _CAPABILITIES[content.type]
     if attributes is None or attributes.access_capability(name) is not Capability.NO:
         return
@@ -90,18 +90,18 @@ def admit_type(
     canister: AnyCanister | None,
     ledger: Ledger,
 ) -> bool:
-    """Tells whether a medium goes, as far as its type decides.
+    """Return whether a medium is sent, as far as its type decides.
 
-    What a tool has shown stays here, as a loss: the model may go on without it.
+    Media in a tool's result are left out with a loss: the model may continue without them.
 
     Raises:
-        CapabilityError: It is of a type which the model is known not to take.
+        CapabilityError: The model is known not to support its type.
     """
     is_own = ledger.admits(content.native, canister)
     if attributes is None or is_own or takes_type(content, attributes):
         return True
     if isinstance(content, FileContent) and read_words(content) is not None:
-        return True  # words go as such, whatever type of text they are
+        return True  # text is sent as text, whatever its type
     model, kind = str(attributes.address), content.mime_type
     taken = ", ".join(_list_types(content, attributes) or ())
     if isinstance(canister, ResultCanister):
@@ -117,12 +117,12 @@ def admit_type(
 
 
 def takes_type(content: MediaContent, attributes: ModelAttributes) -> bool:
-    """Tells whether a medium is of no type that the model is known not to take."""
+    """Return whether the model is not known to reject a medium's type."""
     types = _list_types(content, attributes)
     kind = content.mime_type.partition(";")[0].strip().lower()
     is_elsewhere = content.data is None and content.content_id is None
     is_vague = kind.endswith("*") or kind == "application/octet-stream"
-    # What is elsewhere may be of another type than is said of it here.
+    # Data elsewhere may be of another type than stated here.
     if types is None or (is_elsewhere and (is_vague or content.file_id is not None)):
         return True
     return any(fnmatchcase(kind, each) for each in types)
@@ -134,12 +134,12 @@ def _list_types(content: MediaContent, attributes: ModelAttributes) -> list[str]
 
 
 def is_text(mime_type: str) -> bool:
-    """Tells whether what is of a type can be read as it is."""
+    """Return whether data of a type are text."""
     return mime_type.startswith(("text/", *_TEXTS))
 
 
 def read_words(content: FileContent) -> str | None:
-    """Returns the text of a file that can be read to a model as it is; ``None`` of any other."""
+    """Return the text of a file; ``None`` if it is not a text."""
     if content.data is None or not is_text(content.mime_type):
         return None
     try:
@@ -163,7 +163,7 @@ TYPES_BY_SUFFIX: Final = {
 
 
 def name_file(content: FileContent) -> str:
-    """Returns a name for a file that needs one: vendors go by its suffix."""
+    """Return a name for a file that needs one: vendors use its suffix."""
     for suffix, mime_type in TYPES_BY_SUFFIX.items():
         if mime_type == content.mime_type:
             return f"document.{suffix}"

@@ -1,8 +1,8 @@
-"""What an error means, in the words of OpenAI and of the many who answer like it.
+"""Classification of errors of OpenAI and the many vendors with the same format.
 
-A table in which the most specific word wins: a code before a type, both before the status, and
-the message only for what some vendors say nowhere else (that the input was too long). Two
-dialects of one vendor share it, Chat Completions and Responses.
+A table in which the most specific name wins: a code before a type, both before the status, and the
+message only for errors that some vendors do not distinguish otherwise (an input that is too long).
+Chat Completions and Responses share it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ FAULTS_BY_RESPONSE_CODE: Final = {
     "unsupported_image_media_type": _I,
     "vector_store_timeout": _T,
 }
-"""From the codes of a response that failed (``openai.types.responses.ResponseError``)."""
+"""Faults by the codes of a failed response (``openai.types.responses.ResponseError``)."""
 
 FAULTS_BY_WORD: Final = FAULTS_BY_RESPONSE_CODE | {
     "access_terminated": _P,
@@ -127,14 +127,14 @@ FAULTS_BY_WORD: Final = FAULTS_BY_RESPONSE_CODE | {
     "unsupported_parameter": _I,
     "unsupported_value": _I,
 }
-"""From a code or a type in the vendor's words, in lower case; codes are looked up first.
+"""Faults by the vendor's code or type, in lower case; codes are looked up first.
 
-With ``json_validate_failed`` and ``tool_use_failed`` Groq rejects what its model wrote, and not the
-request: asked again, the model mostly writes what can be read.
+With ``json_validate_failed`` and ``tool_use_failed`` Groq rejects the model's output, not the
+request: after a retry the output is usually valid.
 """
 
 _VAGUE_WORDS: Final = frozenset({"api_error", "invalid_request_error"})
-"""Types that so many errors share that the status says more."""
+"""Types that so many errors share that the status is more specific."""
 
 _OVERFLOW_WORDS: Final = frozenset(
     {
@@ -163,7 +163,7 @@ _OVERFLOW_STATUSES: Final = (None, 200, 400, 413, 422, 500)
 
 
 def read_openai_error(body: object, status: int | None, model: str) -> Complaint | ConverseError:
-    """Finds out about an error; a number that stands in the body as the code is a status, too."""
+    """Read an error; a number as the code in the body is a status, too."""
     facts = _find_facts(body)
     code, kind = facts.get("code"), facts.get("type")
     told = (code, _find_inner_code(facts), kind)
@@ -184,7 +184,7 @@ produce_openai_error: Final = ErrorProducer(read_openai_error)
 
 
 def _find_facts(body: object) -> Mapping[str, Any]:
-    """Returns the object that tells of the error, wherever the vendor has put it."""
+    """Return the object with the error, wherever the vendor puts it."""
     if isinstance(body, list) and body:
         body = body[0]
     if not isinstance(body, Mapping):
@@ -206,7 +206,7 @@ def _find_message(facts: Mapping[str, Any]) -> str:
     metadata = facts.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, Mapping) else None
     text = " ".join(str(part).strip() for part in (message, raw) if part)
-    written = facts.get("failed_generation")  # what the model wrote, which Groq could not read
+    written = facts.get("failed_generation")  # the model's output, which Groq could not parse
     if isinstance(written, str) and written:
         text += f" failed_generation: {written[:_WRITTEN_CHARACTERS]}"
     return text or "it gave no reason."

@@ -1,7 +1,8 @@
-"""What the two dialects of OpenAI share where clients are served: errors in OpenAI's words.
+"""Errors in OpenAI's format, for the clients of its two dialects.
 
-The status makes OpenAI's libraries raise the right class; code and type say the rest. What the
-vendor behind a model has said goes as it is wherever OpenAI's clients would take it for the same.
+The status makes OpenAI's libraries raise the right class; code and type have the rest. A vendor's
+own
+values are kept if OpenAI's clients understand them in the same way.
 """
 
 from __future__ import annotations
@@ -42,17 +43,17 @@ _WORDS: Final[Mapping[ProviderFault, tuple[str, str | None]]] = {
     ProviderFault.TIMEOUT: ("server_error", "timeout"),
     ProviderFault.UNKNOWN: ("unknown_error", None),
 }
-"""From a fault to OpenAI's type and code."""
+"""OpenAI's type and code of each fault."""
 
 _CERTAIN: Final = ("invalid_request_error", "unsupported_value")
-"""Where the status would say something else of a request that is wrong."""
+"""Names that mark an invalid request, whatever the status is."""
 
 
 def nativize_openai_error(error: ConverseError, *, asked: str) -> ErrorAnswer:
-    """Returns an error as OpenAI would answer it.
+    """Return an error in OpenAI's format.
 
     Args:
-        asked: The field of a request that holds the conversation.
+        asked: The field of a request with the conversation.
     """
     _, status = classify(error)
     body = compose_openai_error(error, asked=asked, status=status)
@@ -60,11 +61,11 @@ def nativize_openai_error(error: ConverseError, *, asked: str) -> ErrorAnswer:
 
 
 def compose_openai_error(error: ConverseError, *, asked: str, status: int | None) -> JsonObject:
-    """Returns what OpenAI has in ``error``: a message, a type, a field and a code.
+    """Return OpenAI's ``error``: a message, a type, a field and a code.
 
     Args:
-        asked: The field of a request that holds the conversation.
-        status: With which it goes; none where it comes in the middle of a stream.
+        asked: The field of a request with the conversation.
+        status: Its status; none in the middle of a stream.
     """
     kind, code = _find_words(error, status)
     message = compose_error_message(error)
@@ -74,7 +75,7 @@ def compose_openai_error(error: ConverseError, *, asked: str, status: int | None
 
 
 def _find_words(error: ConverseError, status: int | None) -> tuple[str | None, str | None]:
-    """Returns the type and the code: the first that are read as what the error means."""
+    """Return the type and the code: the first that clients will classify correctly."""
     fault, _ = classify(error)
     if isinstance(error, ContextOverflowError):
         return "invalid_request_error", "context_length_exceeded"
@@ -95,7 +96,7 @@ def _read(kind: str | None, code: str | None, status: int | None) -> ProviderFau
 
 
 def _tell_overflow(error: ContextOverflowError, message: str) -> str:
-    """Returns the message, with the numbers in OpenAI's sentence where clients seek them."""
+    """Return the message, with the numbers in OpenAI's sentence, which clients parse."""
     facts: dict[str, Any] = {"message": message, "code": "context_length_exceeded"}
     told = read_openai_error({"error": facts}, 400, "")
     assert isinstance(told, ContextOverflowError)
@@ -111,7 +112,7 @@ def _tell_overflow(error: ContextOverflowError, message: str) -> str:
 
 
 def _find_param(error: ConverseError, asked: str) -> str | None:
-    """Returns the field of the client's request that is wrong."""
+    """Return the invalid field of the client's request."""
     if isinstance(error, ProviderError):
         return error.vendor_param
     if isinstance(error, UnknownNameError) and error.kind == "model":
@@ -121,5 +122,5 @@ def _find_param(error: ConverseError, asked: str) -> str | None:
     if isinstance(error, ControlError) and error.control:
         return error.control
     path = error.path if isinstance(error, RequestError) else ""
-    # The canisters are not the client's messages, nor are they counted like these.
+    # The canisters are not the client's messages, and have other indices.
     return asked if path.startswith("canisters") else path or None

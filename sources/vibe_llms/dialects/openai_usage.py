@@ -1,4 +1,4 @@
-"""OpenAI's accounts of tokens, which its two dialects write alike but for the names."""
+"""Usage in OpenAI's format; its two dialects differ only in names."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ _make_usage: Final = trusted(Usage)
 
 
 def normalize_openai_usage(native: Mapping[str, Any], *, asked: str, answered: str) -> Usage:
-    """Returns the usage. Most vendors count cached input, sound and reasoning within the totals.
+    """Return the usage. Most vendors include cached input, audio and reasoning in the totals.
 
-    Beside them reasoning is counted at xAI and in Perplexity's research, cached input by Grok on
-    Azure, and sound by Mistral. LiteLLM calls written input ``cache_creation_tokens``.
+    Exceptions: xAI and Perplexity's research count reasoning separately, Grok on Azure cached
+    input, and
+    Mistral audio. LiteLLM calls tokens written to the cache ``cache_creation_tokens``.
 
     Args:
-        asked, answered: The names of the totals; what is within them stands in ``…_details``.
+        asked, answered: The names of the totals; their parts are in ``…_details``.
     """
     prompt, completion, total, hit, alone = read_counts(
         native, asked, answered, "total_tokens", "prompt_cache_hit_tokens", "reasoning_tokens"
@@ -37,7 +38,7 @@ def normalize_openai_usage(native: Mapping[str, Any], *, asked: str, answered: s
     taken = {"read": read, "written": written, "heard": heard or None}
     given = {"thought": thought, "spoken": spoken or None}
     rest, said = prompt, completion
-    if read or written or heard or thought or spoken:  # as of few small answers
+    if read or written or heard or thought or spoken:  # rare in small answers
         beside = find_beside(total, (prompt, completion), {**given, **taken})
         rest, taken = split_count(prompt, taken, beside)
         said, given = split_count(completion, given, beside)

@@ -1,7 +1,7 @@
-"""Bytes within JSON: data URLs and base 64, in any spelling that has one meaning.
+"""Bytes within JSON: data URLs and Base64, in any spelling with one meaning.
 
-What has none is kept as it stands, in the place of a URL, for whoever shall judge it: a
-placeholder, an encoding that is not base 64.
+Other values (a placeholder, an invalid encoding) are kept unchanged as a URL, for the vendor to
+judge.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ AUDIO_FORMATS: Final = {
     "audio/wave": "wav",
     "audio/x-wav": "wav",
 }
-"""From a type of sound to OpenAI's word for it."""
+"""OpenAI's name of each type of audio."""
 
 _DATA_URL: Final = re.compile(r"data:([^;,]*)(?:;[^;,]*)*?;base64,(.*)", re.DOTALL)
-"""With parameters of its type, which nobody needs to know here."""
+"""With parameters of its type, which are ignored here."""
 _FOR_ADDRESSES: Final = str.maketrans("-_", "+/")
 
 
 def decode_base64(text: str) -> bytes | None:
-    """Returns the bytes of base 64; None where it is none.
+    """Decode Base64; ``None`` if it is invalid.
 
-    Both alphabets are read, as are broken lines, and what lacks its padding.
+    Both alphabets, line breaks, and missing padding are accepted.
     """
     try:
         return base64.b64decode(text, validate=True)
@@ -45,16 +45,16 @@ def decode_base64(text: str) -> bytes | None:
 
 
 def decode_exactly(text: str) -> bytes | None:
-    """Returns the bytes of whole base 64; None where encoding them would give another text."""
+    """Decode canonical Base64; ``None`` if encoding the bytes would give another text."""
     data = decode_base64(text)
     return data if data is not None and base64.b64encode(data).decode("ascii") == text else None
 
 
 def read_url(url: str, default: str) -> dict[str, Any]:
-    """Returns the fields of a medium which a URL stands for: its type, and data or URL.
+    """Return the fields of a medium at a URL: its type, and data or URL.
 
     Args:
-        default: The type of what is elsewhere.
+        default: The type if the data are elsewhere.
     """
     found = _DATA_URL.fullmatch(url)
     if found is None:
@@ -67,7 +67,7 @@ def read_url(url: str, default: str) -> dict[str, Any]:
 
 
 def read_payload(payload: str, mime_type: str) -> dict[str, Any]:
-    """Returns the fields of a medium which bare base 64 stands for."""
+    """Return the fields of a medium in bare Base64."""
     data = decode_base64(payload)
     if data is None:
         return {"mime_type": mime_type, "url": f"data:{mime_type};base64,{payload}"}
@@ -75,7 +75,7 @@ def read_payload(payload: str, mime_type: str) -> dict[str, Any]:
 
 
 def encode_payload(content: MediaContent, path: str) -> str:
-    """Returns the bytes of a medium in base 64. Raises RequestError where they are not there."""
+    """Return the Base64 of a medium. Raises RequestError if its bytes are missing."""
     if content.data is not None:
         return base64.b64encode(content.data).decode("ascii")
     found = _DATA_URL.fullmatch(content.url or "")
@@ -85,7 +85,7 @@ def encode_payload(content: MediaContent, path: str) -> str:
 
 
 def produce_missing_bytes(content: MediaContent, path: str) -> RequestError:
-    """Makes the error of a medium whose bytes are still in a store."""
+    """Make the error of a medium whose bytes are still in a store."""
     return RequestError(
         path=path,
         detail=f"The bytes of the {content.type} {content.content_id} are not in the request.",
@@ -94,17 +94,17 @@ def produce_missing_bytes(content: MediaContent, path: str) -> RequestError:
 
 
 def compose_url(content: MediaContent, path: str) -> str:
-    """Returns the URL of a medium, or its bytes as one. Raises RequestError without either."""
+    """Return the URL of a medium, or its bytes as one. Raises RequestError without either."""
     return compose_data_url(content, path) if content.url is None else content.url
 
 
 def compose_data_url(content: MediaContent, path: str) -> str:
-    """Returns the bytes of a medium as a URL. Raises RequestError where they are not there."""
+    """Return the bytes of a medium as a data URL. Raises RequestError if they are missing."""
     return f"data:{content.mime_type};base64,{encode_payload(content, path)}"
 
 
 def has_payload(content: MediaContent) -> bool:
-    """Tells whether the bytes are, or must be, in the request: there is no other way to them."""
+    """Return whether the bytes are, or must be, in the request: there is no other source."""
     if content.url is not None:
         return content.url.startswith("data:")
     return content.data is not None or content.file_id is None

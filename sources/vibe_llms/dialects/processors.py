@@ -1,8 +1,7 @@
-"""The four processors: between them they write a request, each its part, and read one back.
+"""The four processors: together they write a request, each one part, and read one back.
 
-They are the road: what they return is what is sent, so that replacing one changes its part and
-nothing else. A dialect supplies all four (``produce_processors``); a vendor puts its own in the
-place of one where it differs, and so may anybody's plugin.
+Their output is what is sent, so that replacing one changes its part and nothing else. A dialect
+supplies all four (``produce_processors``); vendors and plugins replace single ones that differ.
 """
 
 from __future__ import annotations
@@ -31,28 +30,28 @@ class Processor(Protocol[_Part]):
     """Translates one part of a request. Stateless."""
 
     def nativize(self, request: Request, model: ModelDescriptor, /) -> Translation[JsonObject]:
-        """Returns the fields of the vendor's request that hold this part.
+        """Return the fields of the vendor's request for this part.
 
         Raises:
-            RequestError: The vendor cannot be told that.
+            RequestError: The vendor does not support it.
         """
 
     def normalize(self, native: JsonObject, model: ModelDescriptor, /) -> Translation[_Part]:
-        """Returns this part of a request that is in the vendor's words. Raises RequestError."""
+        """Return this part of a vendor's request. Raises RequestError."""
 
 
 @frozen
 class FunctionProcessor(Generic[_Part]):
-    """A processor that is two functions; see :class:`Processor`.
+    """A processor of two functions; see :class:`Processor`.
 
     Attributes:
-        nativize: What :meth:`Processor.nativize` calls.
-        normalize: What :meth:`Processor.normalize` calls.
-        is_additive: Of messages: those of a conversation are those of its two parts, wherever it
-            is cut between turns. Then what was written once is not translated again; nobody may
-            change it in place.
-        is_verbatim: Words go into its part as they are, and decide nothing else of it. Then of
-            requests that differ in their words alone only the first are translated.
+        nativize: The implementation of :meth:`Processor.nativize`.
+        normalize: The implementation of :meth:`Processor.normalize`.
+        is_additive: For messages: whether those of a conversation are those of its two parts,
+            wherever it is split between turns. If so, earlier translations are reused, and must not
+            be changed in place.
+        is_verbatim: Whether texts are copied unchanged, and affect nothing else. If so, only the
+            first of several requests that differ in their texts is translated.
     """
 
     nativize: Callable[[Request, ModelDescriptor], Translation[JsonObject]]
@@ -62,36 +61,36 @@ class FunctionProcessor(Generic[_Part]):
 
 
 ControlsProcessor: TypeAlias = Processor[Mapping[str, JsonValue]]
-"""Translates control values; refuses those outside the domain of their control."""
+"""Translates controls; rejects invalid values."""
 
 MessagesProcessor: TypeAlias = Processor[tuple[AnyCanister, ...]]
-"""Translates canisters; refuses what the model is known not to take."""
+"""Translates canisters; rejects contents that the model is known not to support."""
 
 InvocationsProcessor: TypeAlias = Processor[tuple[tuple[InvocableDescription, ...], str]]
-"""Translates descriptions of invocables, and the choice among them."""
+"""Translates descriptions of invocables, and the tool choice."""
 
 
 class ConversationTokenizer(Protocol):
     """Counts tokens."""
 
     async def count_text(self, text: str, model: ModelDescriptor) -> TokenCount:
-        """Counts the tokens of a text by itself."""
+        """Count the tokens of a text by itself."""
 
     async def count_request(self, request: Request, model: ModelDescriptor) -> TokenCount:
-        """Counts the tokens that a request would occupy as input, overhead included."""
+        """Count the input tokens of a request, including overhead."""
 
 
 class EstimatingTokenizer:
-    """Counts here: exactly where the model's encoding is public, else with a bound of the error."""
+    """Counts locally: exactly if the model's encoding is public, otherwise with a maximum error."""
 
     async def count_text(self, text: str, model: ModelDescriptor) -> TokenCount:
-        """Counts the tokens of a text by itself."""
+        """Count the tokens of a text by itself."""
         from vibe_llms.models.tokens import count_text
 
         return count_text(text, model.attributes)
 
     async def count_request(self, request: Request, model: ModelDescriptor) -> TokenCount:
-        """Estimates what a request would occupy as input, overhead included."""
+        """Estimate the input tokens of a request, including overhead."""
         from vibe_llms.models.counting import estimate_request  # few requests are counted
 
         return estimate_request(request, model.attributes)
@@ -99,12 +98,12 @@ class EstimatingTokenizer:
 
 @frozen(kw_only=True)
 class Processors:
-    """The four of a vendor. To replace one: ``attrs.evolve(processors, messages=…)``.
+    """The four processors of a vendor. To replace one: ``attrs.evolve(processors, messages=…)``.
 
     Attributes:
-        controls: Writes and reads the values of controls.
-        messages: Writes and reads the canisters.
-        invocations: Writes and reads what the model may invoke, and the choice among it.
+        controls: Translates controls.
+        messages: Translates canisters.
+        invocations: Translates descriptions of invocables, and the tool choice.
         tokenizer: Counts tokens; by default it estimates.
     """
 
@@ -116,10 +115,10 @@ class Processors:
 
 @frozen(kw_only=True)
 class Parts:
-    """What the processors made of a request, in the vendor's words.
+    """A request as translated by the processors.
 
     Attributes:
-        losses: Of all three, in their order.
+        losses: Losses of all three, in their order.
     """
 
     controls: JsonObject
@@ -129,7 +128,7 @@ class Parts:
 
 
 def nativize_parts(request: Request, model: ModelDescriptor, processors: Processors) -> Parts:
-    """Lets each processor write its part of a request. Raises RequestError."""
+    """Let each processor translate its part of a request. Raises RequestError."""
     controls = processors.controls.nativize(request, model)
     invocations = processors.invocations.nativize(request, model)
     messages = processors.messages.nativize(request, model)
@@ -142,33 +141,35 @@ def nativize_parts(request: Request, model: ModelDescriptor, processors: Process
 
 
 class Decoder(Protocol):
-    """A vendor's frames, or a whole response, as events: a machine for one response.
+    """Decodes a vendor's frames, or a complete response, to events: one for each response.
 
-    It may have an attribute ``is_complete`` besides: whether the vendor has said that nothing of
-    the response is to come. Then nobody waits for the end of the stream, and what else is in it
-    is not read. Without it, the end of the stream is the only end.
+    It may have an attribute ``is_complete``: whether the vendor has completed the response. Then
+    the end
+    of the stream is not awaited, and the rest of it is not read. Without this attribute, only the
+    end of
+    the stream ends the response.
     """
 
     def decode(self, data: bytes, event: str = "") -> list[StreamEvent]:
-        """Returns the events of one frame. Raises ConverseError."""
+        """Return the events of one frame. Raises ConverseError."""
 
     def decode_response(self, body: bytes) -> list[StreamEvent]:
-        """Returns all events of a whole response. Raises ConverseError."""
+        """Return all events of a complete response. Raises ConverseError."""
 
     def finish(self) -> list[StreamEvent]:
-        """Returns the last events. Raises StreamTruncatedError where the vendor had not ended."""
+        """Return the last events. Raises StreamTruncatedError if the response is incomplete."""
 
 
 class Dialect(Protocol):
-    """What a package in ``dialects`` has, as far as calling a vendor goes."""
+    """Interface of a package in ``dialects``, as far as calling a vendor requires."""
 
     @property
     def PROTOCOL(self) -> str:  # noqa: N802  # so all packages call it
-        """The dialect's stable word, in origins and beside native blocks."""
+        """The dialect's name, in origins and native data."""
 
     @property
     def Decoder(self) -> Callable[..., Decoder]:  # noqa: N802  # it is a class
-        """Makes the decoder of one response, of the names of provider and model, for errors."""
+        """Makes the decoder of one response, from provider and model, for errors."""
 
     def nativize_request(
         self,
@@ -180,14 +181,14 @@ class Dialect(Protocol):
         streaming: bool = False,
         processors: Processors | None = None,
     ) -> Translation[JsonObject]:
-        """Returns the body of a request, composed of what the processors make of it.
+        """Return the body of a request, composed from the output of the processors.
 
         Raises:
-            RequestError: The vendor cannot be told that.
+            RequestError: The vendor does not support it.
         """
 
     def produce_processors(self, quirks: Any) -> Processors:
-        """Makes the processors for a vendor with these quirks."""
+        """Make the processors for a vendor with these quirks."""
 
     def produce_error(
         self,
@@ -198,4 +199,4 @@ class Dialect(Protocol):
         status: int | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> ConverseError:
-        """Makes the exception for an error in the vendor's words."""
+        """Make the exception for an error of the vendor."""

@@ -1,9 +1,10 @@
-"""Answers in pieces, in protocols whose contents come one after the other.
+"""Streamed answers in protocols whose contents come one after the other.
 
-Ours may overlap: of a text many vendors say only at the end of the answer that it is complete. Here
-the content that began first goes out as it comes; what begins behind it ends it, once that has
-something to say, and waits where it must not be ended: of a medium or a result nothing is known
-before all of it is there, and a call is not left before its arguments are whole.
+Our contents may overlap: many vendors end a text only at the end of the answer. Here the content
+that
+began first is streamed. The next content ends it, once it has data, unless it must not be ended
+early: media and results have no data before they are complete, and a call is not ended before its
+arguments are complete.
 """
 
 from __future__ import annotations
@@ -35,46 +36,47 @@ from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Response
 
 _LEAVABLE: Final = frozenset({"text", "refusal", "reasoning"})
-"""The kinds of content that are not harmed if they end where another begins."""
+"""Kinds of content that may be ended early when another begins."""
 
 _CARRIED: Final = 1_000_000
-"""The place of a content that is none of the answer's."""
+"""Index of a content that does not belong to the answer."""
 
 ContentEvent = ContentDeltaEvent | ContentCitedEvent | ContentFinishedEvent
 
 
 class SequentialWriter(StreamWriter):
-    """Lets the contents of a response pass one by one, in the order in which they began.
+    """Passes the contents of a response one by one, in the order in which they began.
 
-    A dialect writes what passes. A content that goes on after another has passed goes on as one
-    of its own, as a loss tells. Nothing is written before a content begins.
+    A dialect writes them. A content that continues after another becomes a content of its own,
+    which is
+    reported as a loss. Nothing is written before a content begins.
     """
 
     PROTOCOL: ClassVar[str]
-    """Of the dialect: what is native to it needs no envelope."""
+    """The dialect's protocol: its native data need no envelope."""
 
     def __init__(
         self, native: Mapping[str, Any], *, model: str, response_id: str | None = None
     ) -> None:
         super().__init__(native, model=model, response_id=response_id)
         self._live: int | None = None
-        """The content that goes out as it comes."""
+        """The content that is being streamed."""
         self._queue: dict[int, list[ContentEvent]] = {}
-        """What waits, by content; the live one is the first."""
+        """Waiting events, by content; the live one is the first."""
         self._starts: dict[int, ContentStartedEvent] = {}
         self._arguments: dict[int, list[str]] = {}
         self._usage: Usage | None = None
         self._has_begun = False
         self._divided: list[Loss] = []
         self._left: set[int] = set()
-        """The contents that ended where another began."""
+        """Contents that were ended early."""
         self._carried: set[int] = set()
         """Calls whose signatures were sent before them."""
         self._carriers: dict[int, ReasoningContent] = {}
         """Empty reasoning with the signatures of other contents; sent at the end."""
 
     def write(self, event: StreamEvent) -> bytes:
-        """Returns the frames that an event comes to; see :class:`.StreamWriter`."""
+        """Return the frames for an event; see :class:`.StreamWriter`."""
         match event:
             case ContentDeltaEvent() | ContentCitedEvent() | ContentFinishedEvent():
                 return self._ensure_begun() + self._take(event)
@@ -164,7 +166,7 @@ class SequentialWriter(StreamWriter):
             self.losses.append(loss)
 
     def _advance(self) -> bytes:
-        """Lets pass what can: returns its frames."""
+        """Pass on everything possible; return its frames."""
         written: list[bytes] = []
         while self._queue:
             index = next(iter(self._queue))
@@ -192,7 +194,7 @@ class SequentialWriter(StreamWriter):
         self._live = None
 
     def _is_pushed(self) -> bool:
-        """Tells whether something waits behind the live content that has something to say."""
+        """Return whether a waiting content has data."""
         _, *waiting = self._queue.items()
         return any(
             bool(events) or self._starts[index].kind == "invocation" for index, events in waiting
@@ -212,20 +214,20 @@ class SequentialWriter(StreamWriter):
 
     @abc.abstractmethod
     def _write_beginning(self) -> bytes:
-        """Returns the frames before any content."""
+        """Return the frames before any content."""
 
     @abc.abstractmethod
     def _begin(self, start: ContentStartedEvent) -> bytes:
-        """Returns the frames with which a content begins."""
+        """Return the frames with which a content begins."""
 
     @abc.abstractmethod
     def _continue(self, event: ContentDeltaEvent | ContentCitedEvent) -> bytes:
-        """Returns the frames with which the content that began last goes on."""
+        """Return the frames that continue the current content."""
 
     @abc.abstractmethod
     def _end(self, event: ContentFinishedEvent) -> bytes:
-        """Returns the frames with which it ends; without an item where it is only left."""
+        """Return the frames that end it; there is no item if it is ended early."""
 
     @abc.abstractmethod
     def _finish(self, response: Response) -> bytes:
-        """Returns the last frames, and sets the losses to those of the whole."""
+        """Return the last frames, and set the losses to those of the whole answer."""

@@ -1,7 +1,7 @@
-"""What the dialects share where clients are served: no call needs any of this.
+"""Shared parts of serving clients; not imported to call vendors.
 
-An answer that is not whole goes as one that is not, if need be as one that a limit has cut: nobody
-is to take it for the end. What the protocol's word does not say is told as a loss.
+An incomplete answer is marked as incomplete, if necessary as truncated by a limit, so that clients
+do not take it for complete. Differences to the protocol's stop reason become losses.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from vibe_llms.models.genera import Genus
 UNKNOWN_MODEL: Final = ModelAttributes(
     address=ModelAddress("client", "client"), genus=Genus.CONVERSER, controls=(), traced=()
 )
-"""Stands for a client, of which nothing is known that it would not take."""
+"""Stands for a client that accepts everything."""
 
 
 @contextmanager
 def refuse_nonsense(what: str, protocol: str, path: str = "") -> Iterator[None]:
-    """Makes a RequestError of what goes wrong while something of another form is read.
+    """Convert errors of decoding foreign data to RequestError.
 
     Args:
-        what: Is read.
-        protocol: Whose reference says what it should be.
+        what: The name of the data.
+        protocol: The protocol whose reference defines them.
     """
     try:
         yield
@@ -62,7 +62,7 @@ def refuse_nonsense(what: str, protocol: str, path: str = "") -> Iterator[None]:
 
 
 def _explain(error: Exception) -> str:
-    """Says what is wrong, in words that are about what was asked and not about how we read it."""
+    """Explain an error in terms of the request, not of our code."""
     match error:
         case KeyError():
             return f"it lacks {error.args[0]!r}" if error.args else "it lacks something"
@@ -83,10 +83,10 @@ def compose_request(
     native: Native | None,
     model: str = "",
 ) -> Translation[Request]:
-    """Returns the request of a client, whose parts were read each by itself, and all losses.
+    """Return the request of a client from its separately decoded parts, and all losses.
 
     Args:
-        native: What it says besides, in the words of its protocol.
+        native: The other fields of its protocol.
     """
     said, (described, choice) = unwrap_signatures(canisters.value), invocables.value
     if not said:
@@ -112,17 +112,17 @@ def describe_function(
     *,
     enforced: bool = False,
 ) -> InvocableDescription:
-    """Returns the description of a function in a client's request.
+    """Return the description of a function in a client's request.
 
     Args:
-        function: With its name, and mostly a description.
-        schema: Of its arguments, if it takes any.
-        extras: What else is said of it.
+        function: With its name, and usually a description.
+        schema: The schema of its arguments, if any.
+        extras: Its other fields.
     """
     schema, kept = keep_parameters(NO_ARGUMENTS if schema is None else schema)
     extras = {**extras, **kept} if kept else extras
     description: str = function.get("description") or ""
-    # A description is ours to demand, not the vendor's: a native vouches for its absence.
+    # Only we require a description, not the vendor: native data allow it to be missing.
     keep = keep_native if description.strip() else make_native
     return InvocableDescription(
         name=function["name"],
@@ -136,7 +136,7 @@ def describe_function(
 def describe_own_tool(
     protocol: str, tool: Mapping[str, Any], name: str, taken: TakenNames
 ) -> InvocableDescription:
-    """Returns a vendor's own tool: whole, and under a name that no other of the request has."""
+    """Return a vendor's own tool: whole, under a unique name of the request."""
     return InvocableDescription(
         name=taken.find_free(name),
         description=str(tool.get("description") or ""),
@@ -146,7 +146,7 @@ def describe_own_tool(
 
 
 def repeat_usage(origin: Origin, protocol: str) -> dict[str, Any] | None:
-    """Returns the vendor's own account of the tokens, where it spoke this protocol."""
+    """Return the vendor's own usage data, if it uses this protocol."""
     native = origin.usage.native if origin.usage is not None else None
     if native is None or origin.protocol != protocol:
         return None
@@ -154,10 +154,10 @@ def repeat_usage(origin: Origin, protocol: str) -> dict[str, Any] | None:
 
 
 def tell_merged(usage: Usage, merged: Mapping[str, str], ledger: Ledger) -> None:
-    """Takes down that tokens are counted among others, as there is no word for them.
+    """Record that tokens are counted in others, as the protocol does not separate them.
 
     Args:
-        merged: From a bucket of the account to where its tokens are counted.
+        merged: For each bucket, where its tokens are counted.
     """
     for bucket, field in merged.items():
         if getattr(usage, bucket):
@@ -165,7 +165,7 @@ def tell_merged(usage: Usage, merged: Mapping[str, str], ledger: Ledger) -> None
 
 
 def tell_unknown(usage: Usage, asked: str, answered: str, ledger: Ledger) -> None:
-    """Takes down which totals nobody has told, where the protocol wants a number: none is said."""
+    """Record unknown totals for which the protocol requires a number: 0 is sent."""
     totals = ((asked, usage.total_input_tokens), (answered, usage.total_output_tokens))
     for field, total in totals:
         if total is None:
@@ -175,7 +175,7 @@ def tell_unknown(usage: Usage, asked: str, answered: str, ledger: Ledger) -> Non
 def nativize_openai_usage(
     usage: Usage, *, asked: str, answered: str, ledger: Ledger
 ) -> dict[str, Any]:
-    """Returns an account in the words of OpenAI.
+    """Return usage in OpenAI's format.
 
     Args:
         asked, answered: The names of the totals.
@@ -202,19 +202,19 @@ def nativize_openai_usage(
 
 
 def keeps_word(origin: Origin, protocol: str) -> bool:
-    """Tells whether the vendor's own word goes: it spoke this protocol, and had said why.
+    """Return whether the vendor's own reason can be sent: it uses this protocol, and gave one.
 
-    A stream that somebody left has no such word, and must not look as if it had come to its end.
+    A stream that was closed has no reason, and must not look complete.
     """
     is_left = origin.native_stop_reason is None and origin.stop_reason is StopReason.INTERRUPTED
     return origin.protocol == protocol and not is_left
 
 
 def tell_stop(origin: Origin, word: str, understood: StopReason, ledger: Ledger) -> None:
-    """Takes down that an answer ended for another reason than the word says.
+    """Record that an answer ended for another reason than is sent.
 
     Args:
-        understood: What whoever reads the word will take for the reason.
+        understood: The reason as clients will understand it.
     """
     if understood is not origin.stop_reason:
         reason = f"{origin.stop_reason} goes as {word!r}: this protocol has no word for it"
@@ -222,11 +222,10 @@ def tell_stop(origin: Origin, word: str, understood: StopReason, ledger: Ledger)
 
 
 def fits_control(name: str, value: JsonValue, attributes: ModelAttributes | None) -> bool:
-    """Tells whether a value in a request can be that of a control.
+    """Return whether a value in a request is valid for a control.
 
     Args:
-        attributes: Of the model that is asked: only its controls count. Without them the common
-            ones do.
+        attributes: The model's attributes, which define its controls; by default the common ones.
     """
     control = attributes.access_control(name) if attributes else _access_common_control(name)
     if control is None:

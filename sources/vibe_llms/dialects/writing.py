@@ -1,4 +1,4 @@
-"""How a request is written in any dialect: its parts by the processors, the body of these."""
+"""Translation of requests in any dialect: parts by the processors, and the body from them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def _add_nothing(request: Request, attributes: ModelAttributes, quirks: Any) -> 
 
 @frozen
 class BodyDraft:
-    """What the body of a request is composed of.
+    """The data from which a body is composed.
 
     Attributes:
-        attributes: Of the model that is asked.
-        quirks: Of the vendor, in the dialect's own class.
-        extras: What the request says in the words of this protocol.
-        ledger: Takes down what the body cannot carry.
-        streaming: Whether the answer shall come piece by piece.
+        attributes: The model's attributes.
+        quirks: The vendor's quirks, in the dialect's own class.
+        extras: The request's native data of this protocol.
+        ledger: Records losses.
+        streaming: Whether to stream the answer.
     """
 
     request: Request
@@ -43,14 +43,14 @@ class BodyDraft:
 
 @frozen(kw_only=True)
 class RequestWriter:
-    """Writes requests in one dialect, whose package has what writes and reads the parts.
+    """Writes requests in one dialect, whose package has functions for the parts.
 
     Attributes:
-        protocol: The dialect's stable word, which is the name of its package.
+        protocol: The dialect's name, which is the name of its package.
         compose_body: Makes the whole body.
-        survey_circumstances: Returns what else than the canisters decides how they are written, as
-            further arguments.
-        shared: The fields of a request that the other faces of a service have, too.
+        survey_circumstances: Returns what else affects the translation of canisters, as further
+            arguments.
+        shared: The fields of a request that other interfaces of the same service have, too.
     """
 
     protocol: str
@@ -68,20 +68,21 @@ class RequestWriter:
         streaming: bool = False,
         processors: Processors | None = None,
     ) -> Translation[JsonObject]:
-        """Returns the body of a request, composed of what the processors make of it.
+        """Return the body of a request, composed from the output of the processors.
 
         Args:
-            attributes: Of the model that is asked.
-            quirks: Of the vendor, in the dialect's own class.
-            provider: Whose request it is: what another one signed is withheld. Empty where any
-                provider of the dialect will do.
-            streaming: Whether the answer shall come piece by piece.
-            processors: Write the parts; by default those of the dialect.
+            attributes: The model's attributes.
+            quirks: The vendor's quirks, in the dialect's own class.
+            provider: The request's provider: signatures of others are withheld. Empty for any
+            provider
+                of the dialect.
+            streaming: Whether to stream the answer.
+            processors: Translate the parts; by default those of the dialect.
 
         Raises:
-            CapabilityError: The model is known not to take what a canister holds.
-            ControlError: The model has no such control, or the value is outside its domain.
-            RequestError: The vendor cannot be told that; nothing was sent.
+            CapabilityError: The model is known not to support a content.
+            ControlError: The model does not have the control, or the value is invalid.
+            RequestError: The vendor does not support the request; nothing was sent.
         """
         name = attributes.address.name
         model = ModelDescriptor(provider=provider, name=name, attributes=attributes)
@@ -92,19 +93,19 @@ class RequestWriter:
         return Translation(self.compose_body(draft), (*parts.losses, *ledger.losses))
 
     def _survey_shared(self, request: Request, quirks: Any) -> tuple[str, ...]:
-        """Returns what of a request in another protocol means the same to this very service."""
+        """Return fields of another protocol's request that mean the same to this service."""
         native, siblings = request.native, getattr(quirks, "siblings", ())
         is_own = native is not None and any(native.protocol == each for _, each in siblings)
         return self.shared if is_own else ()
 
     def produce_processors(self, quirks: Any) -> Processors:
-        """Makes those of a vendor with these quirks; tokens are estimated."""
+        """Make the processors for a vendor with these quirks; tokens are estimated."""
         place = f"vibe_llms.dialects.{self.protocol}"
         controls, canisters, invocables = (
             importlib.import_module(f"{place}.calling.{name}")
             for name in ("controls", "messages", "invocations")
         )
-        # By their names in the package: no call to a vendor imports what reads a request.
+        # By their names in the package: calling a vendor imports no code that reads requests.
         dialect: Any = importlib.import_module(place)
         return Processors(
             controls=FunctionProcessor(

@@ -1,8 +1,8 @@
-"""Gemini generateContent, as Google's Gemini API and Vertex AI speak it.
+"""Gemini generateContent, as used by Google's Gemini API and Vertex AI.
 
-May import the messages, events and models. Refuses to know any vendor by name, and how bytes come
-and go. ``calling`` has what asks vendors, ``serving`` what answers clients; both go by ``quirks``
-and ``tables``.
+May import the messages, events and models. Must not know any vendor by name, nor how bytes are
+transported. ``calling`` has the requests to vendors, ``serving`` the answers to clients; both use
+``quirks`` and ``tables``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Objects of the protocol as they come: two spellings of each key.
+"""Objects of the protocol as received: each key has two spellings.
 
-Vendors take ``inlineData`` as well as ``inline_data``. What is free in an object (arguments,
-responses, schemas) keeps its keys, and so each function here looks at one level alone.
+Vendors accept ``inlineData`` and ``inline_data``. Free objects (arguments, responses, schemas) keep
+their keys, so each function here changes one level only.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 
 
 def camelize(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns one object with its own keys in camel case, however they were spelled."""
+    """Return one object with its own keys in camel case."""
     return {_spell(key): value for key, value in fields.items()}
 
 
 def open_object(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Does what :func:`camelize` does, for one whose fields may be null: as if not there."""
+    """Do the same as :func:`camelize`, and remove null fields."""
     return {name: value for name, value in camelize(fields).items() if value is not None}
 
 

@@ -1,4 +1,4 @@
-"""What servers of this dialect do differently, as data."""
+"""Differences between servers of this dialect, as data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.models.attributes import ModelAttributes
 
 PROTOCOL: Final = "generate_content"
-"""The dialect's stable word, in origins and beside native blocks."""
+"""The dialect's name, in origins and native data."""
 
 _GENERATION: Final = re.compile(r"gemini-(\d+)")
 _LATEST_GENERATION: Final = 3
@@ -17,13 +17,13 @@ _LATEST_GENERATION: Final = 3
 
 @frozen(kw_only=True)
 class Quirks:
-    """One server's habits; the defaults take what the protocol can say.
+    """One server's differences; the defaults allow everything in the protocol.
 
     Attributes:
-        shows_thoughts: Whether thoughts are asked for where a request does not say.
-        takes_display_names: Whether data inline may have a name (``displayName``).
-        name_pattern: A regular expression for the whole of a function's name that is taken. Its
-            documentation has 64 characters in some places and 128 in others.
+        shows_thoughts: Whether thoughts are requested by default.
+        takes_display_names: Whether inline data may have a name (``displayName``).
+        name_pattern: A regular expression for valid names of functions. The documentation allows
+            64 characters in some places and 128 in others.
     """
 
     shows_thoughts: bool = False
@@ -32,6 +32,6 @@ class Quirks:
 
 
 def find_generation(attributes: ModelAttributes) -> int:
-    """Returns the generation of a model by its name; a name that has none is of the latest."""
+    """Return the generation of a model by its name; without one it is of the latest."""
     found = _GENERATION.search(attributes.address.name)
     return int(found[1]) if found else _LATEST_GENERATION

@@ -1,7 +1,7 @@
-"""The protocol's older way to write schemas (a part of OpenAPI 3.0) as JSON Schema.
+"""The protocol's older form of schemas (a part of OpenAPI 3.0), as JSON Schema.
 
-Newer fields (``parametersJsonSchema``, ``responseJsonSchema``) take JSON Schema itself; these
-are what a request is written with.
+Newer fields (``parametersJsonSchema``, ``responseJsonSchema``) accept JSON Schema itself; requests
+are written with these.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from vibe_llms.dialects.generate_content.fields import camelize
 _NUMBERS: Final = frozenset(
     {"maxItems", "minItems", "maxLength", "minLength", "maxProperties", "minProperties"}
 )
-"""Whole numbers of 64 bits, which JSON of this protocol may write as texts."""
+"""Formats of 64-bit integers, which JSON of this protocol may write as texts."""
 
 
 def normalize_schema_form(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a JSON Schema which says what a schema in the older form says.
+    """Return the JSON Schema for a schema in the older form.
 
-    Types become lower case, ``nullable`` a type or an alternative, ``propertyOrdering`` the
-    order of the properties.
+    Types become lower case, ``nullable`` a type or an alternative, ``propertyOrdering`` the order
+    of
+    the properties.
     """
     fields = camelize(schema)
     ordering = fields.pop("propertyOrdering", None)

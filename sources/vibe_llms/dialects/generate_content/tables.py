@@ -1,4 +1,4 @@
-"""What the words of this protocol stand for: both halves go by these tables."""
+"""Tables of this protocol's values, for calling and serving."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STOP_REASONS: Final = {
     "CONTINUATION": StopReason.PAUSED,
     "MODEL_ARMOR": StopReason.FILTERED,
 }
-"""From ``finishReason``; any other word is unknown, and is kept beside."""
+"""Stop reasons by ``finishReason``; others are unknown, and kept as native data."""
 
 CONFIG: Final = "generationConfig"
 THINKING: Final = (CONFIG, "thinkingConfig")
@@ -49,7 +49,7 @@ PLACES: Final = {
     "reasoning_effort": (*THINKING, "thinkingLevel"),
     "service_tier": ("serviceTier",),
 }
-"""From a control to its place in a request."""
+"""Path of each control in a request."""
 
 LEVELS: Final = frozenset({"minimal", "low", "medium", "high", "xhigh"})
 
@@ -57,10 +57,10 @@ JSON_TYPE: Final = "application/json"
 
 
 def normalize_stop(word: str, *, calls: bool) -> StopReason:
-    """Returns the common word; the vendor says ``STOP`` where it waits for results, too.
+    """Return the stop reason; the vendor also says ``STOP`` if it waits for results.
 
     Args:
-        calls: Whether the answer asks for an invocation of ours.
+        calls: Whether the answer has an invocation for us.
     """
     reason = STOP_REASONS.get(word, StopReason.UNKNOWN)
     return StopReason.INVOCATION if calls and reason is StopReason.ANSWERED else reason

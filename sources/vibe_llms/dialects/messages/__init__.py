@@ -1,8 +1,8 @@
-"""Anthropic Messages, as Anthropic, the clouds that host its models, and llama.cpp speak it.
+"""Anthropic Messages, as used by Anthropic, the clouds that host its models, and llama.cpp.
 
-May import the messages, events and models. Refuses to know any vendor by name, and how bytes come
-and go. ``calling`` has what asks vendors, ``serving`` what answers clients; both go by ``quirks``
-and ``tables``.
+May import the messages, events and models. Must not know any vendor by name, nor how bytes are
+transported. ``calling`` has the requests to vendors, ``serving`` the answers to clients; both use
+``quirks`` and ``tables``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The word of this dialect, and what its servers do differently."""
+"""Name of this dialect, and differences between its servers."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Final
 from vibe_llms.foundation.attrs_classes import frozen
 
 PROTOCOL: Final = "messages"
-"""The dialect's stable word, in origins and beside native blocks."""
+"""The dialect's name, in origins and native data."""
 
 
 @frozen(kw_only=True)
 class Quirks:
-    """What servers of this dialect do in their own way: so far all are Anthropic's.
+    """Differences between servers of this dialect: so far all are like Anthropic's.
 
     Attributes:
-        name_pattern: A regular expression for the whole of a tool's name that is taken.
+        name_pattern: A regular expression for valid names of tools.
     """
 
     name_pattern: str = "[a-zA-Z0-9_-]{1,128}"

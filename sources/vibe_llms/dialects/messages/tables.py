@@ -1,4 +1,4 @@
-"""What the words of this protocol stand for: both halves go by these tables."""
+"""Tables of this protocol's values, for calling and serving."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ STOP_REASONS: Final = {
     "stop_sequence": StopReason.STOP_SEQUENCE,
     "tool_use": StopReason.INVOCATION,
 }
-"""From a vendor's word; any other is unknown, and is kept beside."""
+"""Stop reasons by the vendor's name; others are unknown, and kept as native data."""
 
 SAMPLING_FIELDS: Final = ("temperature", "top_p", "top_k")
-"""What newer models, and the newest version of the protocol, do not take any more."""
+"""Parameters that newer models, and the newest version of the protocol, reject."""
 
 SAME_NAMES: Final = (*SAMPLING_FIELDS, "max_tokens", "service_tier")
-"""The controls that are parameters by their own names."""
+"""Controls that are parameters of the same name."""
 
 OTHER_NAMES: Final = {"stop": "stop_sequences"}
-"""From a control to its parameter, where that is called otherwise."""
+"""Parameters of controls with another name."""
 
 DISPLAYS: Final = {"auto": "summarized"}
-"""From the summary of reasoning that is wanted to the vendor's word."""
+"""The vendor's name of each summary of reasoning."""
 
 CHOICE_WORDS: Final = {"auto": "auto", "none": "none", "required": "any"}
-"""From a choice among invocables to the vendor's word."""
+"""The vendor's name of each choice."""
 
 READ: Final = frozenset({"content", "id", "model", "role", "stop_reason", "type", "usage"})
-"""What is read of an answer; any other field is kept."""
+"""Fields of an answer that are decoded; all others are kept."""
 
 SHARED: Final = ("cache_control",)
-"""What clients of Chat Completions say in this vendor's words, as OpenRouter and LiteLLM let them:
-https://openrouter.ai/docs/features/prompt-caching (read 2026-11-26)."""
+"""Fields of this vendor that clients of Chat Completions may use, as OpenRouter and LiteLLM allow:
+https://openrouter.ai/docs/features/prompt-caching (read 2026-11-26).
+"""

@@ -1,8 +1,7 @@
-"""Asks vendors: requests are written, answers are read.
+"""Requests to vendors, and their answers.
 
-``requests`` composes a body of what ``controls``, ``messages`` and ``invocations`` write;
-``parts``, ``media`` and ``results`` write what is said, ``signatures`` keeps to the order that
-Google wants. ``decoder`` reads responses, whole or streamed, with ``calls``, ``partials`` and
-``leftovers``; ``grounding`` makes citations of what they rest on; ``errors`` says what an error
-means.
+``requests`` composes a body from ``controls``, ``messages`` and ``invocations``; ``parts``,
+``media`` and ``results`` write contents, ``signatures`` puts them into the order that Google
+requires. ``decoder`` decodes responses, streamed or not, with ``calls``, ``partials`` and
+``leftovers``; ``grounding`` makes citations; ``errors`` classifies errors.
 """

@@ -1,4 +1,4 @@
-"""A function call as it comes: whole, or its arguments in pieces."""
+"""Function calls, complete or with arguments in pieces."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _STREAMED = ("partialArgs", "willContinue")
 
 @define(kw_only=True)
 class StreamedFunctionCall:
-    """One call that is being read.
+    """One call that is being received.
 
     Attributes:
-        index: Of its content.
-        extras: Of its part.
-        goes_on: Whether the vendor said that more of it will come.
+        index: Index of its content.
+        extras: Extras of its part.
+        goes_on: Whether the vendor has announced further pieces.
     """
 
     index: int
@@ -32,7 +32,7 @@ class StreamedFunctionCall:
     _partial: PartialArguments | None = attrs.field(default=None, init=False)
 
     def add(self, part: Mapping[str, Any], piece: Mapping[str, Any]) -> None:
-        """Takes a part in; ``piece`` is its call. Raises ValueError for a path to nowhere."""
+        """Add a part; ``piece`` is its call. Raises ValueError for an invalid path."""
         plain = {**part, "functionCall": without(piece, *_STREAMED)}
         self.extras = merge(self.extras, read_call_extras(plain))
         if piece.get("args") is not None:
@@ -51,6 +51,6 @@ class StreamedFunctionCall:
 
 
 def read_call_extras(part: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what a part with ``functionCall`` holds beside id, name and arguments."""
+    """Return the fields of a part with ``functionCall`` besides id, name and arguments."""
     rest = leave(camelize(part["functionCall"]), ("id", "name", "args"))
     return without(part, "functionCall") | ({"functionCall": rest} if rest else {})

@@ -1,4 +1,4 @@
-"""Control values as ``generationConfig``."""
+"""Controls as ``generationConfig``."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from vibe_llms.models.controls import check_controls
 def nativize_controls(
     controls: Mapping[str, JsonValue], attributes: ModelAttributes, quirks: Quirks
 ) -> Translation[JsonObject]:
-    """Returns ``generationConfig``, and what stands beside it; nothing where nothing is set.
+    """Return ``generationConfig`` and the fields beside it; empty without controls.
 
     Raises:
-        ControlError: The model has no such control, or the value is outside its domain.
+        ControlError: The model does not have the control, or the value is invalid.
     """
     ledger = Ledger(protocol=PROTOCOL)
     native: dict[str, Any] = {}

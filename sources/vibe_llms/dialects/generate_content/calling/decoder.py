@@ -1,11 +1,11 @@
-"""What a vendor answers, streamed or whole, as normalized stream events: a pure machine.
+"""Decoder of answers, streamed or not, to normalized stream events. Does no I/O.
 
-A stream is a series of responses whose parts are increments; a whole response goes the same way
-as a stream of one. So adjacent plain texts, and adjacent plain thoughts, are one content in
-either: nobody can tell pieces from parts. A part that holds anything besides (a signature above
-all) is a content of its own, even where its text is empty. A text ends with the response, as its
-citations come last. A prompt that was blocked is a response without contents, ``FILTERED``,
-whose reason and ratings are native to it.
+A stream is a series of responses whose parts are increments; a complete response is decoded like a
+stream of one. So adjacent plain texts, and adjacent plain thoughts, are one content in either:
+pieces cannot be told from parts. A part with any other field (usually a signature) is a content of
+its own, even if its text is empty. A text ends with the response, as its citations come last. A
+blocked prompt is a response without contents, ``FILTERED``, whose reason and ratings are native
+data.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _FastCandidate(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class _FastChunk(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """A chunk that brings a piece of text and nothing new besides."""
+    """A chunk with a piece of text and nothing else that is new."""
 
     candidates: tuple[_FastCandidate]
     usageMetadata: msgspec.Raw = _NOTHING  # noqa: N815  # the vendor's word
@@ -85,9 +85,9 @@ _TEXT_FIELDS: Final = frozenset({"text", "thought"})
 
 
 class Decoder(ResponseDecoder):
-    """Turns chunks, or one whole response, into events.
+    """Decodes chunks, or one complete response, to events.
 
-    The vendor does not say which chunk is the last: a stream is complete when it ends.
+    The vendor does not mark the last chunk: a stream is complete when it ends.
     """
 
     produce_error = staticmethod(produce_error)
@@ -110,13 +110,13 @@ class Decoder(ResponseDecoder):
         self._usage: msgspec.Raw | Mapping[str, Any] | None = None
 
     def decode(self, data: bytes | Mapping[str, Any], event: str = "") -> list[StreamEvent]:
-        """Returns the events of one chunk, given as data or as the bytes of their JSON.
+        """Return the events of one chunk, given as data or as the bytes of their JSON.
 
         Args:
-            event: The name of the event around it: this protocol gives none.
+            event: The name of the event around it: unused in this protocol.
 
         Raises:
-            ConverseError: The chunk makes no sense, or is an error of the vendor.
+            ConverseError: The chunk is invalid, or is an error of the vendor.
         """
         if self._begun and isinstance(data, bytes):
             try:
@@ -125,20 +125,20 @@ class Decoder(ResponseDecoder):
                 pass
             else:
                 (candidate,) = chunk.candidates
-                # A text ends a call whose arguments come in pieces: that goes the long way.
+                # A text ends a call whose arguments come in pieces: use the general way.
                 if candidate.index == 0 and self._call is None:
                     (part,) = candidate.content.parts
                     return self._read_piece(chunk.usageMetadata, part.text, thought=part.thought)
         return self._receive(data, self._read_chunks)
 
     def _read_chunks(self, given: Any) -> None:
-        """Reads a chunk, or a stream in one JSON array."""
+        """Decode a chunk, or a stream in one JSON array."""
         for each in given if isinstance(given, list) else (given,):
             self._read(each)
 
     def _read_response(self, response: Any) -> None:
         self._read_chunks(response)
-        # An object comes whole or not at all; an array may be a stream that was cut off.
+        # An object is complete; an array may be a truncated stream.
         self._is_whole = self._leftovers.is_answer and not isinstance(response, list)
 
     def _has_ended(self) -> bool:
@@ -166,7 +166,7 @@ class Decoder(ResponseDecoder):
         )
 
     def _read_piece(self, usage: msgspec.Raw, text: str, *, thought: bool) -> list[StreamEvent]:
-        """Reads the chunk that comes in thousands; its account is looked at when it is the last."""
+        """Decode the usual chunk; its usage is decoded only for the last one."""
         if usage is not _NOTHING:
             self._usage = usage
         index = self._open
@@ -231,7 +231,7 @@ class Decoder(ResponseDecoder):
             self._add_content(read_content(part), part)
 
     def _add_plain(self, text: str, *, thought: bool) -> None:
-        """Adds a piece of text, or of a thought, to the open content or to one of its own."""
+        """Add a piece of text or thought to the open content, or begin a new one."""
         if not text:
             return
         if self._open < 0 or self._open_thought is not thought:
@@ -247,7 +247,7 @@ class Decoder(ResponseDecoder):
         self._events.append(ContentDeltaEvent(self._open, text))
 
     def _end_open(self) -> None:
-        """Ends what pieces might have joined; a text only stops to grow, for its citations."""
+        """End the open content; a text only stops growing, as its citations come later."""
         if self._open >= 0 and self._open_thought:
             native = make_native(PROTOCOL, {})
             self._events.append(ContentFinishedEvent(index=self._open, native=native))
@@ -258,7 +258,7 @@ class Decoder(ResponseDecoder):
         return self._count - 1
 
     def _add_content(self, content: AnyContent, part: Mapping[str, Any]) -> None:
-        """Adds a content that came whole."""
+        """Add a complete content."""
         index = self._take_index()
         spoken = content.type in ("text", "reasoning")
         native = keep_native(PROTOCOL, without(part, "text", "thought")) if spoken else None
@@ -294,7 +294,7 @@ class Decoder(ResponseDecoder):
         self._events.append(ContentFinishedEvent(index=index, item=item))
 
     def _read_call(self, part: dict[str, Any]) -> None:
-        """Reads a call, or one piece of a call whose arguments are streamed."""
+        """Decode a call, or one piece of a call with streamed arguments."""
         piece = camelize(part["functionCall"])
         if self._call is not None and (piece.get("name") or not self._call.goes_on):
             self._finish_call()
@@ -331,8 +331,10 @@ class Decoder(ResponseDecoder):
         return StreamedFunctionCall(index=index, extras={} if piece.get("id") else dict(NAMELESS))
 
     def _digest_chunk(self) -> str:
-        """Stands for the id of the response: the same where the same response is read again."""
-        # With its account of what was sent so far, which no other turn of a conversation has.
+        """Return a substitute for the response's id: the same if the same response is decoded
+        again.
+        """
+        # With its usage of input, which differs for each turn of a conversation.
         written = json.dumps(self._chunk, sort_keys=True).encode()
         return hashlib.sha256(written).hexdigest()[:16]
 

@@ -1,8 +1,8 @@
-"""What a vendor's error means: a table in which the most specific word wins.
+"""Classification of errors by a table in which the most specific name wins.
 
 An error is ``{"error": {code, message, status, details}}``, in a stream too, or within a JSON
-array; its status is a name of ``google.rpc.Code``. The reason in an ``ErrorInfo`` says more, and
-the message only what is said nowhere else.
+array; its status is a name of ``google.rpc.Code``. The reason in an ``ErrorInfo`` is more specific,
+and the message is used only if nothing else distinguishes the error.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FAULTS_BY_STATUS_WORD: Final = {
     "UNAVAILABLE": ProviderFault.OVERLOADED,
     "DATA_LOSS": ProviderFault.SERVER,
 }
-"""From the names of ``google.rpc.Code``, all of them but OK."""
+"""Faults by the names of ``google.rpc.Code``, all of them but OK."""
 
 FAULTS_BY_REASON: Final = {
     "API_KEY_INVALID": ProviderFault.AUTHENTICATION,
@@ -68,11 +68,13 @@ FAULTS_BY_REASON: Final = {
     "SERVICE_DISABLED": ProviderFault.PERMISSION,
     "USER_PROJECT_DENIED": ProviderFault.PERMISSION,
 }
-"""From the reason of an ``ErrorInfo`` (``google.api.ErrorReason``). ``SAFETY`` is why an answer may
-end: a gateway has no other word for what another vendor has blocked."""
+"""Faults by the reason of an ``ErrorInfo`` (``google.api.ErrorReason``). ``SAFETY`` is a finish
+reason
+that gateways use as the reason when another vendor has blocked an answer.
+"""
 
 UNSPECIFIED: Final = "ERROR_REASON_UNSPECIFIED"
-"""The reason of an error of which nobody knows what it means."""
+"""The reason of an error of unknown meaning."""
 
 _MESSAGES: Final = (
     ("FAILED_PRECONDITION", re.compile(r"billing", re.IGNORECASE), ProviderFault.QUOTA),
@@ -145,7 +147,7 @@ def _find_fault(
 
 
 def _is_lasting(detail: Mapping[str, Any]) -> bool:
-    """Tells whether a quota was used up that will not be there again in minutes."""
+    """Return whether an exhausted quota is not reset within minutes."""
     violations = [camelize(each) for each in detail.get("violations") or ()]
     return any(_LASTING.search(str(each.get("quotaId", ""))) for each in violations)
 

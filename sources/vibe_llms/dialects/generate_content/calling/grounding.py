@@ -1,4 +1,4 @@
-"""What an answer rests on: the metadata of a candidate as citations on its texts.
+"""Grounding metadata of a candidate, as citations of its texts.
 
 Offsets in the metadata count the bytes of the text in UTF-8; ours count characters.
 """
@@ -21,11 +21,11 @@ _FOUND: Final = "URL_RETRIEVAL_STATUS_SUCCESS"
 def find_citations(
     candidate: Mapping[str, Any], texts: Sequence[str]
 ) -> Iterator[tuple[int, Citation]]:
-    """Yields citations and the positions of the texts that they are on.
+    """Yield citations and the indices of their texts.
 
     Args:
         candidate: With its metadata, keys in camel case.
-        texts: Of the candidate, thoughts left out; what the metadata count in.
+        texts: Texts of the candidate without thoughts, which the offsets refer to.
     """
     if not texts:
         return
@@ -57,7 +57,7 @@ def find_citations(
         page = open_object(given)
         if page.get("urlRetrievalStatus", _FOUND) == _FOUND and page.get("retrievedUrl"):
             native = make_native(PROTOCOL, {"urlMetadata": page})
-            # Nobody says which of them rests on it.
+            # It is unknown which of them is cited.
             yield len(texts) - 1, Citation(url=page["retrievedUrl"], native=native)
 
 
@@ -78,10 +78,11 @@ def _read_chunk(
 
 
 def _locate(segment: Mapping[str, Any], texts: Sequence[str]) -> tuple[int, int | None, int | None]:
-    """Returns the text that a segment is in, and its span in characters.
+    """Return the text that a segment is in, and its span in characters.
 
-    The text that the vendor repeats decides where its offsets do not fit: in a stream it counts
-    them over what it sent as many parts.
+    If the offsets do not fit, the text in the segment decides: in a stream the offsets count over
+    many
+    parts.
     """
     wanted, begin, end = (
         segment.get("text"),
@@ -103,5 +104,5 @@ def _locate(segment: Mapping[str, Any], texts: Sequence[str]) -> tuple[int, int 
 
 
 def _count(data: bytes) -> int:
-    """Counts the characters that begin in a piece of UTF-8."""
+    """Count the characters that begin in a piece of UTF-8."""
     return sum(1 for byte in data if byte & 0xC0 != 0x80)

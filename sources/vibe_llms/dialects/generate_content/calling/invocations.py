@@ -1,4 +1,4 @@
-"""Descriptions of invocables as tools, the choice among them, and schemas."""
+"""Descriptions of invocables as tools, the tool choice, and schemas."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _write_tool(
 
 
 def _compose(offer: Offer) -> dict[str, Any]:
-    """Returns ``tools``, where functions share one, and ``toolConfig``."""
+    """Return ``tools``, in which functions share one entry, and ``toolConfig``."""
     native: list[dict[str, Any]] = []
     functions: list[dict[str, Any]] = []
     for tool in offer.tools.values():
@@ -75,16 +75,16 @@ nativize_invocables = InvocablesWriter(PROTOCOL, _write_tool, _compose, _is_func
 
 
 def nativize_schema(schema: JsonObject | None) -> JsonObject:
-    """Returns the ``generationConfig`` which holds an answer to a schema."""
+    """Return the ``generationConfig`` that constrains an answer to a schema."""
     if schema is None:
         return {}
-    if is_free(schema):  # by which the vendor's models answer with an object of nothing
+    if is_free(schema):  # with which the vendor's models return an empty object
         return {"generationConfig": {"responseMimeType": JSON_TYPE}}
     return {"generationConfig": {"responseMimeType": JSON_TYPE, "responseJsonSchema": schema}}
 
 
 def restore_schema(native: dict[str, Any], schema: JsonObject | None) -> dict[str, Any]:
-    """Returns a body whose schema is in the older form, where it has to be and says the same."""
+    """Return a body with its schema in the older form, if required and equivalent."""
     config = dict(native.get("generationConfig") or {})
     older = config.pop("responseSchema", None)
     if older is None:

@@ -1,4 +1,4 @@
-"""What a response says beyond its contents, to be kept natively: candidates, ratings, versions."""
+"""Native data of a response besides its contents: candidates, ratings, versions."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.foundation.attrs_classes import define
 
 _ANSWERING: Final = frozenset({"candidates", "promptFeedback", "usageMetadata"})
-"""The fields of which an answer has at least one."""
+"""Fields of which an answer has at least one."""
 
 
 @define
 class Leftovers:
-    """Gathers it over the chunks of a stream: what comes later replaces what came before.
+    """Collects them over the chunks of a stream: later values replace earlier ones.
 
     Attributes:
-        first: The fields of the first candidate but for its parts and why it ended.
-        reason: Why it ended, or why there is none; ``None`` as long as it goes on.
-        is_blocked: Whether there is no candidate because of what was asked.
-        is_answer: Whether anything was said that belongs to an answer.
+        first: The fields of the first candidate except its parts and finish reason.
+        reason: The finish or block reason; ``None`` before the end.
+        is_blocked: Whether the prompt was blocked, so that there is no candidate.
+        is_answer: Whether any field of an answer was received.
     """
 
     first: dict[str, Any] = attrs.field(factory=dict)
@@ -35,14 +35,14 @@ class Leftovers:
     _response: dict[str, Any] = attrs.field(factory=dict, init=False)
 
     def add_first(self, candidate: Mapping[str, Any], content: Mapping[str, Any]) -> None:
-        """Takes in the first candidate; keys in camel case."""
+        """Add the first candidate; keys in camel case."""
         self.reason = _ensure_word(candidate.get("finishReason")) or self.reason
         self.first |= leave(candidate, ("content", "finishReason"))
         if rest := leave(content, ("parts", "role")):
             self.first["content"] = rest
 
     def add_candidate(self, candidate: Mapping[str, Any], position: int) -> None:
-        """Takes in one of the other candidates, whole; its plain texts join."""
+        """Add one of the other candidates, whole; its plain texts are joined."""
         index = candidate.get("index", position)
         held = self._others.setdefault(index, {})
         content = camelize(candidate.get("content") or {})
@@ -54,7 +54,7 @@ class Leftovers:
             held["content"] = {**content, "parts": parts}
 
     def add_response(self, chunk: Mapping[str, Any]) -> None:
-        """Takes in what is around the candidates; keys in camel case."""
+        """Add the fields around the candidates; keys in camel case."""
         self.is_answer |= not _ANSWERING.isdisjoint(chunk)
         self._response |= leave(
             chunk, ("candidates", "usageMetadata", "modelVersion", "responseId")
@@ -64,7 +64,7 @@ class Leftovers:
             self.reason, self.is_blocked = blocked, True
 
     def produce(self) -> dict[str, Any]:
-        """Returns the response without what has common words."""
+        """Return the response without its common fields."""
         candidates = [self.first, *(self._others[index] for index in sorted(self._others))]
         return self._response | ({"candidates": candidates} if any(candidates) else {})
 

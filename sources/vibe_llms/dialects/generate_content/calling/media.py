@@ -1,4 +1,4 @@
-"""Media as parts: data inline, or a file by its address."""
+"""Media as parts: inline data, or the address of a file."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from vibe_llms.messages.contents import (
 )
 
 _VIDEO_HOSTS: Final = ("youtube.com/", "youtu.be/")
-# What was uploaded to Google has an address as well, but for its owner alone.
+# Uploads to Google have an address, too, but only for their owner.
 _FILES_HOST: Final = "generativelanguage.googleapis.com/"
 _UNKNOWN_TYPE: Final = "application/octet-stream"
 
 
 def read_media(part: Mapping[str, Any]) -> MediaContent | None:
-    """Returns the content of a part with ``inlineData`` or ``fileData``; None if it is broken."""
+    """Return the content of a part with ``inlineData`` or ``fileData``; ``None`` if invalid."""
     name = "inlineData" if "inlineData" in part else "fileData"
     if not isinstance(part[name], Mapping):
         return None
@@ -44,14 +44,14 @@ def read_media(part: Mapping[str, Any]) -> MediaContent | None:
     if not mime_type:
         mime_type = "video/*" if _is_video(source.get("fileUri") or "") else _UNKNOWN_TYPE
     extras = without(part, name) | ({name: rest} if rest else {})
-    # Of an uploaded file also an empty native is kept: it says whose the file is.
+    # Uploaded files keep even empty native data: these tell which vendor has the file.
     keep = make_native if "file_id" in facts else keep_native
     native = keep(PROTOCOL, extras)
     return choose_media(mime_type)(mime_type=mime_type, native=native, **facts)
 
 
 def _is_public(uri: str) -> bool:
-    """Tells whether other vendors could fetch what stands there, too."""
+    """Return whether other vendors could download it from there, too."""
     return uri.startswith(("http://", "https://")) and _FILES_HOST not in uri
 
 
@@ -62,10 +62,10 @@ def _is_video(uri: str) -> bool:
 def write_media(
     content: MediaContent, extras: Mapping[str, Any], path: str, ledger: Ledger, quirks: Quirks
 ) -> dict[str, Any] | None:
-    """Returns the part of a medium; ``None``, with a loss, where the vendor cannot get at it.
+    """Return the part of a medium; ``None``, with a loss, if the vendor cannot access it.
 
     Raises:
-        RequestError: The bytes of the medium are not there.
+        RequestError: The bytes of the medium are missing.
     """
     _report_words(content, path, ledger)
     if content.data is not None:
@@ -99,7 +99,7 @@ def write_media(
 
 
 def _report_words(content: MediaContent, path: str, ledger: Ledger) -> None:
-    """Takes down what is said about a medium and has no place in its part."""
+    """Record the fields of a medium that its part does not have."""
     for name in ("detail", "transcript", "title", "context"):
         if getattr(content, name, None):
             ledger.drop(f"{path}.{name}", f"a part of {content.type} has no place for it")

@@ -1,9 +1,10 @@
 """Canisters as the contents of a request.
 
-A content holds what one side says until the other does: the results of one turn share one, and
-so does everything of one turn of a model. What stood apart in a client's request stands apart
-again. Instructions before everything else are ``systemInstruction``; there is no place for
-later ones, which go as the user's words.
+A content holds everything that one side says until the other does: the results of one turn share
+one, and so does everything of one turn of a model. Contents that were separate in a client's
+request
+stay separate. Instructions at the beginning become ``systemInstruction``; later ones are sent as
+the user's text, as the protocol has no place for them.
 """
 
 from __future__ import annotations
@@ -48,14 +49,14 @@ def nativize_canisters(
     *,
     provider: str = "",
 ) -> Translation[JsonObject]:
-    """Returns ``{"contents": […]}``, and ``systemInstruction`` where there are instructions.
+    """Return ``{"contents": […]}``, with ``systemInstruction`` if there are instructions.
 
     Args:
-        provider: Whose request it is: what another one signed is withheld.
+        provider: The request's provider: signatures of others are withheld.
 
     Raises:
-        CapabilityError: The model is known not to take what a canister holds.
-        RequestError: The bytes of a medium are not there.
+        CapabilityError: The model is known not to support a content.
+        RequestError: The bytes of a medium are missing.
     """
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
     writer = ContentsWriter(
@@ -78,10 +79,10 @@ def nativize_canisters(
 
 @define(kw_only=True)
 class ContentsWriter:
-    """Gathers canisters into contents.
+    """Collects canisters into contents.
 
     Attributes:
-        takes_media: Whether media may stand in a result.
+        takes_media: Whether media may be in a result.
     """
 
     parts: PartsWriter
@@ -92,7 +93,7 @@ class ContentsWriter:
     _calls: dict[str, dict[str, Any]] = attrs.field(factory=dict, init=False)
 
     def write(self, placed: Placed) -> None:
-        """Writes one canister of a repaired conversation. Raises RequestError."""
+        """Write one canister of a repaired conversation. Raises RequestError."""
         canister, path = placed.canister, placed.path
         ledger, is_vendors = self.parts.ledger, getattr(canister, "owner", None) is Owner.VENDOR
         if is_vendors and not ledger.admits_execution(canister, path):

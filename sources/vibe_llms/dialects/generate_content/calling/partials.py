@@ -1,7 +1,7 @@
-"""Arguments of a function call which arrive in pieces, each addressed by a path.
+"""Arguments of a function call in pieces, each with a path.
 
 ``{"jsonPath": "$.places[0].name", "stringValue": "Ber", "willContinue": true}``: texts for the
-same path go on while the vendor says so.
+same path are continued while the vendor says so.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ _STEP: Final = re.compile(
     r"""\.([^.\[\]]+)|\[(\d+)\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]"""
 )
 _LIST_LIMIT: Final = 10_000
-"""How far a list may be filled up by a path: a vendor's mistake must not exhaust the memory."""
+"""Maximum length of a list: an error of a vendor must not exhaust memory."""
 
 
 @define
 class PartialArguments:
-    """The object that grows."""
+    """The growing object."""
 
     value: dict[str, Any] = attrs.field(factory=dict)
     _growing: set[str] = attrs.field(factory=set, init=False)
 
     def add(self, given: Mapping[str, Any]) -> None:
-        """Adds one piece.
+        """Add one piece.
 
         Raises:
-            ValueError: The path makes no sense.
+            ValueError: The path is invalid.
         """
         piece = camelize(given)
         path = piece.get("jsonPath", "")
@@ -66,7 +66,7 @@ def _read_path(path: str) -> list[str | int]:
         name, index, *quoted = found.groups()
         steps.append(int(index) if index is not None else name or quoted[0] or quoted[1] or "")
         position = found.end()
-    # The arguments are an object, in which nothing stands at a number.
+    # The arguments are an object, which has no numeric keys.
     if not steps or position < len(path) or isinstance(steps[0], int):
         raise ValueError(f"The path {path!r} leads nowhere.")
     return steps

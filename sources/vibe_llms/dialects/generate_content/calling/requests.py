@@ -1,6 +1,6 @@
-"""Whole requests: the body that is sent.
+"""Whole requests: the body.
 
-The body is the same streamed or not, and names no model: both are said by the path.
+The body is the same streamed or not, and does not name the model: the path does both.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     body: dict[str, Any] = {**parts.messages, **parts.invocations}
     for part in (parts.controls, nativize_schema(schema), draft.extras):
         body = merge(body, part)
-    if not body.get("contents"):  # instructions alone are no question
+    if not body.get("contents"):  # instructions alone are not a question
         raise refuse_nothing("canisters")
     return restore_schema(body, schema)
 

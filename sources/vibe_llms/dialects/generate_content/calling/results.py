@@ -1,8 +1,8 @@
 """Results of invocations as ``functionResponse``.
 
-The vendor reads ``output`` and ``error`` in a response as what they are called, and any other
-object as the output itself. So a text goes as ``output`` or ``error``, and an object as it is,
-as a text of the type ``application/json``.
+In a response the vendor reads ``output`` and ``error`` as such, and any other object as the output
+itself. So a text is sent as ``output`` or ``error``, and an object unchanged, if it is a text of
+the type ``application/json``.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def write_result(
     *,
     takes_media: bool,
 ) -> list[dict[str, Any]]:
-    """Returns the part of a result, and the parts that have to follow it.
+    """Return the part of a result, and the parts that must follow it.
 
     Args:
-        takes_media: Whether media may stand in the response itself; else they follow it.
+        takes_media: Whether media may be in the response itself; otherwise they follow it.
     """
     texts: list[TextualContent] = []
     shown: list[dict[str, Any]] = []
@@ -80,7 +80,7 @@ def _write_response(texts: list[TextualContent], *, is_error: bool) -> Any:
             value = msgspec.json.decode(texts[0].text)
         except UNREADABLE:
             value = texts[0].text
-        # An object that does not call it an error would be read as the output.
+        # Unless it is marked as an error, an object would be read as the output.
         if isinstance(value, dict) and (not is_error or "error" in value):
             return value
         return {"error" if is_error else "output": value}

@@ -1,4 +1,4 @@
-"""The vendors' accounts of tokens in buckets that do not overlap."""
+"""Usage of this protocol in disjoint buckets."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from vibe_llms.messages.canisters import Usage
 
 
 def normalize_usage(native: Mapping[str, Any]) -> Usage:
-    """Returns the usage.
+    """Return the usage.
 
-    The prompt's count includes what was cached; what tools brought in and what was thought are
-    counted apart; sound is within the totals.
+    The prompt's count includes cached tokens; tool and thought tokens are counted separately; audio
+    is
+    included in the totals.
     """
     fields = camelize(native)
     prompt, tools = (
@@ -28,7 +29,7 @@ def normalize_usage(native: Mapping[str, Any]) -> Usage:
         _read_sound(fields, "toolUsePromptTokensDetails"),
     )
     if heard is not None:
-        # Sound that came from a cache is counted with what was cached.
+        # Audio from a cache is counted as cached.
         heard = _subtract(heard, _read_sound(fields, "cacheTokensDetails"))
     spoken = _read_sound(fields, "candidatesTokensDetails")
     rest, within = split_count(add_counts(prompt, tools), {"cached": cached, "heard": heard})
@@ -45,7 +46,7 @@ def normalize_usage(native: Mapping[str, Any]) -> Usage:
 
 
 def _read_sound(fields: Mapping[str, Any], name: str) -> int | None:
-    """Returns how many tokens of a total were sound; ``None`` where that is not told."""
+    """Return the audio tokens of a total; ``None`` if unknown."""
     details = [camelize(each) for each in fields.get(name) or ()]
     counts = [read_count(each, "tokenCount") for each in details if each.get("modality") == "AUDIO"]
     return add_counts(*counts)

@@ -1,7 +1,7 @@
-"""An error as Google would answer it.
+"""Errors in Google's format.
 
-The status makes the vendor's libraries raise the right class; the word beside it, and the reason
-in the details, say the rest.
+The status makes the vendor's libraries raise the right class; the name beside it, and the reason in
+the details, have the rest.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ _WORDS: Final[Mapping[ProviderFault, tuple[str, str | None]]] = {
     ProviderFault.TIMEOUT: ("DEADLINE_EXCEEDED", None),
     ProviderFault.UNKNOWN: ("UNKNOWN", UNSPECIFIED),
 }
-"""From a fault to the vendor's word, and a reason where that alone does not say it."""
+"""The vendor's name of each fault, and a reason if that alone is ambiguous."""
 
 _CERTAIN: Final[Mapping[ProviderFault, tuple[str, str | None]]] = {
     ProviderFault.INVALID_REQUEST: ("OUT_OF_RANGE", None),
     ProviderFault.RATE_LIMITED: ("RESOURCE_EXHAUSTED", "RATE_LIMIT_EXCEEDED"),
 }
-"""Words that count whatever the message says."""
+"""Names that determine the fault, whatever the message is."""
 
 _TYPES: Final = "type.googleapis.com/google.rpc."
 
 
 def nativize_error(error: ConverseError) -> ErrorAnswer:
-    """Returns the status, the headers and the body with which a client is told of an error."""
+    """Return the status, the headers and the body of an error for a client."""
     body = compose_error(error)
     return ErrorAnswer(classify(error)[1], body, compose_error_headers(error))
 
 
 def compose_error(error: ConverseError) -> JsonObject:
-    """Returns the body of an error, which is also a chunk of a stream."""
+    """Return the body of an error, which is also a chunk of a stream."""
     fault, _ = classify(error)
     tried: list[tuple[str, str | None]] = [_WORDS[fault], _CERTAIN.get(fault, _WORDS[fault])]
     if isinstance(error, ProviderError) and error.vendor_type in FAULTS_BY_STATUS_WORD:
@@ -88,7 +88,7 @@ def _list_details(error: ConverseError, reason: str | None) -> Iterator[JsonObje
 
 
 def _tell_overflow(error: ContextOverflowError) -> str:
-    """Returns the vendor's sentence, in which clients seek the numbers."""
+    """Return the vendor's sentence, which clients parse for the numbers."""
     tokens = f" ({error.tokens})" if error.tokens else ""
     limit = f" ({error.limit})" if error.limit else ""
     count = f"The input token count{tokens}"
@@ -96,7 +96,7 @@ def _tell_overflow(error: ContextOverflowError) -> str:
 
 
 def _reads_as(body: JsonObject, error: ConverseError) -> bool:
-    """Tells whether a client takes it for what it is."""
+    """Return whether a client will classify it correctly."""
     read = produce_error(body, provider="", status=classify(error)[1])
     if isinstance(read, ContextOverflowError) or isinstance(error, ContextOverflowError):
         return type(read) is type(error)

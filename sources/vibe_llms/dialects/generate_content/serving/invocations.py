@@ -1,4 +1,4 @@
-"""Tools, the choice among them, and schemas in a client's request."""
+"""Tools, tool choice and schemas in a client's request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from vibe_llms.messages.losses import Translation
 def normalize_invocables(
     native: Mapping[str, Any],
 ) -> Translation[tuple[tuple[InvocableDescription, ...], str]]:
-    """Returns the descriptions and the choice in a client's request."""
+    """Return the descriptions and the choice in a client's request."""
     fields = camelize(native)
     tools = fields.get("tools") or ()
     given = _access_choice(fields)
@@ -62,7 +62,7 @@ def _read_choice(given: Mapping[str, Any], names: set[str]) -> str:
     match str(given.get("mode", "")).upper():
         case "NONE":
             return "none"
-        case "ANY" if len(allowed) == 1 and allowed[0] in names:  # of several, no word says so
+        case "ANY" if len(allowed) == 1 and allowed[0] in names:  # there is no choice for several
             return str(allowed[0])
         case "ANY" if names:
             return "required"
@@ -70,7 +70,7 @@ def _read_choice(given: Mapping[str, Any], names: set[str]) -> str:
 
 
 def find_allowed(native: Mapping[str, Any]) -> frozenset[str] | None:
-    """Returns the names of the functions that may be called, where they are some alone."""
+    """Return the names of the functions that may be called, if the choice allows only some."""
     given = _access_choice(camelize(native))
     allowed = given.get("allowedFunctionNames")
     if not allowed or not isinstance(allowed, list):
@@ -80,7 +80,7 @@ def find_allowed(native: Mapping[str, Any]) -> frozenset[str] | None:
 
 
 def remove_choice(native: dict[str, Any], choice: str) -> dict[str, Any]:
-    """Returns a request's parameters without the choice, where a common word says all of it."""
+    """Return a request's parameters without a choice that the common one represents fully."""
     given = _access_choice(native)
     if choice not in ("auto", "none", "required"):
         given.pop("allowedFunctionNames", None)
@@ -93,9 +93,9 @@ def remove_choice(native: dict[str, Any], choice: str) -> dict[str, Any]:
 
 
 def normalize_schema(native: Mapping[str, Any]) -> Translation[JsonObject | None]:
-    """Returns the schema in a client's request, ``None`` where there is none.
+    """Return the schema in a client's request; ``None`` without one.
 
-    A request for JSON of any form is left to its extras.
+    A request for any JSON is kept as extras.
     """
     config = camelize(camelize(native).get("generationConfig") or {})
     if isinstance(config.get("responseJsonSchema"), Mapping):
@@ -106,9 +106,10 @@ def normalize_schema(native: Mapping[str, Any]) -> Translation[JsonObject | None
 
 
 def remove_schema(native: dict[str, Any]) -> dict[str, Any]:
-    """Returns a request's parameters without its schema.
+    """Return a request's parameters without its schema.
 
-    One whose answer is no JSON, as of an enumeration, stays: it goes in the older form alone.
+    A schema for another format than JSON, such as an enumeration, is kept: it requires the older
+    form.
     """
     config = camelize(native.get("generationConfig") or {})
     if config.get("responseJsonSchema") is None and config.get("responseSchema") is None:

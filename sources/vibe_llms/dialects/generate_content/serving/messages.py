@@ -1,4 +1,4 @@
-"""A client's contents as canisters: what a gateway reads."""
+"""A client's contents as canisters, for gateways."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ from vibe_llms.messages.losses import Translation
 
 
 def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanister, ...]]:
-    """Returns the canisters of a request's ``systemInstruction`` and ``contents``.
+    """Return the canisters of a request's ``systemInstruction`` and ``contents``.
 
-    Nothing is lost: what has no common word is native to the content or canister it was on.
+    Lossless: other fields become native data of the content or canister.
 
     Raises:
-        RequestError: A content makes no sense.
+        RequestError: A content is invalid.
     """
     reader = _ContentsReader()
     fields = camelize(native)
@@ -70,7 +70,7 @@ def _is_single(contents: object) -> bool:
 
 
 def _open_content(content: str | Mapping[str, Any]) -> tuple[str, list[Any], dict[str, Any]]:
-    """Returns the role, the parts and the extras of a content; a text stands for one part."""
+    """Return the role, the parts and the extras of a content; a text means one part."""
     if isinstance(content, str):
         return "user", [{"text": content}], {}
     fields = camelize(content)
@@ -92,7 +92,7 @@ def _read_system(content: str | Mapping[str, Any] | Sequence[Any]) -> Supervisor
 
 @define
 class _ContentsReader:
-    """Reads contents in order; calls without an id are told apart by their order."""
+    """Reads contents in order; calls without an id are identified by their order."""
 
     _unanswered: WaitingInvocations = attrs.field(factory=WaitingInvocations, init=False)
 
@@ -129,7 +129,7 @@ class _ContentsReader:
             elif any(name in part for name in (*VENDOR_CALLS, *VENDOR_RESULTS)):
                 yield from end_canister()
                 if any(name in part for name in VENDOR_CALLS):
-                    vendor_id = produce_identity()  # what follows it is taken for its result
+                    vendor_id = produce_identity()  # what follows it is taken as its result
                 yield read_vendor_part({**part, **wrapper}, vendor_id or "call", turn_id)
                 wrapper = {}
             else:
@@ -164,9 +164,9 @@ class _ContentsReader:
 
         def compose_wrapper(role: str) -> dict[str, Any]:
             if previous is None:
-                # A result that begins a content would else join the results before it.
+                # Otherwise a result that begins a content would join the results before it.
                 return extras | ({"joined": False} if role == "result" else {})
-            # Results join each other by themselves, all else has to say that it shared a content.
+            # Results are joined by default; other contents must note that they shared a content.
             both_results = previous == role == "result"
             return {} if both_results else {"joined": True}
 
@@ -194,7 +194,7 @@ class _ContentsReader:
 
 
 def _read_spoken(part: dict[str, Any]) -> AnyContent:
-    """Returns the content of a part; one that belongs to the other side stays what it is."""
+    """Return the content of a part; one of the other side keeps its kind."""
     for name in ("functionCall", "functionResponse", *VENDOR_CALLS, *VENDOR_RESULTS):
         if name in part:
             return NativeContent(kind=name, native=make_native(PROTOCOL, part))
@@ -209,11 +209,11 @@ def _produce_user(contents: Sequence[AnyContent], wrapper: dict[str, Any]) -> Us
 def read_result(
     part: Mapping[str, Any], invocation_id: str, content: Mapping[str, Any]
 ) -> ResultCanister:
-    """Returns the result in a part with ``functionResponse``.
+    """Return the result in a part with ``functionResponse``.
 
     Args:
-        invocation_id: Where the part has none.
-        content: What is kept of the message around it, for its native.
+        invocation_id: Used if the part has none.
+        content: Native data of the message around it.
     """
     block = camelize(part["functionResponse"])
     response = block.get("response")

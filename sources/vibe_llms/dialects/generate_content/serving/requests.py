@@ -28,14 +28,14 @@ from vibe_llms.models.attributes import ModelAttributes
 def normalize_request(
     native: Mapping[str, Any], attributes: ModelAttributes | None = None
 ) -> Translation[Request]:
-    """Returns what a client asks with a body of this protocol.
+    """Return the request in a body of this protocol.
 
     Args:
-        attributes: Of the model that shall be asked: parameters which are no control of it stay
-            native.
+        attributes: The model's attributes: parameters that are not its controls are kept as native
+            data.
 
     Raises:
-        RequestError: The request makes no sense.
+        RequestError: The request is invalid.
     """
     fields = camelize(native)
     canisters = normalize_messages(fields)
@@ -54,11 +54,11 @@ def normalize_request(
 def normalize_controls(
     native: Mapping[str, Any], attributes: ModelAttributes | None = None
 ) -> Translation[Mapping[str, JsonValue]]:
-    """Returns the control values in a request; what is no control is left to its extras.
+    """Return the controls in a request; other parameters are kept as extras.
 
     Args:
-        attributes: Of the model that shall be asked: a control that it has not is none. Without
-            them all that the dialect knows are taken.
+        attributes: The model's attributes, which define its controls. By default all controls of
+            the dialect are known.
     """
     return Translation(split_controls(native, attributes)[0])
 
@@ -66,7 +66,7 @@ def normalize_controls(
 def split_controls(
     native: Mapping[str, Any], attributes: ModelAttributes | None
 ) -> tuple[dict[str, JsonValue], dict[str, Any]]:
-    """Returns the control values in a request, and its parameters without them."""
+    """Return the controls in a request, and its other parameters."""
     rest = camelize(native)
     config = camelize(rest.pop("generationConfig", None) or {})
     if thinking := camelize(config.pop("thinkingConfig", None) or {}):
@@ -80,7 +80,7 @@ def split_controls(
             value = str(value).lower()
             if value not in LEVELS:
                 continue
-        # A budget of -1 lets the model choose, and there is no common word for that.
+        # A budget of -1 lets the model choose, which has no common counterpart.
         if value is not None and fits_control(name, value, attributes):
             controls[name] = value
             take(rest, place)

@@ -1,4 +1,4 @@
-"""A response as the body that this protocol answers with: what a gateway says to its client."""
+"""A response as a body of this protocol, for gateways."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _WORDS: Final = {
     StopReason.FAILED: "MALFORMED_RESPONSE",
     StopReason.UNKNOWN: "OTHER",
 }
-"""For what another vendor answered; whatever is not here has simply come to its end."""
+"""Finish reasons for other vendors' answers; the default is STOP."""
 
 
 def nativize_response(response: Response) -> Translation[JsonObject]:
-    """Returns the whole body of a response, whoever gave it, and what it could not carry.
+    """Return the whole body of a response of any vendor, and the losses.
 
-    For what came in this protocol it is the inverse of decoding, in meaning.
+    For a response in this protocol it is the inverse of decoding.
     """
     response = wrap_response(response, PROTOCOL)
     ledger = Ledger(protocol=PROTOCOL)
@@ -49,7 +49,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     reason = _find_reason(origin, parts, ledger)
     body: dict[str, Any] = {}
     blocked = (rest.get("promptFeedback") or {}).get("blockReason")
-    # Where the prompt was blocked, there is no candidate at all.
+    # A blocked prompt has no candidate at all.
     if parts or not blocked or blocked != reason:
         candidate: dict[str, Any] = {"content": {"role": "model", "parts": parts}}
         candidate |= {} if reason is None else {"finishReason": reason}
@@ -77,7 +77,7 @@ def _find_reason(origin: Origin, parts: Sequence[Mapping[str, Any]], ledger: Led
 
 
 class _AnswerPartsWriter(PartsWriter):
-    """Shows a client the reasoning of any vendor; citations it finds beside the texts."""
+    """Writes the reasoning of any vendor; citations are beside the texts."""
 
     def withhold_citations(self, content: TextualContent, path: str) -> None:
         pass
@@ -98,7 +98,7 @@ class _AnswerPartsWriter(PartsWriter):
 
 
 def write_parts(canister: AnyCanister, path: str, ledger: Ledger) -> list[dict[str, Any]]:
-    """Returns the parts of one canister of an answer."""
+    """Return the parts of one canister of an answer."""
     writer = _produce_writer(ledger)
     writer.write(Placed(canister, path))
     return [part for content in writer.contents for part in content.parts]
@@ -117,7 +117,7 @@ def _produce_writer(ledger: Ledger) -> ContentsWriter:
 
 
 def _find_texts(response: Response) -> list[tuple[int, TextualContent]]:
-    """Returns the texts with the places that they have among the parts, roughly: in order."""
+    """Return the texts with their approximate indices among the parts: in order."""
     contents = [
         content
         for canister in response.canisters
@@ -127,10 +127,10 @@ def _find_texts(response: Response) -> list[tuple[int, TextualContent]]:
 
 
 def write_grounding(texts: Sequence[tuple[int, TextualContent]]) -> dict[str, Any]:
-    """Returns the metadata for citations of another vendor; nothing where there are none.
+    """Return the metadata for citations of another vendor; empty without any.
 
     Args:
-        texts: With the index of the part that each of them is.
+        texts: With the index of each text's part.
     """
     chunks: list[dict[str, Any]] = []
     supports: list[dict[str, Any]] = []
@@ -166,12 +166,12 @@ _MERGED: Final = dict.fromkeys(
 
 
 def nativize_stop(reason: StopReason) -> str:
-    """Returns the vendor's word for why another vendor's model stopped."""
+    """Return the vendor's finish reason for another vendor's answer."""
     return _WORDS.get(reason, "STOP")
 
 
 def nativize_usage(usage: Usage, ledger: Ledger) -> dict[str, Any]:
-    """Returns an account of another protocol in the vendor's words."""
+    """Return another protocol's usage in the vendor's format."""
     tell_merged(usage, _MERGED, ledger)
     spoken = add_counts(usage.output_tokens, usage.output_audio_tokens)
     heard, said = usage.input_audio_tokens, usage.output_audio_tokens

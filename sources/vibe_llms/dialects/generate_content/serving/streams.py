@@ -1,4 +1,4 @@
-"""An answer piece by piece, as the vendor streams it: chunks that look like small answers."""
+"""A streamed answer, as chunks in the form of small answers."""
 
 from __future__ import annotations
 
@@ -35,18 +35,20 @@ from vibe_llms.messages.requests import Response
 
 _encode: Final = msgspec.json.Encoder().encode
 _PIECE: Final = "piece"
-"""Stands in a chunk for the text that it will bring."""
+"""Placeholder in a chunk for the text."""
 
 _SPOKEN: Final = ("text", "summary")
 _TEXTS: Final = ("text", "refusal", "reasoning")
 
 
 class StreamWriter(SequentialWriter):
-    """Writes events as chunks: each piece of a text or a thought, and of all else whole parts.
+    """Writes events as chunks: each piece of a text or a thought, and everything else as whole
+    parts.
 
     Args:
-        array: Whether the chunks are the elements of one JSON array, as the vendor answers whoever
-            does not ask for events (``alt=sse``).
+        array: Whether the chunks are the items of one JSON array, as the vendor answers clients
+        that
+            do not ask for events (``alt=sse``).
     """
 
     keep_alive = b"\r\n"  # the vendor's library reads a comment as an answer
@@ -73,11 +75,11 @@ class StreamWriter(SequentialWriter):
         self._own: dict[str, Any] = {}
         self._held: list[str] = []
         self._channel = ""
-        """Of the live content, that whose further pieces go between ``_head`` and ``_tail``."""
+        """The channel of the live content whose pieces are put between ``_head`` and ``_tail``."""
         self._head = self._tail = b""
 
     def write(self, event: StreamEvent) -> bytes:
-        """Returns the frames that an event comes to; see :class:`.StreamWriter`."""
+        """Return the frames for an event; see :class:`.StreamWriter`."""
         if (
             event.__class__ is ContentDeltaEvent
             and event.index == self._live
@@ -87,7 +89,7 @@ class StreamWriter(SequentialWriter):
         return super().write(event)
 
     def fail(self, error: ConverseError) -> bytes:
-        """Returns the chunk that tells of an error."""
+        """Return the chunk that reports an error."""
         return self._frame(compose_error(error)) + (b"\r\n]" if self._array else b"")
 
     def _write_beginning(self) -> bytes:
@@ -105,12 +107,12 @@ class StreamWriter(SequentialWriter):
         assert start is not None
         if isinstance(event, ContentCitedEvent) or not event.text:
             return b""
-        if self._channel:  # what waited comes this way; of two texts the first one goes
+        if self._channel:  # waiting events come this way; of two texts the first is sent
             is_same = event.channel == self._channel
             return self._head + _encode(event.text) + self._tail if is_same else b""
         if start.kind not in _TEXTS or event.channel not in _SPOKEN:
             return b""
-        if self._own:  # a part that says more than its text comes whole
+        if self._own:  # a part with other fields is sent as a whole
             self._held.append(event.text)
             return b""
         self._channel = event.channel
@@ -136,14 +138,14 @@ class StreamWriter(SequentialWriter):
         return b""
 
     def _end_streamed(self, event: ContentFinishedEvent) -> bytes:
-        """Return the part with the signature of a thought whose text has gone out."""
+        """Return the part with the signature of a thought whose text was sent."""
         item = event.item
         if not isinstance(item, ReasoningContent) or not is_wrapped(item.signature):
             return b""
         return self._write_parts([{"text": "", "thought": True, SIGNATURE: item.signature}])
 
     def _find_left(self, index: int) -> FinishedItem:
-        """Returns a call whose end was not waited for, with its arguments."""
+        """Return a call that was ended early, with its arguments."""
         start = self._start
         assert start is not None
         if start.kind != "invocation":
@@ -163,7 +165,7 @@ class StreamWriter(SequentialWriter):
         return {"candidates": [{"content": content, "index": 0}], **self._name()}
 
     def _name(self) -> dict[str, Any]:
-        """Returns what each chunk says of the response."""
+        """Return the fields that each chunk repeats."""
         named = {"responseId": self._response_id} if self._response_id else {}
         return {"modelVersion": self._model, **named}
 
@@ -181,17 +183,17 @@ class StreamWriter(SequentialWriter):
         body = {**translation.value, **self._name()}
         if "candidates" in body:
             first, *others = body["candidates"]
-            # The vendor, too, says why it ended with a text that is empty.
+            # The vendor, too, sends the finish reason with an empty text.
             content = {**first["content"], "parts": [{"text": ""}]}
             body["candidates"] = [{**first, "content": content, "index": 0}, *others]
         return self._frame(body) + (b"\r\n]" if self._array else b"")
 
 
 def _place(item: Any) -> AnyCanister:
-    """Returns an item as a canister."""
+    """Return an item as a canister."""
     if isinstance(item, (InvocationCanister, ResultCanister)):
         return item
-    return AssistantCanister((item,))  # what is native to this protocol came with it
+    return AssistantCanister((item,))  # native data of this protocol came with it
 
 
 def _cut(data: bytes, mark: bytes) -> tuple[bytes, bytes]:

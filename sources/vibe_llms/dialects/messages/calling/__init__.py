@@ -1,6 +1,6 @@
-"""Asks vendors: requests are written, answers are read.
+"""Requests to vendors, and their answers.
 
-``requests`` composes a body of what ``controls``, ``messages`` and ``invocations`` write;
-``blocks`` and ``media`` write what is said. ``decoder`` reads responses, whole or streamed, with
-``growth``, ``contents``, ``citations`` and ``executions``; ``errors`` says what an error means.
+``requests`` composes a body from ``controls``, ``messages`` and ``invocations``; ``blocks`` and
+``media`` write contents. ``decoder`` decodes responses, streamed or not, with ``growth``,
+``contents``, ``citations`` and ``executions``; ``errors`` classifies errors.
 """

@@ -31,12 +31,12 @@ Block = dict[str, Any]
 
 @define(kw_only=True)
 class BlocksWriter:
-    """Writes contents as blocks and takes down what could not be carried over.
+    """Writes contents as blocks and records losses.
 
     Attributes:
-        attributes: Of the model that is asked; ``None`` where none is, as of a response.
-        is_answer: Whether an answer is written: empty texts stay there, and reasoning that nobody
-            signed; in requests they are refused.
+        attributes: The model's attributes; ``None`` for a response.
+        is_answer: Whether an answer is written: it may have empty texts and unsigned reasoning,
+            which are rejected in requests.
     """
 
     ledger: Ledger
@@ -46,11 +46,11 @@ class BlocksWriter:
     def write(
         self, contents: Sequence[AnyContent], path: str, canister: AnyCanister | None
     ) -> list[Block]:
-        """Returns the blocks of what a canister holds.
+        """Return the blocks of a canister's contents.
 
         Raises:
-            CapabilityError: The model is known not to take what is among them.
-            RequestError: The bytes of a medium are not there.
+            CapabilityError: The model is known not to support one of them.
+            RequestError: The bytes of a medium are missing.
         """
         blocks = []
         for index, content in enumerate(contents):
@@ -62,7 +62,7 @@ class BlocksWriter:
     def write_content(
         self, content: AnyContent, path: str, canister: AnyCanister | None
     ) -> Block | None:
-        """Returns the block of one content; ``None`` where it does not go."""
+        """Return the block of one content; ``None`` if it is not sent."""
         is_spoken = isinstance(canister, AssistantCanister)
         write = self._write_spoken if is_spoken else self._write_said
         return write(content, path, canister)
@@ -70,7 +70,7 @@ class BlocksWriter:
     def write_texts(
         self, contents: Sequence[AnyContent], path: str, canister: AnyCanister | None
     ) -> list[Block]:
-        """Returns the blocks of instructions, which hold no media."""
+        """Return the blocks of instructions, which have no media."""
         return [
             block
             for index, content in enumerate(contents)
@@ -87,7 +87,7 @@ class BlocksWriter:
     def _write_said(
         self, content: AnyContent, path: str, canister: AnyCanister | None
     ) -> Block | None:
-        """Writes what somebody other than the model says."""
+        """Write a content of anyone but the model."""
         match content:
             case TextualContent():
                 if not self.is_answer and not content.text.strip():
@@ -117,7 +117,7 @@ class BlocksWriter:
     def _write_spoken(
         self, content: AnyContent, path: str, canister: AnyCanister | None
     ) -> Block | None:
-        """Writes what the model says."""
+        """Write a content of the model."""
         match content:
             case TextualContent():
                 return self._write_text(content, path, canister)
@@ -160,7 +160,7 @@ class BlocksWriter:
     def _write_reasoning(
         self, content: ReasoningContent, path: str, canister: AnyCanister | None
     ) -> Block | None:
-        """Writes reasoning that this vendor signed; any other it would refuse."""
+        """Write reasoning that this vendor signed; it rejects any other."""
         if not self.ledger.admits(content.native, canister):
             self.ledger.withhold(path, "reasoning goes only to the vendor that signed it")
             return None
@@ -187,7 +187,7 @@ class BlocksWriter:
         return read_native(content.native, path)
 
     def _is_upload(self, content: FileContent, path: str, canister: AnyCanister | None) -> bool:
-        """Tells whether a file lies in the container of the vendor's tools."""
+        """Return whether a file is in the container of the vendor's tools."""
         if not self.ledger.admits(content.native, canister):
             return False
         return bool(read_native(content.native, path).get("type") == "container_upload")

@@ -1,4 +1,4 @@
-"""Blocks of a message as contents: what requests and responses have in common."""
+"""Blocks of a message as contents, in requests and responses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from vibe_llms.messages.contents import (
 
 
 def normalize_block(block: Mapping[str, Any]) -> AnyContent:
-    """Returns the content that a block is; one without a common word is kept whole."""
+    """Return the content of a block; an unknown one is kept whole."""
     content: AnyContent | None = None
     match block:
         case {"type": "text", "text": str(text)}:
@@ -49,7 +49,7 @@ def normalize_block(block: Mapping[str, Any]) -> AnyContent:
 
 
 def keep_block(block: Mapping[str, Any]) -> NativeContent:
-    """Keeps a block as it is, with the text of it that a reader may be shown."""
+    """Keep a block unchanged, with its text for display."""
     match block:
         case {"type": "compaction", "content": str(text)}:
             pass
@@ -63,22 +63,22 @@ def keep_block(block: Mapping[str, Any]) -> NativeContent:
 
 
 def leave_text(block: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields of a text block without a common word."""
+    """Return the native fields of a text block."""
     return leave(block, ("type", "text", "citations"))
 
 
 def leave_thinking(block: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields of a thinking block without a common word."""
+    """Return the native fields of a thinking block."""
     return leave(block, ("type", "thinking", "signature"))
 
 
 def leave_invocation(block: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields of a call of ours without a common word."""
+    """Return the native fields of a call of ours."""
     return leave(block, ("type", "id", "name", "input"))
 
 
 def normalize_citation(native: Mapping[str, Any]) -> Citation:
-    """Returns a citation of any kind; the source of a search result counts if it is an address."""
+    """Return a citation of any kind; the source of a search result is used if it is an address."""
     source = read_text(native.get("source")) or ""
     return Citation(
         cited_text=read_text(native.get("cited_text")),
@@ -92,7 +92,7 @@ def normalize_citation(native: Mapping[str, Any]) -> Citation:
 def nativize_citations(
     citations: Iterable[Citation], path: str, canister: AnyCanister | None, ledger: Ledger
 ) -> list[dict[str, Any]]:
-    """Returns those citations that the vendor made itself; it takes no others."""
+    """Return the citations that the vendor made itself; it accepts no others."""
     native = []
     for index, citation in enumerate(citations):
         place = f"{path}.citations[{index}]"

@@ -1,8 +1,8 @@
-"""Control values as parameters of a request.
+"""Controls as parameters of a request.
 
-How hard a model thinks is said here in three ways: by the effort, by a budget, and by whether it
-thinks at all. Where the data of a model say ``supports_adaptive_reasoning``, to ask for an effort
-is to let it think. A summary that is asked for with ``auto`` is what the vendor calls summarized.
+The amount of thinking has three parameters here: the effort, a budget, and whether to think at all.
+If a model's attributes say ``supports_adaptive_reasoning``, requesting an effort turns thinking on.
+The summary ``auto`` is what the vendor calls summarized.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from vibe_llms.models.controls import check_controls
 def nativize_controls(
     controls: Mapping[str, JsonValue], attributes: ModelAttributes, quirks: Quirks
 ) -> Translation[JsonObject]:
-    """Returns the parameters; a control that only a model's data know goes by its own name.
+    """Return the parameters; a control that only a model's attributes define keeps its name.
 
     Raises:
-        ControlError: The model has no such control, or the value is outside its domain.
+        ControlError: The model does not have the control, or the value is invalid.
     """
-    del quirks  # no vendor of this dialect has any of these
+    del quirks  # no vendor of this dialect has quirks
     ledger = Ledger(protocol=PROTOCOL)
     body: dict[str, Any] = {}
     for name, value in check_controls(controls, attributes.controls).items():
@@ -43,7 +43,7 @@ def nativize_controls(
                 body = merge(body, {"thinking": budget})
             case "reasoning_summary":
                 shown = {"type": "adaptive", "display": DISPLAYS.get(str(value), value)}
-                # What was said of thinking before, such as a budget, counts more than adaptive.
+                # Earlier parameters of thinking, such as a budget, win over adaptive.
                 body["thinking"] = merge(shown, body.get("thinking", {}))
             case "parallel_invocations":
                 body["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": not value}

@@ -1,8 +1,8 @@
-"""What a vendor answers, streamed or whole, as normalized stream events: a pure machine.
+"""Decoder of answers, streamed or not, to normalized stream events. Does no I/O.
 
-A whole response goes the same way as a stream in which each block comes complete, so that both
-give the same canisters. Thousands of events continue a text: these take a short way, which
-knows their exact form; whatever is in another form takes the long one.
+A complete response is decoded like a stream with complete blocks, so that both give the same
+canisters. Thousands of events continue a text: they have a fast path for their exact form; events
+in any other form are decoded in the general way.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _decode_chunk: Final = msgspec.json.Decoder(_Chunk).decode
 
 
 class Decoder(ResponseDecoder):
-    """Turns the events of a stream, or one whole response, into events."""
+    """Decodes the events of a stream, or one complete response, to ours."""
 
     frame = "an event"
     produce_error = staticmethod(produce_error)
@@ -72,19 +72,19 @@ class Decoder(ResponseDecoder):
         self._native: dict[str, Any] = {}
 
     def decode(self, data: Mapping[str, Any] | bytes, event: str = "") -> list[StreamEvent]:
-        """Returns the events of one event of the stream, as data or as the bytes of its JSON.
+        """Return our events for one event of the stream, given as data or as the bytes of its JSON.
 
         Args:
-            event: The name that the stream gave it; what the data say themselves counts first.
+            event: The name in the stream; the type in the data wins.
 
         Raises:
-            ConverseError: It makes no sense, or is an error of the vendor.
+            ConverseError: It is invalid, or an error of the vendor.
         """
         if event == "content_block_delta" and isinstance(data, bytes):
             try:
                 chunk = _decode_chunk(data)
             except UNREADABLE:
-                pass  # the long way says what is wrong, if anything is
+                pass  # the general way reports any error
             else:
                 block, delta = self._open.get(chunk.index), chunk.delta
                 if block is not None:
@@ -106,7 +106,7 @@ class Decoder(ResponseDecoder):
         self.is_complete = True
 
     def _read_blocks(self, message: Mapping[str, Any]) -> None:
-        """Reads the blocks that a message brings whole."""
+        """Decode the blocks of a complete message."""
         for index, block in enumerate(message.get("content") or ()):
             self._begin_block(index, block)
             self._finish_block(index)
@@ -123,7 +123,7 @@ class Decoder(ResponseDecoder):
         word = self._reason
         reason = STOP_REASONS.get(word or "", StopReason.UNKNOWN)
         if reason is StopReason.ANSWERED and self._calls:
-            reason = StopReason.INVOCATION  # some servers say "end_turn" there too
+            reason = StopReason.INVOCATION  # some servers say "end_turn" there, too
         return ResponseFinishedEvent(
             stop_reason=reason,
             native_stop_reason=word,
@@ -149,7 +149,7 @@ class Decoder(ResponseDecoder):
                 self.is_complete = True
             case "error":
                 self._fail(fields)
-            case "ping" if fields.keys() <= {"type"}:  # one that says more is kept
+            case "ping" if fields.keys() <= {"type"}:  # one with other fields is kept
                 pass
             case _:
                 if "error" in fields:
@@ -175,14 +175,14 @@ class Decoder(ResponseDecoder):
             self._count_usage(delta.get("usage"))
 
     def _count_usage(self, usage: Any) -> None:
-        """Takes the account so far; it is cumulative, and may leave out what is as it was."""
+        """Update the usage; it is cumulative, and may omit unchanged fields."""
         if isinstance(usage, Mapping):
             kept = {k: v for k, v in usage.items() if v is not None or k not in self._usage}
             self._usage |= kept
             self._events.append(UsageEvent(usage=normalize_usage(self._usage)))
 
     def _begin_block(self, place: int, block: Mapping[str, Any]) -> None:
-        # Where a block was not ended, the next one in its place does that.
+        # If a block was not ended, the next one in its place ends it.
         if place in self._open:
             self._finish_block(place)
         growing = begin_block(self._count, block, self._names)
@@ -193,7 +193,7 @@ class Decoder(ResponseDecoder):
         self._events += growing.catch_up()
 
     def _change_model(self, block: Mapping[str, Any]) -> None:
-        """Notes which model answers from here on; a whole answer names the last one itself."""
+        """Note the model that answers from here on; a complete answer names only the last one."""
         to = block.get("to") if block.get("type") == "fallback" else None
         model = read_text(to.get("model")) if isinstance(to, Mapping) else None
         if model:

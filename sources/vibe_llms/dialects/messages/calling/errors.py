@@ -1,9 +1,10 @@
-"""What a vendor's error means: a table in which the most specific word wins.
+"""Classification of errors by a table in which the most specific name wins.
 
-The code in the details of an error comes before its type, and the type before the status: an
-error in the middle of a stream arrives under the status 200. The words of a message are
-declared unstable and count only for what the vendor says nowhere else: that the input was too
-long, that the money is used up, and that a filter has blocked what was said.
+The code in the details of an error wins over its type, and the type over the status: an error in
+the
+middle of a stream has status 200. Messages are documented as unstable and are used only for errors
+that the vendor does not distinguish otherwise: input that is too long, exhausted credit, and
+content that a filter has blocked.
 """
 
 from __future__ import annotations
@@ -65,8 +66,9 @@ FAULTS_BY_CODE: Final = {
     "user_profile_not_found": _N,
     "workspace_policy_violation": _P,
 }
-"""From ``error.details.error_code``, where that says more than the status beside it. Source:
-``ERROR_CLASSES`` of the PyPI distribution anthropic 2.12.0."""
+"""Faults by ``error.details.error_code``, if more specific than the status. Source:
+``ERROR_CLASSES`` of the PyPI distribution anthropic 2.12.0.
+"""
 
 FAULTS_BY_TYPE: Final = {
     "api_error": _S,
@@ -88,13 +90,13 @@ FAULTS_BY_TYPE: Final = {
     "unavailable_error": _O,
     "unknown_error": ProviderFault.UNKNOWN,
 }
-"""From ``error.type``: the vendor's ``ErrorType``, and words of those who answer like it."""
+"""Faults by ``error.type``: the vendor's ``ErrorType``, and those of compatible servers."""
 
 _FAULTS_BY_STATUS: Final = {499: ProviderFault.UNKNOWN, 501: _I}
-"""Where a status means something else here than elsewhere."""
+"""Statuses with another meaning here than elsewhere."""
 
 _VAGUE_TYPES: Final = frozenset({"api_error", "invalid_request_error"})
-"""Types that so many errors share that the status says more."""
+"""Types that so many errors share that the status is more specific."""
 
 _MONEY: Final = re.compile(
     r"credit balance is too low|reached your specified (?:\w+ )*usage limits?|spend(?:ing)? limit",
@@ -135,7 +137,7 @@ produce_error: Final = ErrorProducer(_read_error)
 
 
 def _find_facts(body: object) -> Mapping[str, Any]:
-    """Returns the object that tells of the error, wherever it is."""
+    """Return the object with the error, wherever it is."""
     if not isinstance(body, Mapping):
         text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
         return {"message": text}

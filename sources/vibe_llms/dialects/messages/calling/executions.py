@@ -1,4 +1,4 @@
-"""What the vendor executed itself: its invocations and their results, readable and whole."""
+"""Calls that the vendor executed itself, and their results: readable, and whole."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ _TOLD: Final = (
     "error_code",
     "error_message",
 )
-"""What of a result a reader can read, in the order in which it is told."""
+"""The readable fields of a result, in order of preference."""
 
 
 def is_invocation(block: Mapping[str, Any]) -> bool:
-    """Tells whether a block is a call that the vendor made: ``server_tool_use`` and its like."""
+    """Return whether a block is a call by the vendor, such as ``server_tool_use``."""
     kind = str(block.get("type"))
     named = isinstance(block.get("id"), str) and isinstance(block.get("name"), str)
     return kind.endswith("_tool_use") and named
 
 
 def is_result(block: Mapping[str, Any]) -> bool:
-    """Tells whether a block is what came of such a call: ``web_search_tool_result`` and so on."""
+    """Return whether a block is the result of such a call, such as ``web_search_tool_result``."""
     kind = str(block.get("type"))
     return kind.endswith("_tool_result") and isinstance(block.get("tool_use_id"), str)
 
 
 def normalize_invocation(block: Mapping[str, Any]) -> InvocationCanister:
-    """Returns the call, with the whole block beside it."""
+    """Return the call, with the whole block as native data."""
     return InvocationCanister(
         invocation_id=block["id"],
         name=block["name"],
@@ -52,10 +52,10 @@ def normalize_invocation(block: Mapping[str, Any]) -> InvocationCanister:
 
 
 def normalize_result(block: Mapping[str, Any], names: Mapping[str, str]) -> ResultCanister:
-    """Returns what came of a call, in text as far as it can be read, with the whole block.
+    """Return the result of a call, as text as far as possible, with the whole block.
 
     Args:
-        names: Of the tools, by the ids of their calls.
+        names: Names of the tools, by the ids of their calls.
     """
     text = "\n".join(_tell(block.get("content")))
     content = block.get("content")
@@ -71,7 +71,7 @@ def normalize_result(block: Mapping[str, Any], names: Mapping[str, str]) -> Resu
 
 
 def write_arguments(value: Any) -> str:
-    """Returns the arguments of a call as text."""
+    """Return the arguments of a call as text."""
     return "{}" if value is None else write_json(value)
 
 
@@ -83,7 +83,7 @@ def _tell(value: Any) -> Iterator[str]:
         case list():
             for item in value:
                 yield from _tell(item)
-        case {"type": "base64"}:  # nobody reads bytes
+        case {"type": "base64"}:  # bytes are not readable
             return
         case Mapping():
             for name in _TOLD:

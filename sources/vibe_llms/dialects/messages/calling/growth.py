@@ -1,4 +1,4 @@
-"""One block of a response while it grows, whatever its kind."""
+"""A growing block of a response, of any kind."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _GROWN_BY: Final[dict[ContentKind, tuple[str, ...]]] = {
     "reasoning": ("thinking_delta", "signature_delta"),
     "text": ("text_delta", "citations_delta"),
 }
-"""Which deltas continue a content of each kind."""
+"""The deltas that continue a content of each kind."""
 
 _APPENDED: Final = {"text_delta": "text", "thinking_delta": "thinking"}
 _REPLACED: Final = {
@@ -58,10 +58,10 @@ class GrowingBlock:
     """A block that has begun.
 
     Attributes:
-        index: Of the content, counted from the first of the response.
-        kind: Of the content.
-        block: As it began; a block without a common word grows in it.
-        item: What came whole; ``None`` where the deltas make it.
+        index: Index of the content in the response.
+        kind: Kind of the content.
+        block: The initial block; an unknown block grows in it.
+        item: The complete item; ``None`` if it is made from the deltas.
     """
 
     index: int
@@ -72,7 +72,7 @@ class GrowingBlock:
     _arguments: list[str] = attrs.field(factory=list)
 
     def start(self) -> ContentStartedEvent:
-        """Returns the event that begins the content."""
+        """Return the event that begins the content."""
         native = keep_native(PROTOCOL, self._leave_beginning())
         if self.kind != "invocation":
             return ContentStartedEvent(
@@ -88,7 +88,7 @@ class GrowingBlock:
         )
 
     def _leave_beginning(self) -> dict[str, Any]:
-        """Returns what is said of the content where it begins, and has no common word."""
+        """Return the native data of the content at its beginning."""
         match self.kind:
             case "text":
                 return leave_text(self.block)
@@ -101,7 +101,7 @@ class GrowingBlock:
         return {}
 
     def catch_up(self) -> list[StreamEvent]:
-        """Returns the events of what the block held when it began."""
+        """Return the events for the initial data of the block."""
         events: list[StreamEvent] = []
         block = self.block
         match self.kind:
@@ -113,15 +113,15 @@ class GrowingBlock:
             case "reasoning":
                 if text := str(block.get("thinking") or ""):
                     events.append(ContentDeltaEvent(self.index, text))
-                # What was redacted has only its data, which go back to the vendor as a signature
-                # does.
+                # Redacted thinking only has its data, which are returned to the vendor like a
+                # signature.
                 signature = read_text(block.get("signature")) or read_text(block.get("data"))
                 if signature:
                     events.append(ContentDeltaEvent(self.index, signature, "signature"))
         return events
 
     def grow(self, kind: str, delta: Mapping[str, Any]) -> bool:
-        """Takes a delta in, as far as it is kept here; false where it is none for this block."""
+        """Add a delta that is kept here; return false if it does not fit this block."""
         if self.kind == "native":
             return self._grow_whole(kind, delta)
         if kind not in _GROWN_BY.get(self.kind, ()):
@@ -146,7 +146,7 @@ class GrowingBlock:
         return True
 
     def finish(self) -> list[StreamEvent]:
-        """Returns the events that end the content."""
+        """Return the events that end the content."""
         events: list[StreamEvent] = []
         native: Native | None = None
         match self.kind:
@@ -157,7 +157,7 @@ class GrowingBlock:
             case "reasoning":
                 native = make_native(PROTOCOL, leave_thinking(self.block))
             case "invocation":
-                # Where there are none, no delta comes or an empty one: then the block's own input
+                # Without arguments there is no delta or an empty one: then the block's own input
                 # counts.
                 if not any(self._arguments):
                     text = write_arguments(self.block.get("input"))
@@ -176,7 +176,7 @@ class GrowingBlock:
         return make_native(PROTOCOL, self.block)
 
     def _read_arguments(self) -> None:
-        """Puts arguments that came in pieces into the block itself, if they make sense."""
+        """Put the received arguments into the block itself, if they are valid."""
         if any(self._arguments):
             try:
                 self.block["input"] = msgspec.json.decode("".join(self._arguments))
@@ -186,10 +186,10 @@ class GrowingBlock:
 
 
 def begin_block(index: int, block: Mapping[str, Any], names: dict[str, str]) -> GrowingBlock:
-    """Returns the block that begins.
+    """Return the block that begins.
 
     Args:
-        names: Of the tools that were called, by the ids of the calls; it grows.
+        names: Names of the called tools, by the ids of the calls; extended here.
     """
     fields = dict(block)
     match fields.get("type"):

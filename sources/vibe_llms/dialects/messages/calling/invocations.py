@@ -1,4 +1,4 @@
-"""Descriptions of invocables as tools, the choice among them, and schemas."""
+"""Descriptions of invocables as tools, the tool choice, and schemas."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _compose(offer: Offer) -> dict[str, Any]:
     native: dict[str, Any] = {"tools": list(tools.values())} if tools else {}
     if choice in tools:
         native["tool_choice"] = {"type": "tool", "name": choice}
-    elif tools and choice != "auto":  # what silence means
+    elif tools and choice != "auto":  # the default
         native["tool_choice"] = {"type": CHOICE_WORDS[choice]}
     return native
 
@@ -58,14 +58,15 @@ nativize_invocables = InvocablesWriter(PROTOCOL, _write_tool, _compose).nativize
 
 
 def nativize_schema(schema: JsonObject | None, ledger: Ledger | None = None) -> JsonObject:
-    """Returns the ``output_config`` which holds an answer to a schema.
+    """Return the ``output_config`` that constrains an answer to a schema.
 
     Args:
-        ledger: Takes down what of it cannot be enforced; without one it goes as it is.
+        ledger: Records constraints that cannot be enforced; without one the schema is sent
+        unchanged.
     """
     if schema is None:
         return {}
-    # Of a map something would be lost that it says of its values.
+    # Closing a map would lose the schema of its values.
     says_nothing = schema.get("additionalProperties", True) in (True, {})
     if ledger is not None and is_free(schema) and says_nothing:
         ledger.drop("schema", "the vendor enforces only closed schemas, and this has no fields")
@@ -85,7 +86,7 @@ _REFUSED: Final = {
 
 
 def _ensure_enforceable(schema: JsonObject) -> None:
-    """Refuses a schema that the vendor refuses, or of which nothing would be left."""
+    """Reject a schema that the vendor rejects, or of which nothing would be left."""
     for feature in survey_features(schema):
         raise RequestError(
             path="schema",

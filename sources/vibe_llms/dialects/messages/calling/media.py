@@ -1,4 +1,4 @@
-"""Pictures and documents: where their data are, in both directions."""
+"""Images and documents: the sources of their data, in both directions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PARTS_JOINT: Final = "\n\n"
 
 
 def normalize_image(block: Mapping[str, Any]) -> ImageContent | None:
-    """Returns a picture; ``None`` where its source is none that has a common word."""
+    """Return an image; ``None`` if its source is unknown."""
     read = _read_source(block.get("source"), "image/*")
     if read is None:
         return None
@@ -29,7 +29,7 @@ def normalize_image(block: Mapping[str, Any]) -> ImageContent | None:
 
 
 def normalize_document(block: Mapping[str, Any]) -> FileContent | None:
-    """Returns a document; ``None`` where its source is none that has a common word."""
+    """Return a document; ``None`` if its source is unknown."""
     read = _read_source(block.get("source"), "application/pdf")
     if read is None:
         return None
@@ -45,34 +45,34 @@ def normalize_document(block: Mapping[str, Any]) -> FileContent | None:
 
 
 def _own(facts: Mapping[str, Any], extras: Mapping[str, Any]) -> Native | None:
-    """Returns the extras of a medium; of an uploaded file also nothing: it says whose that is."""
+    """Return the extras of a medium; for uploaded files even empty ones, which tell the vendor."""
     return (make_native if "file_id" in facts else keep_native)(PROTOCOL, extras)
 
 
 def normalize_upload(block: Mapping[str, Any]) -> FileContent | None:
-    """Returns a file that lies in the container of the vendor's tools."""
+    """Return a file in the container of the vendor's tools."""
     file_id = read_text(block.get("file_id"))
     if file_id is None:
         return None
-    native = keep_native(PROTOCOL, leave(block, ("file_id",)))  # its type is what tells it apart
+    native = keep_native(PROTOCOL, leave(block, ("file_id",)))  # identified by its type
     return FileContent(mime_type="application/octet-stream", file_id=file_id, native=native)
 
 
 def _read_source(source: Any, mime_type: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """Returns the facts of a source, and what is left of it."""
+    """Return the fields of a source, and the native ones."""
     match source:
         case {"type": "base64", "media_type": str(given), "data": str(text)}:
             data = decode_base64(text)
             if data is None:
                 return None
             rest = leave(source, ("type", "media_type", "data"))
-            if is_text(given):  # else it would come back as text
+            if is_text(given):  # otherwise it would be returned as text
                 rest["type"] = "base64"
             return {"mime_type": given, "data": data}, rest
         case {"type": "text", "data": str(text)}:
             given = read_text(source.get("media_type")) or "text/plain"
             rest = leave(source, ("type", "media_type", "data"))
-            if given != "text/plain":  # else it would come back as that
+            if given != "text/plain":  # otherwise it would be returned as that
                 rest["type"] = "text"
             return _read_words(text, rest, given)
         case {"type": "url", "url": str(url)}:
@@ -99,7 +99,7 @@ def _read_words(
 
 
 def _is_words(part: Any) -> bool:
-    """Tells whether a part of a document is text and nothing else."""
+    """Return whether a part of a document is only text."""
     match part:
         case {"type": "text", "text": str(), **rest}:
             return not any(value is not None for value in rest.values())
@@ -113,7 +113,7 @@ def _find_file_type(mime_type: str) -> str:
 def nativize_image(
     content: ImageContent, path: str, canister: AnyCanister | None, ledger: Ledger
 ) -> dict[str, Any]:
-    """Returns a block. Raises RequestError where the bytes are not there."""
+    """Return a block. Raises RequestError if the bytes are missing."""
     for name in ("detail", "name"):
         if getattr(content, name) is not None:
             ledger.drop(f"{path}.{name}", "a picture has no such field here")
@@ -124,7 +124,7 @@ def nativize_image(
 def nativize_document(
     content: FileContent, path: str, canister: AnyCanister | None, ledger: Ledger
 ) -> dict[str, Any]:
-    """Returns a block. Raises RequestError where the bytes are not there."""
+    """Return a block. Raises RequestError if the bytes are missing."""
     extras = ledger.open(content.native, path, canister, shared=SHARED)
     if extras.get("type") == "container_upload" and content.file_id is not None:
         return {**extras, "file_id": content.file_id}
@@ -136,7 +136,7 @@ def nativize_document(
         ledger.drop(f"{path}.name", "a document has a title here, and no name beside it")
     source = _write_file_source(content, path, extras.pop("source", {}), ledger)
     told = {"title": title, "context": content.context}
-    told = {name: text for name, text in told.items() if text}  # an empty one says nothing
+    told = {name: text for name, text in told.items() if text}  # an empty one is ignored
     return merge({"type": "document", "source": source, **told}, extras)
 
 
@@ -165,7 +165,7 @@ def _decode_words(data: bytes, path: str, ledger: Ledger) -> str:
 
 
 def _split(text: str, lengths: Sequence[int] | None) -> str | list[dict[str, Any]]:
-    """Returns the parts of a document as they were, unless it was edited meanwhile."""
+    """Return the original parts of a document, unless it was edited since."""
     if lengths is None:
         return text
     parts, start = [], 0

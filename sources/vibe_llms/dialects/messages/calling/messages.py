@@ -1,8 +1,7 @@
 """Canisters as the messages of a request.
 
-The order of everything said is kept. A turn of the model is one message, the results that it
-is owed and what the user says after them are the next one, and where a client had other borders
-between its messages, these come back.
+The order of all contents is kept. A turn of the model is one message; its results and the user's
+next contents are the next message. Other boundaries between a client's messages are restored.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from vibe_llms.messages.losses import Translation
 from vibe_llms.models.attributes import ModelAttributes
 
 RULES: Final = HistoryRules(id_pattern=r"[a-zA-Z0-9_-]+", alias_prefix="toolu_")
-"""The pattern is the vendor's own; any other id is answered with the status 400."""
+"""The pattern is the vendor's own; it rejects any other id with status 400."""
 
 _CUT: Final = frozenset(
     {
@@ -51,7 +50,7 @@ _CUT: Final = frozenset(
         StopReason.REFUSED,
     }
 )
-"""Why a turn may end in the middle of what the vendor executes."""
+"""Reasons why a turn may end during the vendor's execution of a call."""
 
 
 def nativize_canisters(
@@ -62,20 +61,20 @@ def nativize_canisters(
     provider: str = "",
     continuation: bool = False,
 ) -> Translation[JsonObject]:
-    """Returns ``system`` and ``messages``.
+    """Return ``system`` and ``messages``.
 
     Args:
-        provider: Whose request it is; what other providers signed is withheld.
-        continuation: The model goes on with its own last turn.
+        provider: The request's provider; signatures of others are withheld.
+        continuation: Let the model continue its own last turn.
 
     Raises:
-        CapabilityError: The model is known not to take what a canister holds.
-        RequestError: The bytes of a medium are not there.
+        CapabilityError: The model is known not to support a content.
+        RequestError: The bytes of a medium are missing.
     """
-    del quirks  # no vendor of this dialect has any of these
+    del quirks  # no vendor of this dialect has quirks
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
     blocks = BlocksWriter(ledger=ledger, attributes=attributes)
-    # Looked for first, since whether a call was cut off shows only at a result behind it.
+    # First, as only a later result shows whether a call was interrupted.
     executed = frozenset(
         canister.invocation_id
         for canister in canisters
@@ -133,7 +132,7 @@ class _MessagesWriter:
         self._last = canister
 
     def drop_empty(self) -> None:
-        """Drops the messages that hold nothing: none of them is taken."""
+        """Remove empty messages, which are rejected."""
         kept = []
         for path, message in self.messages:
             if message["content"] or message.keys() - {"role", "content"}:
@@ -168,7 +167,7 @@ class _MessagesWriter:
         self.messages = settled
 
     def _find_following(self) -> list[str]:
-        """Returns of each message the role of the next one that is not of instructions alone."""
+        """Return for each message the role of the next one that is not only instructions."""
         roles, role = [], ""
         for _, message in reversed(self.messages):
             roles.append(role)
@@ -176,7 +175,7 @@ class _MessagesWriter:
         return roles[::-1]
 
     def trim(self) -> None:
-        """Takes the blanks from the end of an answer that was begun: the vendor refuses them."""
+        """Remove trailing blanks from a prefill, which the vendor rejects."""
         path, message = self.messages[-1] if self.messages else ("", {})
         if message.get("role") != "assistant" or not message["content"]:
             return
@@ -186,9 +185,9 @@ class _MessagesWriter:
             self.ledger.coerce(path, "an answer that was begun must not end with blanks")
 
     def _is_cut(self, canister: InvocationCanister) -> bool:
-        """Tells whether a call of the vendor's has no result and will have none.
+        """Return whether a call of the vendor will never have a result.
 
-        A paused turn, or one that waits for a result of ours, is still being executed.
+        A call in a paused turn, or in one that waits for our results, is still running.
         """
         origin = canister.origin
         is_over = origin is not None and origin.stop_reason in _CUT
@@ -213,7 +212,7 @@ class _MessagesWriter:
             self.messages.append((path, {"role": role, "content": content, **extras}))
 
     def _open(self, canister: AnyCanister, path: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Returns the extras of a message, and what any protocol says of one: it goes on its end.
+        """Return the extras of a message, and fields of any protocol, which are put on its end.
 
         A message of this protocol has no such field.
         """
@@ -224,7 +223,7 @@ class _MessagesWriter:
         return extras, {name: extras.pop(name) for name in SHARED if name in extras}
 
     def _mark_end(self, content: list[Block], shared: dict[str, Any], path: str) -> list[Block]:
-        """Returns blocks of which the last has what was said of their message."""
+        """Return blocks of which the last has the fields about their message."""
         if shared and not content:
             reason = f"{', '.join(shared)}: there is no content to say it of"
             self.ledger.drop(f"{path}.native", reason)
@@ -246,7 +245,7 @@ class _MessagesWriter:
         extras, shared = self._open(canister, path)
         content = self.blocks.write(canister.content, path, canister)
         content = self._mark_end(content, shared, path)
-        # Where a client began a message here, its role was kept.
+        # If a client's message began here, its role was kept.
         self._add("user", path, content, extras, follows and "role" not in extras)
 
     def _write_result(self, canister: ResultCanister, path: str) -> None:
@@ -264,7 +263,7 @@ class _MessagesWriter:
 
 
 def write_invocation(canister: InvocationCanister, path: str, ledger: Ledger) -> Block:
-    """Returns the block of an invocation of ours."""
+    """Return the block of an invocation of ours."""
     if canister.content:
         ledger.drop(f"{path}.content", "an invocation has no content beside its arguments")
     block = {
@@ -277,7 +276,7 @@ def write_invocation(canister: InvocationCanister, path: str, ledger: Ledger) ->
 
 
 def _read_arguments(canister: InvocationCanister, path: str, ledger: Ledger) -> Any:
-    """Returns the arguments as the object that this dialect has for them."""
+    """Return the arguments as an object, which this dialect requires."""
     path = f"{path}.arguments"
     if canister.form == "text":
         ledger.coerce(path, "free text goes as an object with the field input")
@@ -290,13 +289,13 @@ def _read_arguments(canister: InvocationCanister, path: str, ledger: Ledger) -> 
 
 
 def write_execution(canister: AnyCanister, path: str, ledger: Ledger) -> list[Block]:
-    """Returns the block of what the vendor executed itself, if it was this one."""
+    """Return the block of a call or result of the vendor, if it is this one."""
     is_own = ledger.admits_execution(canister, path)
     return [ledger.open(canister.native, path, canister)] if is_own else []
 
 
 def _write_document(canister: DocumentCanister, path: str, blocks: BlocksWriter) -> list[Block]:
-    """Returns the blocks of a document: one of its words and pictures, then those of its files."""
+    """Return the blocks of a document: one with its texts and images, then those of its files."""
     title = {} if canister.title is None else {"title": canister.title}
     written: list[Block] = []
     others: list[Block] = []
@@ -319,11 +318,11 @@ def _write_document(canister: DocumentCanister, path: str, blocks: BlocksWriter)
 
 
 def _is_paused(last: AnyCanister | None) -> bool:
-    """Tells whether a turn was paused by the vendor, which wants it back as it is."""
+    """Return whether the vendor paused a turn, and needs it back unchanged."""
     origin = last.origin if last is not None else None
     return origin is not None and origin.stop_reason is StopReason.PAUSED
 
 
 def _is_plain_system(message: Mapping[str, Any]) -> bool:
-    """Tells whether a message is of instructions alone, without a word of this protocol's own."""
+    """Return whether a message has only instructions without native fields."""
     return message["role"] == "system" and message.keys() <= {"role", "content"}

@@ -1,4 +1,4 @@
-"""A whole request: what a vendor is sent."""
+"""A whole request to a vendor."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from vibe_llms.foundation.sentinels import ABSENT
 from vibe_llms.models.attributes import Capability
 
 _FORCED: Final = ("any", "tool")
-"""Choices that make a model call a tool."""
+"""Choices that force a tool call."""
 
 _SAMPLING: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     "temperature": (lambda value: bool(value == 1), "no temperature but 1"),
     "top_p": (lambda value: bool(value >= 0.95), "no top_p below 0.95"),
     "top_k": (lambda value: False, "no top_k"),
 }
-"""What a model that thinks takes of each control, and the rule in words."""
+"""Allowed values of each control for a thinking model, and the rule in words."""
 
 _LIMIT_TOKENS: Final = 4096
-"""The longest answer where neither the request nor the model's data say how long it may be."""
+"""Maximum answer if neither the request nor the model's attributes set one."""
 
 
 def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     parts, extras = draft.parts, draft.extras
     body: dict[str, Any] = {"model": draft.attributes.address.name or draft.request.model}
-    is_theirs = extras.get(AS_IT_IS)  # so a client of this protocol wants it
+    is_theirs = extras.get(AS_IT_IS)  # as a client of this protocol asked for
     schema = nativize_schema(draft.request.schema, None if is_theirs else draft.ledger)
-    # Later ones win: last come the caller's own words in this protocol.
+    # Later ones win: the caller's native parameters come last.
     for part in (parts.controls, parts.invocations, schema, parts.messages, extras):
         body = merge(body, part)
-    if not body.get("messages"):  # instructions alone are no question
+    if not body.get("messages"):  # instructions alone are not a question
         raise refuse_nothing("canisters")
     _complete_choice(body, extras.get("tool_choice"), draft.ledger)
     _complete_limit(body, draft)
@@ -53,10 +53,10 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
 
 
 def _complete_choice(body: dict[str, Any], told: Any, ledger: Ledger) -> None:
-    """Makes what was said about the choice alone into a choice that the vendor takes.
+    """Complete the parameters of the choice to a choice that the vendor accepts.
 
     Args:
-        told: Of the choice by the client itself, if anything.
+        told: The client's own choice, if any.
     """
     choice = body.get("tool_choice")
     if not choice or not isinstance(choice, Mapping):
@@ -87,7 +87,7 @@ def _takes_both(draft: BodyDraft) -> bool:
 
 
 def _fit_sampling(body: dict[str, Any], extras: Mapping[str, Any], ledger: Ledger) -> None:
-    """Leaves out how words are chosen where a model that thinks takes nothing but its default.
+    """Remove sampling parameters that a thinking model accepts only with their defaults.
 
     "`temperature` may only be set to 1 when thinking is enabled or in adaptive mode":
     https://platform.claude.com/docs/en/build-with-claude/extended-thinking, read 2026-11-28.
@@ -99,7 +99,7 @@ def _fit_sampling(body: dict[str, Any], extras: Mapping[str, Any], ledger: Ledge
 
 
 def _check_budget(body: Mapping[str, Any], extras: Mapping[str, Any]) -> None:
-    """Refuses a limit that thoughts alone may use up; beside tools they may exceed it."""
+    """Reject a limit that thinking may use up; with tools thinking may exceed it."""
     budget, limit = body["thinking"].get("budget_tokens", 0), body["max_tokens"]
     if body.get("tools") or "thinking" in extras or "max_tokens" in extras or budget < limit:
         return
@@ -113,7 +113,7 @@ def _check_budget(body: Mapping[str, Any], extras: Mapping[str, Any]) -> None:
 
 
 def _complete_limit(body: dict[str, Any], draft: BodyDraft) -> None:
-    """Says how long the answer may be: as long as the model's answers can be, if that is known."""
+    """Set the maximum answer: the model's own, if known."""
     if "max_tokens" in body:
         return
     limit = draft.attributes.access_value("output_limit_tokens")

@@ -1,8 +1,8 @@
-"""Schemas as the vendor holds a model to them; it refuses requests with any others.
+"""Schemas in the subset that the vendor enforces; it rejects all others.
 
-Every object is closed there, and bounds of numbers, lengths and lists are not known:
+Every object is closed there, and bounds of numbers, lengths and lists are unknown:
 https://platform.claude.com/docs/en/build-with-claude/structured-outputs (read 2026-11-26).
-A bound that cannot be enforced is told to the model in the description beside it.
+A bound that cannot be enforced is described to the model in the description beside it.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _LISTS: Final = ("allOf", "anyOf", "oneOf")
 
 
 def can_be_enforced(schema: Mapping[str, Any]) -> bool:
-    """Tells whether a schema can be enforced as it is."""
+    """Return whether a schema can be enforced unchanged."""
     return fit_schema(schema) == schema
 
 
 def fit_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a schema as it can be enforced: an equal one where it can as it is."""
+    """Return an enforceable schema, unchanged if possible."""
     fitted: dict[str, Any] = {}
     told: dict[str, Any] = {}
     for name, value in schema.items():
@@ -63,7 +63,7 @@ def fit_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_unknown(name: str, value: Any) -> bool:
-    """Tells whether a keyword has a value that the vendor refuses."""
+    """Return whether the vendor rejects the value of a keyword."""
     match name:
         case "minItems":
             return value not in (0, 1)

@@ -1,4 +1,4 @@
-"""The vendor's account of tokens in buckets that do not overlap."""
+"""Usage of this protocol in disjoint buckets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _make_usage: Final = trusted(Usage)
 
 
 def normalize_usage(native: Mapping[str, Any]) -> Usage:
-    """Returns the usage. Input is counted apart from what caches hold; reasoning is not."""
+    """Return the usage. Cached input is counted separately; reasoning is not."""
     asked, answered, read, written = read_counts(
         native,
         "input_tokens",
@@ -39,8 +39,8 @@ def normalize_usage(native: Mapping[str, Any]) -> Usage:
 
 
 def _count_short(total: int | None, short: int | None, long: int | None) -> int | None:
-    """Returns what was written to the cache for five minutes, and not for an hour.
+    """Return the tokens written to the cache for five minutes, without those for an hour.
 
-    The total is cumulative and is told again at the end; its parts may not be.
+    The total is cumulative and sent again at the end; its parts may not be.
     """
     return short if total is None else max(short or 0, total - (long or 0))

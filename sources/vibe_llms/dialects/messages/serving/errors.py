@@ -1,7 +1,7 @@
-"""An error as Anthropic would answer it.
+"""Errors in Anthropic's format.
 
-The status makes the vendor's libraries raise the right class, and a code its subclass. What the
-vendor behind a model has said goes as it is wherever it would be taken here for what it means.
+The status makes the vendor's libraries raise the right class, and a code its subclass. Another
+vendor's own values are kept if clients understand them in the same way.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _CERTAIN: Final = {
     ProviderFault.INVALID_REQUEST: "bad_request_error",
     ProviderFault.SERVER: "server_error",
 }
-"""Types that count more than a status that says something else, as the usual ones do not."""
+"""Types that win over a status with another meaning, unlike the usual ones."""
 
 _OWN_WORDS: Final = frozenset(
     {
@@ -51,26 +51,26 @@ _OWN_WORDS: Final = frozenset(
         ProviderFault.RATE_LIMITED,
     }
 )
-"""Faults that the vendor tells by a word of their own, always."""
+"""Faults that always have a type of their own."""
 
 _SPENT: Final = "enforced_spend_limit_reached"
-"""The code of a budget that is used up; with the status 429 the library has a class for it."""
+"""The code of an exhausted budget; with status 429 the library has a class for it."""
 
 _BLOCKED: Final = "Blocked by content filtering policy: "
-"""How the vendor says it, which has no type for that."""
+"""Beginning of the vendor's message, as it has no type for this."""
 
 
 def nativize_error(error: ConverseError) -> ErrorAnswer:
-    """Returns the status, the headers and the body with which a client is told of an error."""
+    """Return the status, the headers and the body of an error for a client."""
     _, status = classify(error)
     return ErrorAnswer(status, compose_error(error, status), compose_error_headers(error))
 
 
 def compose_error(error: ConverseError, status: int | None = None) -> JsonObject:
-    """Returns the body of an error, which is also an event of a stream.
+    """Return the body of an error, which is also an event of a stream.
 
     Args:
-        status: With which it goes; none where it comes in the middle of a stream.
+        status: Its status; none in the middle of a stream.
     """
     fault, _ = classify(error)
     message = compose_error_message(error)
@@ -90,7 +90,7 @@ def compose_error(error: ConverseError, status: int | None = None) -> JsonObject
 
 
 def _is_word_here(error: ProviderError, fault: ProviderFault) -> bool:
-    """Tells whether a vendor's word goes; OpenAI's may be one of here that means another thing."""
+    """Return whether to keep a vendor's type; one of OpenAI's may have another meaning here."""
     meant = FAULTS_BY_TYPE.get(error.vendor_type or "")
     return meant is not None and (meant is fault or fault not in _OWN_WORDS)
 
@@ -102,7 +102,7 @@ def _compose(words: JsonObject, message: str, **more: JsonValue) -> JsonObject:
 def _tell_kind(
     error: ConverseError, fault: ProviderFault, words: JsonObject, message: str
 ) -> JsonObject:
-    """Returns the error with a message that alone says here of what kind it is."""
+    """Return the error with a message that alone shows its kind here."""
     if not isinstance(error, ContextOverflowError):
         return _compose(
             words, f"{_BLOCKED}{message}" if fault is ProviderFault.BLOCKED else message
@@ -110,12 +110,12 @@ def _tell_kind(
     if error.tokens and error.limit:
         told = f"prompt is too long: {error.tokens} tokens > {error.limit} maximum"
         return _compose(words, told)
-    known = {"n_prompt_tokens": error.tokens, "n_ctx": error.limit}  # in the words of llama.cpp
+    known = {"n_prompt_tokens": error.tokens, "n_ctx": error.limit}  # llama.cpp's text
     return _compose(words, "prompt is too long", **{k: v for k, v in known.items() if v})
 
 
 def _reads_as(body: JsonObject, error: ConverseError, status: int | None) -> bool:
-    """Tells whether a client takes it for what it is."""
+    """Return whether a client will classify it correctly."""
     read = produce_error({"error": body}, provider="", status=status)
     if isinstance(read, ContextOverflowError) and isinstance(error, ContextOverflowError):
         return (read.tokens, read.limit) == (error.tokens or None, error.limit or None)

@@ -1,4 +1,4 @@
-"""Tools, the choice among them, and schemas in a client's request."""
+"""Tools, tool choice and schemas in a client's request."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _CHOICES_BACK = {native: choice for choice, native in CHOICE_WORDS.items()}
 def normalize_invocables(
     native: Mapping[str, Any],
 ) -> Translation[tuple[tuple[InvocableDescription, ...], str]]:
-    """Returns the descriptions and the choice in a client's request."""
+    """Return the descriptions and the choice in a client's request."""
     rest = dict(native)
     invocables = take_invocables(rest)
     return Translation((invocables, take_choice(rest, invocables)))
 
 
 def take_invocables(rest: dict[str, Any]) -> tuple[InvocableDescription, ...]:
-    """Takes the tools out of a request."""
+    """Remove the tools from a request and return them."""
     invocables: list[InvocableDescription] = []
     taken = TakenNames(CHOICES)
     for tool in rest.pop("tools", None) or ():
@@ -40,7 +40,7 @@ def take_invocables(rest: dict[str, Any]) -> tuple[InvocableDescription, ...]:
 def _read_tool(tool: Mapping[str, Any], taken: TakenNames) -> InvocableDescription:
     schema = tool.get("input_schema")
     is_ours = tool.get("type") in (None, "custom") and isinstance(schema, Mapping)
-    if not is_ours or tool["name"] in taken:  # what is wrong with a name, the vendor says
+    if not is_ours or tool["name"] in taken:  # the vendor reports errors of names
         return describe_own_tool(PROTOCOL, tool, _name_own_tool(tool), taken)
     extras = leave(tool, ("name", "description", "input_schema", "strict"))
     is_strict = tool.get("strict") is True
@@ -50,14 +50,14 @@ def _read_tool(tool: Mapping[str, Any], taken: TakenNames) -> InvocableDescripti
 
 
 def _name_own_tool(tool: Mapping[str, Any]) -> str:
-    """Returns a name for a tool of the vendor's: whole sets of tools have none."""
+    """Return a name for a tool of the vendor's: whole sets of tools have none."""
     kind = str(tool.get("type") or "tool")
     server = tool.get("mcp_server_name")
     return str(tool.get("name") or (f"{kind}:{server}" if server else kind))
 
 
 def take_choice(rest: dict[str, Any], invocables: Sequence[InvocableDescription]) -> str:
-    """Takes the choice out of a request; one without a common word stays in it."""
+    """Remove the choice from a request and return it; an unknown one stays."""
     choice = rest.get("tool_choice")
     if not isinstance(choice, Mapping):
         return "auto"
@@ -67,7 +67,7 @@ def take_choice(rest: dict[str, Any], invocables: Sequence[InvocableDescription]
         word = str(choice["name"])
     if word is None:
         return "auto"
-    if not names:  # it says nothing here; the vendor may be told as it was
+    if not names:  # it has no meaning here; the vendor may get it unchanged
         return word if word == "none" else "auto"
     left = leave(choice, ("type", "name"))
     if left:
@@ -78,12 +78,12 @@ def take_choice(rest: dict[str, Any], invocables: Sequence[InvocableDescription]
 
 
 def normalize_schema(native: Mapping[str, Any]) -> Translation[JsonObject | None]:
-    """Returns the schema in a client's request, ``None`` where any text will do."""
+    """Return the schema in a client's request; ``None`` if any text is allowed."""
     return Translation(take_schema(dict(native)))
 
 
 def take_schema(rest: dict[str, Any]) -> JsonObject | None:
-    """Takes the schema out of a request, also from the older place for it."""
+    """Remove the schema from a request and return it, also from its older field."""
     match rest:
         case {"output_config": {"format": {"type": "json_schema", "schema": dict(schema)} as form}}:
             left = leave(form, ("type", "schema"))

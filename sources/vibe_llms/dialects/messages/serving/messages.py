@@ -35,10 +35,10 @@ from vibe_llms.messages.losses import Translation
 
 
 def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanister, ...]]:
-    """Returns the canisters of a request's ``system`` and ``messages``.
+    """Return the canisters of a request's ``system`` and ``messages``.
 
     Raises:
-        RequestError: A message makes no sense.
+        RequestError: A message is invalid.
     """
     reader = _MessagesReader()
     canisters: list[AnyCanister] = []
@@ -57,7 +57,7 @@ class _MessagesReader:
     def read(
         self, message: Any, path: str, previous: AnyCanister | None = None
     ) -> list[AnyCanister]:
-        """Returns the canisters of one message. Raises RequestError."""
+        """Return the canisters of one message. Raises RequestError."""
         with refuse_nonsense(f"The message at {path}", "Anthropic Messages", path):
             return list(self._read(message, path, previous))
 
@@ -69,13 +69,13 @@ class _MessagesReader:
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content or ()
         match message["role"]:
             case "system":
-                if path != "system":  # else it might come back as the request's own
+                if path != "system":  # otherwise it might be returned as the request's own
                     extras["role"] = "system"
                 contents = tuple(map(normalize_block, blocks))
                 yield SupervisorCanister(contents, native=keep_native(PROTOCOL, extras))
             case "user":
                 if isinstance(previous, ResultCanister) and previous.owner is Owner.OURS:
-                    extras["role"] = "user"  # else the two would come back as one message
+                    extras["role"] = "user"  # otherwise both would be returned as one message
                 yield from self._read_user(blocks, extras)
             case "assistant":
                 yield from self._read_turn(blocks, extras)
@@ -130,7 +130,7 @@ class _MessagesReader:
     def _read_call(
         self, block: Mapping[str, Any], turn_id: str
     ) -> InvocationCanister | ResultCanister | None:
-        """Returns what a block of the model's message calls, or what came of such a call."""
+        """Return the call in a block of the model's message, or the result of such a call."""
         if block["type"] == "tool_use":
             self._names[block["id"]] = block["name"]
             return InvocationCanister(

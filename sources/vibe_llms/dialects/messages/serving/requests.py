@@ -29,14 +29,14 @@ _SUMMARIES: Final = {display: value for value, display in DISPLAYS.items()}
 def normalize_request(
     native: Mapping[str, Any], attributes: ModelAttributes | None = None
 ) -> Translation[Request]:
-    """Returns a client's whole request. What has no common word stays native to it.
+    """Return a client's whole request. Other fields are kept as native data.
 
     Args:
-        attributes: Of the model that will be asked; without them every parameter that can be
-            a control becomes one.
+        attributes: The model's attributes, which define its controls; by default all possible
+            controls are used.
 
     Raises:
-        RequestError: The request makes no sense.
+        RequestError: The request is invalid.
     """
     canisters = normalize_messages(native)
     rest = leave(native, ("system", "messages", "model", "stream"))
@@ -51,11 +51,11 @@ def normalize_request(
 def normalize_controls(
     parameters: JsonObject, attributes: ModelAttributes | None = None
 ) -> Translation[Mapping[str, JsonValue]]:
-    """Returns the control values in a request; nothing is lost, for the rest stays native.
+    """Return the controls in a request; lossless, as the rest is kept as native data.
 
     Args:
-        attributes: Of the model that will be asked; a parameter becomes a control where the
-            model has it. Without them all that there are here do.
+        attributes: The model's attributes; a parameter becomes a control if the model has it. By
+            default all controls of the dialect do.
     """
     return Translation(take_controls(dict(parameters), attributes))
 
@@ -63,7 +63,7 @@ def normalize_controls(
 def take_controls(
     rest: dict[str, Any], attributes: ModelAttributes | None = None
 ) -> dict[str, JsonValue]:
-    """Takes the parameters that are controls out of a request, and returns the controls."""
+    """Remove the controls from a request and return them."""
     taken: dict[str, JsonValue] = {}
     for name in (*SAME_NAMES, *OTHER_NAMES):
         field = OTHER_NAMES.get(name, name)
@@ -92,7 +92,7 @@ def _take_reasoning(
     if isinstance(effort, str) and fits_control("reasoning_effort", effort, attributes):
         if adaptive and kind == "adaptive":
             take(rest, ("thinking", "type"))
-        # Such a model is asked to think by our control, which an effort alone does not ask for.
+        # Such a model thinks if our control is set; the effort alone does not make it think.
         if not adaptive or kind == "adaptive":
             take(rest, ("output_config", "effort"))
             taken["reasoning_effort"] = effort

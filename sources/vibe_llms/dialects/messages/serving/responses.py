@@ -1,4 +1,4 @@
-"""A whole response as a body of this dialect: what a gateway answers."""
+"""A whole response as a body of this dialect, for gateways."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ from vibe_llms.messages.contents import ReasoningContent
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Response
 
-# Two words say that it was paused: the one that says no more stands for both.
+# Two stop reasons mean a pause: the more general one stands for both.
 _WORDS: Final = {reason: word for word, reason in STOP_REASONS.items() if word != "compaction"} | {
     StopReason.FAILED: "max_tokens",
     StopReason.FILTERED: "refusal",
     StopReason.INTERRUPTED: "max_tokens",
 }
-"""From a stop reason to this dialect's word; for any other it is ``end_turn``."""
+"""This dialect's name of each stop reason; ``end_turn`` for any other."""
 
 
 def nativize_response(response: Response) -> Translation[JsonObject]:
-    """Returns the whole body: the inverse of the decoder and the assembler."""
+    """Return the whole body: the inverse of the decoder and the assembler."""
     response = wrap_response(response, PROTOCOL)
     ledger = Ledger(protocol=PROTOCOL)
     origin = response.metadata.origin
@@ -66,15 +66,15 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
 
 
 def produce_blocks_writer(ledger: Ledger) -> BlocksWriter:
-    """Returns what writes the blocks of an answer."""
+    """Return the writer for the blocks of an answer."""
     return _ResponseBlocksWriter(ledger=ledger, is_answer=True)
 
 
 def write_canister(canister: AnyCanister, path: str, blocks: BlocksWriter) -> list[Block]:
-    """Returns the blocks of a canister of an answer."""
+    """Return the blocks of a canister of an answer."""
     match canister:
         case AssistantCanister():
-            blocks.ledger.open(canister.native, path, canister)  # a message has nowhere to put it
+            blocks.ledger.open(canister.native, path, canister)  # a message has no field for it
             return blocks.write(canister.content, path, canister)
         case InvocationCanister(owner=Owner.OURS):
             return [write_invocation(canister, path, blocks.ledger)]
@@ -85,7 +85,7 @@ def write_canister(canister: AnyCanister, path: str, blocks: BlocksWriter) -> li
 
 
 class _ResponseBlocksWriter(BlocksWriter):
-    """Shows a client the reasoning of any vendor; only its signature is withheld."""
+    """Writes the reasoning of any vendor; only its signature is withheld."""
 
     def _write_reasoning(
         self, content: ReasoningContent, path: str, canister: AnyCanister | None
@@ -123,7 +123,7 @@ def _find_stop_reason(
     word = _WORDS.get(origin.stop_reason, "end_turn")
     understood = STOP_REASONS[word]
     if understood is StopReason.ANSWERED and any(each["type"] == "tool_use" for each in content):
-        understood = StopReason.INVOCATION  # so a client takes it
+        understood = StopReason.INVOCATION  # as clients expect
     tell_stop(origin, word, understood, ledger)
     return word
 
@@ -135,7 +135,7 @@ _MERGED: Final = {
 
 
 def nativize_usage(usage: Usage | None, ledger: Ledger) -> dict[str, Any]:
-    """Returns the account as this dialect has it; what is not known counts as nothing."""
+    """Return the usage in this dialect's format; unknown counts are 0."""
     usage = usage or Usage()
     tell_merged(usage, _MERGED, ledger)
     tell_unknown(usage, "input_tokens", "output_tokens", ledger)

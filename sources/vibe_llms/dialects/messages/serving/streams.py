@@ -1,4 +1,4 @@
-"""An answer piece by piece, as the vendor streams it."""
+"""A streamed answer in the vendor's format."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ from vibe_llms.messages.requests import Response
 
 _encode: Final = msgspec.json.Encoder().encode
 _TAIL: Final = b"}}\n\n"
-"""What stands behind each piece."""
+"""The bytes after each piece."""
 
 _DELTAS: Final = {
     "input": ("input_json_delta", "partial_json"),
     "text": ("text_delta", "text"),
     "thinking": ("thinking_delta", "thinking"),
 }
-"""From the field of a block that grows to the type of its deltas, and their field."""
+"""Type and field of the deltas for each growing field of a block."""
 
 _GROWN: Final[Mapping[tuple[str, str], str]] = {
     ("invocation", "arguments"): "input",
@@ -57,23 +57,24 @@ _GROWN: Final[Mapping[tuple[str, str], str]] = {
     ("refusal", "text"): "text",
     ("text", "text"): "text",
 }
-"""From the kind of a content and a channel to the field that grows."""
+"""The growing field for each kind of content and channel."""
 
 _EMPTY: Final[Mapping[str, Block]] = {
     "compaction": {"content": None},
     "text": {"text": ""},
     "thinking": {"thinking": "", "signature": ""},
 }
-"""How blocks begin, by their type; calls begin with an empty input, and all else is whole."""
+"""Initial blocks by type; calls begin with an empty input, and all others are complete."""
 
 _AT_THE_END: Final = ("stop_reason", "stop_sequence", "stop_details", "container")
-"""What the vendor has in the delta of its last event but one; all else stands beside that."""
+"""Fields in the delta of the last event but one; all others are beside it."""
 
 
 class StreamWriter(SequentialWriter):
-    """Writes events as the vendor streams them: blocks one after the other, each with its deltas.
+    """Writes events in the vendor's format: blocks one after the other, each with its deltas.
 
-    What a vendor executed itself, a medium and whatever else has no deltas come whole.
+    Calls that a vendor executed itself, media and other contents without deltas are sent as a
+    whole.
     """
 
     keep_alive = b'event: ping\ndata: {"type": "ping"}\n\n'
@@ -89,26 +90,26 @@ class StreamWriter(SequentialWriter):
         self._count = 0
         self._start: ContentStartedEvent | None = None
         self._block: Block | None = None
-        """The open block, as it began."""
+        """The initial state of the open block."""
         self._cited = 0
         self._late: list[Loss] = []
         self._channel = ""
-        """Of the live content, the channel whose further pieces have ``_head`` before them."""
+        """The channel of the live content whose pieces follow ``_head``."""
         self._head = b""
 
     def write(self, event: StreamEvent) -> bytes:
-        """Returns the frames that an event comes to; see :class:`.StreamWriter`."""
+        """Return the frames for an event; see :class:`.StreamWriter`."""
         if (
             event.__class__ is ContentDeltaEvent
             and event.index == self._live
             and event.channel == self._channel
-            and event.channel != "arguments"  # those are looked at, too
+            and event.channel != "arguments"  # those are processed, too
         ):
             return self._head + _encode(event.text) + _TAIL
         return super().write(event)
 
     def fail(self, error: ConverseError) -> bytes:
-        """Returns the event that tells of an error."""
+        """Return the event that reports an error."""
         return _frame("error", **without(compose_error(error), "type"))
 
     def _write_beginning(self) -> bytes:
@@ -135,14 +136,14 @@ class StreamWriter(SequentialWriter):
                 return self._open_block({"type": "tool_use", **call, **own})
             case "invocation" if own:
                 return self._open_block({**own, "input": {}})
-        return b""  # of any other nothing is known as yet
+        return b""  # nothing is known of other kinds yet
 
     def _continue(self, event: ContentDeltaEvent | ContentCitedEvent) -> bytes:
         start = self._start
         assert start is not None
         if isinstance(event, ContentCitedEvent):
             return self._cite(_open(event.citation.native))
-        if self._channel:  # what waited comes this way; of two texts the first one goes
+        if self._channel:  # waiting events come this way; of two texts the first is sent
             is_same = event.channel == self._channel
             return self._head + _encode(event.text) + _TAIL if is_same else b""
         grown = _GROWN.get((start.kind, event.channel))
@@ -158,7 +159,7 @@ class StreamWriter(SequentialWriter):
         return opening + self._head + _encode(event.text) + _TAIL
 
     def _compose_head(self, grown: str) -> bytes:
-        """Returns what stands before each piece of what grows."""
+        """Return the bytes before each piece of a growing field."""
         kind, field = _DELTAS[grown]
         return (
             'event: content_block_delta\ndata: {"type":"content_block_delta",'
@@ -176,16 +177,16 @@ class StreamWriter(SequentialWriter):
         return written
 
     def _write_item(self, item: FinishedItem, path: str) -> Block | None:
-        if item is None:  # it is only left
+        if item is None:  # it is only ended early
             return None
         if isinstance(item, (InvocationCanister, ResultCanister)):
             return next(iter(write_canister(item, path, self._blocks)), None)
-        # Whose response it is need not be said: what is native to this protocol came with it.
+        # Needs no check of the provider: native data of this protocol came with the response.
         canister = AssistantCanister((item,))
         return self._blocks.write_content(item, path, canister)
 
     def _complete(self, block: Block, path: str) -> bytes:
-        """Returns the frames of what a block says beyond what has been written of it."""
+        """Return the frames for the parts of a block that were not written."""
         grown = "input" if block["type"].endswith("tool_use") else block["type"]
         begun = {"input": {}} if grown == "input" else _EMPTY.get(grown, {})
         written = []
@@ -204,7 +205,7 @@ class StreamWriter(SequentialWriter):
         return b"".join(written)
 
     def _tell_late(self, block: Block, grown: Set[str], path: str) -> None:
-        """Takes down what should have stood where the block began, and was not known there."""
+        """Record fields of the initial block that were unknown at its beginning."""
         assert self._block is not None
         late = [name for name in block if name not in grown | self._block.keys()]
         if late:
@@ -239,7 +240,7 @@ def _frame(kind: str, **fields: Any) -> bytes:
 
 
 def _open(native: Native | None) -> dict[str, Any]:
-    """Returns what is native to this protocol, as it goes out."""
+    """Return native data of this protocol, as they are sent."""
     if native is None or native.protocol != PROTOCOL:
         return {}
     return merge({}, read_native(native, "content"))
