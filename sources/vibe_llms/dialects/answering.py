@@ -116,8 +116,7 @@ def classify(error: ConverseError) -> tuple[ProviderFault, int]:
     """Return the fault that an error means to a client, and its HTTP status.
 
     An upstream's status is kept: a 529 arrives as one. An upstream that rejects *our* key is not
-    the
-    fault of the client's credentials, but is still reported as 401.
+    the fault of the client's credentials, but is still reported as 401.
     """
     if isinstance(error, AccessError):
         return error.fault, _STATUSES[error.fault]
@@ -145,8 +144,7 @@ def compose_error_message(error: ConverseError) -> str:
     """Return the message of an error for a client, without our internals.
 
     The vendor's messages are for the client; our own files, addresses and settings are for the
-    operator
-    only, and are in our log.
+    operator only, and are in our log.
     """
     match error:
         case ProviderError():
@@ -210,8 +208,7 @@ class StreamWriter(abc.ABC):
     """Writes the events of one response as the bytes that a vendor of the protocol streams.
 
     Decoding its output, in any chunking, gives the canisters that came in. The events are those
-    that
-    leave the assembler: a finished content has its item, and the last event the response.
+    that leave the assembler: a finished content has its item, and the last event the response.
 
     Args:
         native: The client's request, in its own format: parts of it control the stream.

@@ -43,8 +43,7 @@ def decode_json(data: bytes) -> tuple[Any, tuple[LossEvent, ...]]:
     r"""Decode JSON; return the data, and the losses.
 
     Models stopped within a character make vendors write half of it, as ``"\ud83d"``: valid JSON
-    that
-    is not a valid text. It is replaced by U+FFFD.
+    that is not a valid text. It is replaced by U+FFFD.
 
     Raises:
         msgspec.DecodeError: It is not JSON.

@@ -74,10 +74,8 @@ def repair_history(
     """Return the conversation in the form that vendors require.
 
     A missing result is made up, a result without its invocation becomes a user's message, a late
-    one
-    moves up to its turn, and an invalid id gets an alias derived from it. Each change is a loss in
-    the
-    ledger. Calls that a vendor executed itself do not change.
+    one moves up to its turn, and an invalid id gets an alias derived from it. Each change is a loss
+    in the ledger. Calls that a vendor executed itself do not change.
     """
     ledger.survey_files(canisters)
     if {*map(type, canisters)}.isdisjoint((InvocationCanister, ResultCanister)):

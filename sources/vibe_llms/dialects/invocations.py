@@ -25,8 +25,7 @@ def write_arguments(canister: InvocationCanister, protocol: str) -> str:
     """Return the text of the arguments, as the model wrote it.
 
     Empty arguments of another protocol become an empty object: not every vendor accepts another
-    one's
-    form of them.
+    one's form of them.
     """
     origin = canister.origin
     is_foreign = origin is not None and origin.protocol != protocol
@@ -39,9 +38,8 @@ def write_object(canister: InvocationCanister, path: str, ledger: Ledger) -> str
     """Return the arguments as an object, for servers that parse earlier calls again.
 
     Such a server rejects the whole request if one of them is invalid. Empty arguments become an
-    empty
-    object; invalid ones are sent as text within an object. The result of the call explains the
-    error.
+    empty object; invalid ones are sent as text within an object. The result of the call explains
+    the error.
     """
     text = canister.arguments
     if holds_object(text):
@@ -67,8 +65,7 @@ def holds_object(text: str) -> bool:
 
 _TAKING_TEXT: Final = frozenset({"chat_completions", "responses"})
 """Protocols with custom tools, which take free text. In any other, an invocable without a schema is
-a
-tool of that vendor, which others do not know, and which is not executed here.
+a tool of that vendor, which others do not know, and which is not executed here.
 """
 
 
@@ -202,8 +199,7 @@ def is_closed(schema: Any) -> bool:
     """Return whether OpenAI can enforce a schema.
 
     It must be an object, every object must be closed and require all its properties, and every
-    value
-    must have a type.
+    value must have a type.
     """
     return not isinstance(schema, Mapping) or (
         schema.get("type") == "object" and _is_closed_within(schema)

@@ -121,10 +121,8 @@ class Ledger:
         """Find the uploaded files that belong to another provider.
 
         Native data name the protocol of a file, which several vendors may use; files without them
-        were
-        named by a person. A file belongs to the provider that answered next, if that uses the
-        protocol;
-        before an answer, to the provider of this request.
+        were named by a person. A file belongs to the provider that answered next, if that uses the
+        protocol; before an answer, to the provider of this request.
         """
         asked: Origin | None = None
         # From the end, as the provider that answered next comes later.
@@ -218,8 +216,7 @@ def reading_natives(canister: AnyCanister, path: str) -> Iterator[None]:
     """Convert errors caused by invalid native data to errors of the request.
 
     They come from vendors, but may have been edited since. Without native data, an exception is a
-    bug of
-    ours, and does not change.
+    bug of ours, and does not change.
 
     Raises:
         RequestError: Native data of the canister, or in it, are invalid.

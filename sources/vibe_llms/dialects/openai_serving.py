@@ -1,8 +1,7 @@
 """Errors in OpenAI's format, for the clients of its two dialects.
 
 The status makes OpenAI's libraries raise the right class; code and type have the rest. A vendor's
-own
-values are kept if OpenAI's clients understand them in the same way.
+own values are kept if OpenAI's clients understand them in the same way.
 """
 
 from __future__ import annotations

@@ -17,8 +17,7 @@ def normalize_openai_usage(native: Mapping[str, Any], *, asked: str, answered: s
     """Return the usage. Most vendors include cached input, audio and reasoning in the totals.
 
     Exceptions: xAI and Perplexity's research count reasoning separately, Grok on Azure cached
-    input, and
-    Mistral audio. LiteLLM calls tokens written to the cache ``cache_creation_tokens``.
+    input, and Mistral audio. LiteLLM calls tokens written to the cache ``cache_creation_tokens``.
 
     Args:
         asked, answered: The names of the totals; their parts are in ``…_details``.

@@ -144,10 +144,8 @@ class Decoder(Protocol):
     """Decodes a vendor's frames, or a complete response, to events: one for each response.
 
     It may have an attribute ``is_complete``: whether the vendor has completed the response. Then
-    the end
-    of the stream is not awaited, and the rest of it is not read. Without this attribute, only the
-    end of
-    the stream ends the response.
+    the end of the stream is not awaited, and the rest of it is not read. Without this attribute,
+    only the end of the stream ends the response.
     """
 
     def decode(self, data: bytes, event: str = "") -> list[StreamEvent]:

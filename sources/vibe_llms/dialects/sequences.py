@@ -1,10 +1,9 @@
 """Streamed answers in protocols whose contents come one after the other.
 
 Our contents may overlap: many vendors end a text only at the end of the answer. Here the content
-that
-began first is streamed. The next content ends it, once it has data, unless it must not be ended
-early: media and results have no data before they are complete, and a call is not ended before its
-arguments are complete.
+that began first is streamed. The next content ends it, once it has data, unless it must not be
+ended early: media and results have no data before they are complete, and a call is not ended before
+its arguments are complete.
 """
 
 from __future__ import annotations
@@ -48,8 +47,7 @@ class SequentialWriter(StreamWriter):
     """Passes the contents of a response one by one, in the order in which they began.
 
     A dialect writes them. A content that continues after another becomes a content of its own,
-    which is
-    reported as a loss. Nothing is written before a content begins.
+    which is reported as a loss. Nothing is written before a content begins.
     """
 
     PROTOCOL: ClassVar[str]

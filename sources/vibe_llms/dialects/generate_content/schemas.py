@@ -21,8 +21,7 @@ def normalize_schema_form(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the JSON Schema for a schema in the older form.
 
     Types become lower case, ``nullable`` a type or an alternative, ``propertyOrdering`` the order
-    of
-    the properties.
+    of the properties.
     """
     fields = camelize(schema)
     ordering = fields.pop("propertyOrdering", None)

@@ -1,8 +1,8 @@
-"""Ollama's own chat, ``POST /api/chat``: one object, or one a line.
+"""Ollama's own chat, ``POST /api/chat``: one object, or one per line.
 
-May import the messages, events and models. Refuses to know the server itself, its other calls, and
-how bytes come and go. ``calling`` has what asks vendors, ``serving`` what answers clients; both go
-by ``quirks`` and ``tables``.
+May import the messages, events and models. Must not know the server itself, its other calls, nor
+how bytes are transported. ``calling`` has the requests to servers, ``serving`` the answers to
+clients; both use ``quirks`` and ``tables``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The word of this dialect, and what its servers do differently."""
+"""Name of this dialect, and differences between its servers."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Final
 from vibe_llms.foundation.attrs_classes import frozen
 
 PROTOCOL: Final = "ollama_chat"
-"""The dialect's stable word, in origins and beside native blocks."""
+"""The dialect's name, in origins and native data."""
 
 
 @frozen(kw_only=True)
 class Quirks:
-    """What servers of this dialect do in their own way: so far nothing, as all are Ollama's.
+    """Differences between servers of this dialect: so far none, as all are Ollama's.
 
-    Any name of a tool is taken.
+    Any name of a tool is valid.
     """

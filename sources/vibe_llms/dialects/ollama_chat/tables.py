@@ -1,4 +1,4 @@
-"""What the words of this protocol stand for: both halves go by these tables."""
+"""Tables of this protocol's values, for calling and serving."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STOP_REASONS: Final = {
     "length": StopReason.LIMIT,
     "stop": StopReason.ANSWERED,
 }
-"""From the server's word, which older ones leave out; ``load`` and ``unload`` answer nothing."""
+"""Stop reasons by the server's name, which older ones omit; others mark no answer."""
 
 OPTIONS: Final = {
     "frequency_penalty": "frequency_penalty",
@@ -25,7 +25,7 @@ OPTIONS: Final = {
     "top_k": "top_k",
     "top_p": "top_p",
 }
-"""From the name of an option to that of its control; others go by their own names."""
+"""Controls by the name of their option; others have the same name."""
 
 WITHOUT_PLACE: Final = frozenset(
     {
@@ -36,12 +36,12 @@ WITHOUT_PLACE: Final = frozenset(
         "verbosity",
     }
 )
-"""Controls that other protocols have, and this one has not."""
+"""Controls of other protocols that this one does not have."""
 
 LEVELS: Final = ("low", "medium", "high", "max")
-"""How hard a model can be told to think."""
+"""Levels of reasoning effort."""
 
 UNSAID_LEVEL: Final = "medium"
-"""What ``"think": true`` stands for: the server takes the model's own measure."""
+"""The level for ``"think": true``: the server uses the model's own."""
 
 OPTIONS_BY_CONTROL: Final = {control: option for option, control in OPTIONS.items()}

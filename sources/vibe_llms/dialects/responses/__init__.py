@@ -1,8 +1,8 @@
-"""OpenAI Responses, as OpenAI, xAI, Azure, llama.cpp and others speak it.
+"""OpenAI Responses, as used by OpenAI, xAI, Azure, llama.cpp and others.
 
-May import the messages, events and models. Refuses to know any vendor by name, and how bytes come
-and go. ``calling`` has what asks vendors, ``serving`` what answers clients; both go by ``quirks``
-and ``tables``.
+May import the messages, events and models. Must not know any vendor by name, nor how bytes are
+transported. ``calling`` has the requests to vendors, ``serving`` the answers to clients; both use
+``quirks`` and ``tables``.
 """
 
 from __future__ import annotations

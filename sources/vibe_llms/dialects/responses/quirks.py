@@ -1,4 +1,4 @@
-"""What vendors of this dialect do differently, as data."""
+"""Differences between vendors of this dialect, as data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from vibe_llms.foundation.attrs_classes import frozen
 
 PROTOCOL: Final = "responses"
-"""The dialect's stable word, in origins and beside native blocks."""
+"""The dialect's name, in origins and native data."""
 
 
 @frozen(kw_only=True)

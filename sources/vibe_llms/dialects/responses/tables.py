@@ -1,4 +1,4 @@
-"""What the words of this protocol stand for: both halves go by these tables."""
+"""Tables of this protocol's values, for calling and serving."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ INCOMPLETE_REASONS: Final = {
     "max_tokens": StopReason.LIMIT,
     "steered": StopReason.INTERRUPTED,
 }
-"""From the reason for an incomplete response; any other is unknown, and is kept beside."""
+"""Stop reasons by the reason of an incomplete response; others are unknown, and kept."""
 
 PLACES: Final = {
     "max_tokens": ("max_output_tokens",),
@@ -27,7 +27,7 @@ PLACES: Final = {
     "top_p": ("top_p",),
     "verbosity": ("text", "verbosity"),
 }
-"""From a control to its place in a request."""
+"""Path of each control in a request."""
 
 WITHOUT_PLACE: Final = frozenset(
     {
@@ -41,4 +41,4 @@ WITHOUT_PLACE: Final = frozenset(
         "top_k",
     }
 )
-"""Controls that other protocols have, and this one has not."""
+"""Controls of other protocols that this one does not have."""

@@ -110,10 +110,8 @@ class CallsTable:
         """Return the call of a piece; a new one if the piece begins it.
 
         Some vendors give an id with each piece, some only with the first, some none, and some the
-        same for
-        all calls; some give the same index to all calls, some no index, and some number the pieces
-        with it.
-        Some give the name with each piece, and some the name in pieces.
+        same for all calls; some give the same index to all calls, some no index, and some number
+        the pieces with it. Some give the name with each piece, and some the name in pieces.
         """
         call = self._find(piece, name)
         if call is not None and name and _begins_another(call, piece, name, arguments):

@@ -105,8 +105,7 @@ class _MessagesWriter:
         """Return whether a vendor would reject a message of which nothing could be written.
 
         Moonshot and Mistral do: https://github.com/router-for-me/CLIProxyAPI/issues/1730. Messages
-        that
-        were empty before are left to the other vendors.
+        that were empty before are left to the other vendors.
         """
         if message.get("content") or message.keys() - {"role", "content"}:
             return False

@@ -103,8 +103,7 @@ def normalize_controls(
     """Return the controls in a request.
 
     Parameters that are not controls of the model, or have invalid values, are kept as native data
-    by
-    :func:`~vibe_llms.dialects.chat_completions.normalize_request`.
+    by :func:`~vibe_llms.dialects.chat_completions.normalize_request`.
 
     Args:
         attributes: The model's attributes; by default every control of the dialect is known.

@@ -52,8 +52,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     """Return the whole body of a response.
 
     A response decoded from this protocol is returned unchanged; for others, the losses list what
-    this
-    protocol cannot represent.
+    this protocol cannot represent.
     """
     response = wrap_response(response, PROTOCOL)
     metadata = response.metadata

@@ -42,8 +42,7 @@ class Decoder(ResponseDecoder):
     """Decodes the events of a stream, or one complete answer.
 
     The last event has a response without canisters: only the metadata of the other side. Its number
-    of
-    attempts counts those without an event, including the last one.
+    of attempts counts those without an event, including the last one.
 
     Args:
         provider: The provider, for errors.

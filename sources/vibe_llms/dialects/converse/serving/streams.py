@@ -27,8 +27,7 @@ class StreamWriter(answering.StreamWriter):
     """Writes all events, in their order; lossless.
 
     The last event has the metadata of the answer; its contents were sent before, and the client has
-    the
-    request.
+    the request.
     """
 
     def __init__(

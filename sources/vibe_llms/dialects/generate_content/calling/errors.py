@@ -69,8 +69,7 @@ FAULTS_BY_REASON: Final = {
     "USER_PROJECT_DENIED": ProviderFault.PERMISSION,
 }
 """Faults by the reason of an ``ErrorInfo`` (``google.api.ErrorReason``). ``SAFETY`` is a finish
-reason
-that gateways use as the reason when another vendor has blocked an answer.
+reason that gateways use as the reason when another vendor has blocked an answer.
 """
 
 UNSPECIFIED: Final = "ERROR_REASON_UNSPECIFIED"

@@ -81,8 +81,7 @@ def _locate(segment: Mapping[str, Any], texts: Sequence[str]) -> tuple[int, int 
     """Return the text that a segment is in, and its span in characters.
 
     If the offsets do not fit, the text in the segment decides: in a stream the offsets count over
-    many
-    parts.
+    many parts.
     """
     wanted, begin, end = (
         segment.get("text"),

@@ -2,9 +2,8 @@
 
 A content holds everything that one side says until the other does: the results of one turn share
 one, and so does everything of one turn of a model. Contents that were separate in a client's
-request
-stay separate. Instructions at the beginning become ``systemInstruction``; later ones are sent as
-the user's text, as the protocol has no place for them.
+request stay separate. Instructions at the beginning become ``systemInstruction``; later ones are
+sent as the user's text, as the protocol has no place for them.
 """
 
 from __future__ import annotations

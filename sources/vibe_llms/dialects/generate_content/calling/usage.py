@@ -15,8 +15,7 @@ def normalize_usage(native: Mapping[str, Any]) -> Usage:
     """Return the usage.
 
     The prompt's count includes cached tokens; tool and thought tokens are counted separately; audio
-    is
-    included in the totals.
+    is included in the totals.
     """
     fields = camelize(native)
     prompt, tools = (

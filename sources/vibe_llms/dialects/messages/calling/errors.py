@@ -1,9 +1,8 @@
 """Classification of errors by a table in which the most specific name wins.
 
 The code in the details of an error wins over its type, and the type over the status: an error in
-the
-middle of a stream has status 200. Messages are documented as unstable and are used only for errors
-that the vendor does not distinguish otherwise: input that is too long, exhausted credit, and
+the middle of a stream has status 200. Messages are documented as unstable and are used only for
+errors that the vendor does not distinguish otherwise: input that is too long, exhausted credit, and
 content that a filter has blocked.
 """
 

@@ -1,6 +1,6 @@
-"""Asks servers: requests are written, answers are read.
+"""Requests to servers, and their answers.
 
-``requests`` composes a body of what ``controls``, ``messages`` and ``invocations`` write; ``parts``
-and ``media`` write what is said. ``decoder`` reads responses, whole or streamed, with ``calls``;
-``errors`` says what an error means.
+``requests`` composes a body from ``controls``, ``messages`` and ``invocations``; ``parts`` and
+``media`` write contents. ``decoder`` decodes responses, streamed or not, with ``calls``; ``errors``
+classifies errors.
 """

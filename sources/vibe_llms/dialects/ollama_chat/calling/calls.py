@@ -1,4 +1,4 @@
-"""Invocations, as a message holds them."""
+"""Invocations in a message."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from vibe_llms.dialects.extras import NAMELESS, leave, write_json
 from vibe_llms.messages.losses import Loss, LossKind
 
 COMMON_FIELDS: Final = frozenset({"role", "content", "thinking", "images", "tool_calls"})
-"""The fields of a message for which there is a common word."""
+"""The common fields of a message."""
 
 
 def read_call(call: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
-    """Returns the name, the arguments as text, and the extras of an invocation."""
+    """Return the name, the arguments as text, and the extras of an invocation."""
     function = call["function"]
     name, arguments = function["name"], function.get("arguments")
     if not isinstance(name, str):
@@ -28,7 +28,7 @@ def read_call(call: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
 
 
 def tell_text_arguments(call: Mapping[str, Any], path: str) -> list[Loss]:
-    """Returns the loss of arguments that came as text: they go on as the object that they say."""
+    """Return the loss of arguments that came as text: they continue as the object in it."""
     if not isinstance(call["function"].get("arguments"), str):
         return []
     place, reason = f"{path}.function.arguments", "a text stands for an object"
@@ -36,5 +36,5 @@ def tell_text_arguments(call: Mapping[str, Any], path: str) -> list[Loss]:
 
 
 def encode_arguments(arguments: object) -> str:
-    """Returns the text of arguments that came as data: in their order, numbers as they are."""
+    """Return the text of arguments that came as data, with the order and numbers unchanged."""
     return write_json(arguments)

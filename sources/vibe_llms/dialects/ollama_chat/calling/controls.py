@@ -1,4 +1,4 @@
-"""Control values as ``options`` and ``think``."""
+"""Controls as ``options`` and ``think``."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ _NEAR_LEVELS: Final = {"minimal": "low", "xhigh": "max"}
 def nativize_controls(
     controls: Mapping[str, JsonValue], attributes: ModelAttributes, quirks: Quirks
 ) -> Translation[JsonObject]:
-    """Returns ``options`` and ``think``; a control that only a model's data know is an option.
+    """Return ``options`` and ``think``; a control that only a model's attributes define is an
+    option.
 
     Raises:
-        ControlError: The model has no such control, or the value is outside its domain.
+        ControlError: The model does not have the control, or the value is invalid.
     """
     ledger = Ledger(protocol=PROTOCOL)
     options: dict[str, JsonValue] = {}

@@ -1,8 +1,8 @@
-"""What a server answers, a line at a time or whole, as normalized stream events: a pure machine.
+"""Decoder of answers, streamed or not, to normalized stream events. Does no I/O.
 
-A whole response goes the same way as a stream of one line, so that both give the same
-canisters. A message has one text and one reasoning, in whatever pieces they come; they end when
-the response does. Invocations come complete.
+A complete response is decoded like a stream of one line, so that both give the same canisters. A
+message has one text and one reasoning, in any pieces; they end when the response does. Invocations
+arrive complete.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Message(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Chunk(msgspec.Struct, forbid_unknown_fields=True):
-    """The line that comes in thousands; any other goes the way of dictionaries."""
+    """The usual line; any other is decoded in the general way."""
 
     model: str
     created_at: str
@@ -63,7 +63,7 @@ _decode_chunk = msgspec.json.Decoder(_Chunk).decode
 
 
 class Decoder(ResponseDecoder):
-    """Turns lines, or one whole response, into events."""
+    """Decodes lines, or one complete response, to events."""
 
     frame = "a line"
     produce_error = staticmethod(produce_error)
@@ -80,19 +80,19 @@ class Decoder(ResponseDecoder):
         self._message_rest: dict[str, Any] = {}
 
     def decode(self, data: Mapping[str, Any] | bytes, event: str = "") -> list[StreamEvent]:
-        """Returns the events of one line, given as data or as the bytes of their JSON.
+        """Return the events of one line, given as data or as the bytes of their JSON.
 
         Args:
-            event: Has no meaning here: lines have no names.
+            event: Unused here: lines have no names.
 
         Raises:
-            ConverseError: The line makes no sense, or is an error of the server.
+            ConverseError: The line is invalid, or is an error of the server.
         """
         if self._begun and not self.is_complete and isinstance(data, bytes):
             try:
                 chunk = _decode_chunk(data)
             except UNREADABLE:
-                pass  # not the usual one: what is wrong with it shows below, if anything
+                pass  # not the usual line: errors are found below
             else:
                 if not chunk.done and chunk.message.role == "assistant":
                     return self._read_deltas(chunk.message)
@@ -111,13 +111,13 @@ class Decoder(ResponseDecoder):
         group = keep_native(PROTOCOL, self._message_rest)
         for index in self._open.values():
             self._events.append(ContentFinishedEvent(index=index, group_native=group))
-            group = None  # told once: all contents share the canister that it is about
+            group = None  # once: all contents share the canister
         rest = self._rest
-        if group is not None:  # there is no content which it could be beside
+        if group is not None:  # there is no content for the native data
             rest = {**rest, "message": self._message_rest}
         reason = STOP_REASONS.get(self._reason or "", StopReason.UNKNOWN)
         if reason is StopReason.ANSWERED and self._calls:
-            reason = StopReason.INVOCATION  # servers have no word of their own for it
+            reason = StopReason.INVOCATION  # servers have no such stop reason
         return ResponseFinishedEvent(
             stop_reason=reason,
             native_stop_reason=self._reason,
@@ -151,7 +151,7 @@ class Decoder(ResponseDecoder):
             self._events.append(UsageEvent(usage=usage))
 
     def _keep(self, data: Mapping[str, Any]) -> None:
-        """Keeps what has no common word; log probabilities come with each piece of text."""
+        """Keep native fields; log probabilities come with each piece of text."""
         for name, value in leave(data, _KNOWN_FIELDS).items():
             gathered = self._rest.get(name)
             if name != "logprobs" or not isinstance(gathered, list):
@@ -176,7 +176,7 @@ class Decoder(ResponseDecoder):
         self._message_rest |= leave(message, COMMON_FIELDS)
 
     def _read_deltas(self, message: _Message) -> list[StreamEvent]:
-        """Does what :meth:`_read_message` does, for the line that comes in thousands."""
+        """Decode the usual line like :meth:`_read_message`, faster."""
         if message.thinking:
             index = self._ensure_open("reasoning")
             self._events.append(ContentDeltaEvent(index, message.thinking))
@@ -219,7 +219,7 @@ class Decoder(ResponseDecoder):
         )
 
     def _make_up_id(self, name: str, arguments: str) -> str:
-        """Makes an id that no other turn has: the same where the same response is read again."""
+        """Make a unique id: the same if the same response is decoded again."""
         path = f"message.tool_calls[{self._calls}].id"
         reason = "the server gave the invocation no id"
         loss = Loss(kind=LossKind.SYNTHESIZED, path=path, reason=reason)

@@ -1,7 +1,7 @@
-"""What a server's error means: it has a status and a sentence, and no codes.
+"""Classification of errors, which have a status and a sentence, but no codes.
 
-The sentences are those of Ollama's server, which has said them alike for years; a status alone
-decides where none of them fits.
+The sentences are those of Ollama's server, and have been stable for years; if none matches, the
+status alone decides.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ FAULTS_BY_SENTENCE: Final = tuple(
         ),
     )
 )
-"""In the order in which they are looked at."""
+"""In the order in which they are tried."""
 
 _OVERFLOW: Final = re.compile(
     r"prompt (is )?too long|exceed\w* (the )?(max(imum)? |available )?context|"
@@ -122,7 +122,7 @@ produce_error: Final = ErrorProducer(_read_error)
 
 
 def _find_message(body: object) -> tuple[str, Any]:
-    """Returns the sentence, and the code where a proxy or the cloud has added one."""
+    """Return the sentence, and the code if a proxy or the cloud has added one."""
     inner: Any = body
     code = None
     while isinstance(inner, Mapping):
@@ -136,5 +136,5 @@ def _find_fault(message: str, status: int | None) -> tuple[ProviderFault, str]:
     for pattern, fault, remedy in FAULTS_BY_SENTENCE:
         if pattern.search(message):
             return fault, remedy
-    # Without a status it came in a stream, where the server had already agreed to answer.
+    # Without a status it came in a stream, which the server had begun with status 200.
     return ProviderFault.SERVER if status is None else find_fault(status), ""

@@ -1,4 +1,4 @@
-"""Descriptions of invocables as tools, the choice among them, and schemas."""
+"""Descriptions of invocables as tools, the tool choice, and schemas."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Translation
 
 ANY_OBJECT: Final[JsonObject] = {"type": "object"}
-"""The schema for which ``"format": "json"`` stands."""
+"""The schema for ``"format": "json"``."""
 
 
 def nativize_invocables(
@@ -24,11 +24,11 @@ def nativize_invocables(
     *,
     provider: str = "",
 ) -> Translation[JsonObject]:
-    """Returns ``tools``; nothing where there are no invocables.
+    """Return ``tools``; empty without invocables.
 
-    This protocol has no word for the choice: what may not be invoked is not told of.
+    This protocol has no tool choice: tools that must not be called are left out.
     """
-    del quirks  # no vendor of this dialect has any of these
+    del quirks  # no vendor of this dialect has quirks
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
     place = "invocation_choice"
     offered = list(enumerate(invocables))
@@ -51,7 +51,7 @@ def _nativize_tool(item: InvocableDescription, path: str, ledger: Ledger) -> Jso
     if is_own and item.native is not None and not ledger.admits(item.native):
         ledger.withhold(path, f"{item.name} is another vendor's own tool")
         return None
-    if is_own:  # whole in its native
+    if is_own:  # its native data are the whole tool
         return ledger.open(item.native, path)
     if item.schema is None:
         ledger.withhold(path, f"{item.name} takes free text, and only schemas can be offered")
@@ -69,5 +69,5 @@ def _nativize_tool(item: InvocableDescription, path: str, ledger: Ledger) -> Jso
 
 
 def nativize_schema(schema: JsonObject | None) -> JsonObject:
-    """Returns the ``format`` which holds an answer to a schema."""
+    """Return the ``format`` that constrains an answer to a schema."""
     return {} if schema is None else {"format": "json" if schema == ANY_OBJECT else schema}

@@ -1,4 +1,4 @@
-"""Pictures, as this dialect has them: bytes in base 64 without a word about what they are."""
+"""Images of this dialect: Base64 without a type."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vibe_llms.messages.signatures import recognize
 
 
 def read_media(images: object) -> list[MediaContent] | None:
-    """Reads the ``images`` of a message; ``None`` where one of them is no plain base 64."""
+    """Decode the ``images`` of a message; ``None`` if one of them is not plain Base64."""
     if not isinstance(images, Sequence) or isinstance(images, str):
         return None
     contents: list[MediaContent] = []

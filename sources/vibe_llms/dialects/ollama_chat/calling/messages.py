@@ -1,8 +1,7 @@
 """Canisters as the messages of a request.
 
-A message of this dialect is one text, with pictures and invocations beside it that have no
-place within it. What a conversation says otherwise is brought into that form, and each such change
-is a loss.
+A message of this dialect is one text, with images and invocations beside it, without positions in
+the text. Other conversations are converted, and each change is a loss.
 """
 
 from __future__ import annotations
@@ -48,14 +47,14 @@ def nativize_canisters(
     *,
     provider: str = "",
 ) -> Translation[JsonObject]:
-    """Returns ``{"messages": […]}``.
+    """Return ``{"messages": […]}``.
 
     Args:
-        provider: Whose request it is; extras of other providers stay behind.
+        provider: The request's provider; extras of others are withheld.
 
     Raises:
-        CapabilityError: The model is known not to take what a canister holds.
-        RequestError: The bytes of a medium are not there.
+        CapabilityError: The model is known not to support a content.
+        RequestError: The bytes of a medium are missing.
     """
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
     writer = MessagesWriter(PartsWriter(attributes, ledger), ledger)
@@ -74,7 +73,7 @@ class MessagesWriter:
     _nameless: set[str] = attrs.field(factory=set, init=False)
 
     def write(self, conversation: Sequence[Placed]) -> list[Message]:
-        """Returns the messages of a conversation, each with the path of what it came from."""
+        """Return the messages of a conversation, each with the path of its canister."""
         messages: list[Message] = []
         turn: list[Placed] = []
         for placed in conversation:
@@ -98,7 +97,7 @@ class MessagesWriter:
         return [(message, turn[0].path) for message in self.write_turn(turn)]
 
     def write_turn(self, turn: Sequence[Placed]) -> list[dict[str, Any]]:
-        """Returns the one message of a turn; none where nothing of it may be said here."""
+        """Return the single message of a turn; none if nothing of it can be sent."""
         gathered = MessageFields()
         calls: list[JsonObject] = []
         extras: dict[str, Any] = {}
@@ -126,7 +125,7 @@ class MessagesWriter:
     def _write_call(
         self, canister: InvocationCanister, path: str, extras: dict[str, Any]
     ) -> JsonObject:
-        """Writes one invocation; what its native says of the whole message joins the extras."""
+        """Write one invocation; native data about the whole message are added to the extras."""
         self.ledger.omit(canister, path, "content", reason="an invocation has no contents here")
         function = {"name": canister.name, "arguments": self._write_arguments(canister, path)}
         call: dict[str, Any] = {"id": canister.invocation_id, "function": function}
@@ -141,7 +140,7 @@ class MessagesWriter:
         return call
 
     def _write_arguments(self, canister: InvocationCanister, path: str) -> Any:
-        """Returns the arguments as the object that this dialect wants."""
+        """Return the arguments as an object, which this dialect requires."""
         if canister.form == "text":
             self.ledger.coerce(f"{path}.arguments", "free text goes as the field 'input'")
             return {"input": canister.arguments}
@@ -160,7 +159,7 @@ class MessagesWriter:
         name = canister.name or self._names.get(canister.invocation_id)
         if name:
             message["tool_name"] = name
-        if canister.invocation_id not in self._nameless:  # else as its call: without one
+        if canister.invocation_id not in self._nameless:  # otherwise like its call: without one
             message["tool_call_id"] = canister.invocation_id
         if canister.is_error and not states_failure(canister):
             self.ledger.drop(f"{path}.is_error", "there is no field that says it; the text remains")

@@ -1,4 +1,4 @@
-"""What one message holds, gathered from contents: a text, reasoning and media side by side."""
+"""Contents as the fields of one message: a text, reasoning and media side by side."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from vibe_llms.models.attributes import Capability, ModelAttributes
 
 @define
 class MessageFields:
-    """The fields of a message, as far as they are gathered.
+    """The fields of a message, as far as they are collected.
 
     Attributes:
-        is_parted: Whether the next text is not to run into the one before it.
+        is_parted: Whether the next text must be separated from the one before it.
     """
 
     texts: list[str] = attrs.field(factory=list)
@@ -48,14 +48,14 @@ class MessageFields:
     is_parted: bool = False
 
     def add_text(self, text: str) -> None:
-        """Adds a text, behind an empty line where it is to be parted from what stands before."""
+        """Add a text, after an empty line if it must be separated."""
         if text:
             self.texts += [BOUNDARY] if self.is_parted and any(self.texts) else []
             self.texts.append(text)
             self.is_parted = False
 
     def compose(self) -> dict[str, Any]:
-        """Returns the fields; the text is always there, as servers write it themselves."""
+        """Return the fields; the text is always there, as servers themselves do."""
         fields: dict[str, Any] = {"content": "".join(self.texts)}
         if self.thoughts:
             fields["thinking"] = BOUNDARY.join(self.thoughts)
@@ -66,7 +66,7 @@ class MessageFields:
 
 @define
 class PartsWriter:
-    """Sorts contents into the fields of a message and takes down what finds no place."""
+    """Collects contents into the fields of a message and records losses."""
 
     attributes: ModelAttributes
     ledger: Ledger
@@ -80,18 +80,18 @@ class PartsWriter:
         canister: AnyCanister | None = None,
         is_spoken: bool = False,
     ) -> None:
-        """Adds the contents of a canister.
+        """Add the contents of a canister.
 
         Args:
-            canister: Whose they are.
-            is_spoken: The model said them; only then there is a place for reasoning.
+            canister: The canister.
+            is_spoken: Whether it is the model's; only then may it have reasoning.
 
         Raises:
-            CapabilityError: The model is known not to take a medium.
-            RequestError: The bytes of a medium are not there.
+            CapabilityError: The model is known not to support a medium.
+            RequestError: The bytes of a medium are missing.
         """
-        is_joined = is_spoken or isinstance(canister, DocumentCanister)  # by the model, or marks
-        if contents and not contents[0][1].endswith("[-1]"):  # as of a mark that stands by itself
+        is_joined = is_spoken or isinstance(canister, DocumentCanister)  # the model's, or marks
+        if contents and not contents[0][1].endswith("[-1]"):  # such as a separate mark
             self._tell_seams([content for content, _ in contents], path)
         if any(parts.texts) and any(isinstance(c, TextualContent) and c.text for c, _ in contents):
             self.ledger.coerce(f"{path}.content", "its text joins the one before: there is one")
@@ -117,7 +117,7 @@ class PartsWriter:
                     assert_never(content)
 
     def _tell_seams(self, contents: Sequence[AnyContent], path: str) -> None:
-        """Says where one text stands for several, and pictures leave their place among them."""
+        """Record that texts were joined, and that images lost their positions among them."""
         kinds = [content.type for content in contents if content.type in ("text", "image")]
         if "text" not in kinds:
             return
@@ -169,7 +169,7 @@ class PartsWriter:
             return
         self.ledger.omit_native(content.native, path)
         takes_audio = self.attributes.access_capability("supports_audio") is Capability.YES
-        # The one field for pictures takes sound as well, with models that hear.
+        # The one field for images also accepts audio, for models that support it.
         if isinstance(content, ImageContent) or (isinstance(content, AudioContent) and takes_audio):
             self._add_image(parts, content, path)
             return

@@ -1,4 +1,4 @@
-"""A whole request: what a server is sent."""
+"""A whole request to a server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vibe_llms.dialects.writing import BodyDraft, RequestWriter
 
 
 def _compose_body(draft: BodyDraft) -> dict[str, Any]:
-    """Returns the whole body. A continuation is a last message of the assistant."""
+    """Return the whole body. A continuation is a last message of the assistant."""
     parts = draft.parts
     body: dict[str, Any] = {
         "model": draft.attributes.address.name,
@@ -27,7 +27,7 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
 
 
 def _add_extras(body: dict[str, Any], extras: dict[str, Any]) -> None:
-    """Adds what has no common word; where it only refines a common one, that one must hold."""
+    """Add native fields; one that only refines a common field requires that field."""
     if extras.pop("$think", extras.get("think")) is True and body.get("think") == UNSAID_LEVEL:
         body["think"] = True
     options = extras.pop("options", None)

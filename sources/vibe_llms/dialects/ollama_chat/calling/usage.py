@@ -1,4 +1,4 @@
-"""The server's account of tokens."""
+"""Usage of this protocol."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from vibe_llms.dialects.extras import write_json
 from vibe_llms.messages.canisters import Usage
 
 USAGE_FIELDS: Final = frozenset({"prompt_eval_count", "eval_count"})
-"""The fields of a response which count tokens; the others measure time."""
+"""The fields of a response that count tokens; the others measure time."""
 
 
 def normalize_usage(native: Mapping[str, Any]) -> Usage | None:
-    """Returns the usage; ``None`` where nothing is counted.
+    """Return the usage; ``None`` without counts.
 
-    A server leaves the input out where it was all in its cache: that is not known, not zero.
+    A server omits the input if all of it was in its cache: it is unknown, not zero.
     """
     said = {name: native[name] for name in sorted(USAGE_FIELDS) if native.get(name) is not None}
     if not said:

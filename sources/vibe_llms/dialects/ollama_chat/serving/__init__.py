@@ -1,1 +1,1 @@
-"""Answers clients: requests are read, answers are written. No call needs any of this."""
+"""Requests of clients, and answers to them. Not imported to call vendors."""

@@ -1,4 +1,4 @@
-"""An error as a server of Ollama's would answer it: a status and a sentence, and no codes."""
+"""Errors in the format of Ollama's server: a status and a sentence, without codes."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ _SENTENCES: Final[Mapping[ProviderFault, str]] = {
     ProviderFault.TIMEOUT: "timed out",
     ProviderFault.UNKNOWN: "unknown error",
 }
-"""From a fault to what a server says of it; by these alone clients tell faults apart."""
+"""The server's sentence for each fault, by which clients tell faults apart."""
 
 
 def nativize_error(error: ConverseError) -> ErrorAnswer:
-    """Returns the status, the headers and the body with which a client is told of an error."""
+    """Return the status, the headers and the body of an error for a client."""
     _, status = classify(error)
     body = {"error": compose_sentence(error, status)}
     return ErrorAnswer(status, body, compose_error_headers(error))
 
 
 def compose_sentence(error: ConverseError, status: int | None) -> str:
-    """Returns what a server says of an error: the first that is read as what the error means.
+    """Return the server's sentence for an error: the first that clients will classify correctly.
 
     Args:
-        status: With which it goes; none where it comes in the middle of a stream.
+        status: Its status; none in the middle of a stream.
     """
     said, (fault, _) = compose_error_message(error).rstrip("."), classify(error)
     if isinstance(error, UnknownNameError) and error.kind == "model":

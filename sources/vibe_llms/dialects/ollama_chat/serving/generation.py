@@ -1,7 +1,7 @@
-"""Ollama's older call, ``POST /api/generate``: a prompt in place of a conversation.
+"""Ollama's older call, ``POST /api/generate``: a prompt instead of a conversation.
 
-It has the names of a dialect, as far as clients are answered. What has a meaning is that of a chat
-with instructions and one question; a suffix, a template or a context has none elsewhere.
+It has the names of a dialect, as far as serving clients requires. It is treated as a chat with
+instructions and one question; suffixes, templates and contexts have no counterpart elsewhere.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from vibe_llms.models.attributes import ModelAttributes
 __all__ = ["PROTOCOL", "StreamWriter", "nativize_error", "nativize_response", "normalize_request"]
 
 _PROMPT: Final = ("prompt", "system", "images", "messages", "tools")
-"""What becomes messages, and what the call does not know: its server does not look at it."""
+"""Fields that become messages, and fields that the call does not have: its server ignores them."""
 
 
 @refuse_nonsense("The request", "Ollama's /api/generate")
 def normalize_request(
     native: Mapping[str, Any], attributes: ModelAttributes | None = None
 ) -> Translation[Request]:
-    """Returns the meaning of a client's request.
+    """Return a client's request.
 
     Args:
-        attributes: Of the model that is asked; without them all common controls count.
+        attributes: The model's attributes; by default all common controls are known.
 
     Raises:
-        RequestError: It makes no sense, or there is nothing to answer, as in a request that
-            only loads a model.
+        RequestError: It is invalid, or there is nothing to answer, as in a request that only loads
+            a model.
     """
     said = {"content": native.get("prompt"), "images": native.get("images")}
     system = native.get("system")
@@ -48,7 +48,7 @@ def normalize_request(
 
 
 def nativize_response(response: Response) -> Translation[JsonObject]:
-    """Returns the whole body of a response, of whichever vendor."""
+    """Return the whole body of a response of any vendor."""
     written = responses.nativize_response(response)
     body: dict[str, Any] = dict(written.value)
     head = {name: body.pop(name) for name in ("model", "created_at")}
@@ -56,13 +56,13 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
 
 
 def _restate(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what a message says, in the words of this call."""
+    """Return the fields of a message, with the names of this call."""
     said = {"response": message.get("content", "")}
     return said | without(message, "role", "content")
 
 
 class StreamWriter(streams.StreamWriter):
-    """Writes the lines of one response; the last says that it is done."""
+    """Writes the lines of one response; the last one is marked as done."""
 
     def _restate(self, message: Mapping[str, Any]) -> dict[str, Any]:
         return _restate(message)

@@ -18,10 +18,10 @@ from vibe_llms.messages.losses import Loss, LossKind, Translation
 def normalize_invocables(
     native: Mapping[str, Any],
 ) -> Translation[tuple[tuple[InvocableDescription, ...], str]]:
-    """Returns the descriptions in a client's request; the choice is always ``auto``.
+    """Return the descriptions in a client's request; the choice is always ``auto``.
 
     Raises:
-        RequestError: A tool makes no sense.
+        RequestError: A tool is invalid.
     """
     invocables: list[InvocableDescription] = []
     losses: list[Loss] = []
@@ -43,7 +43,7 @@ def _normalize_tool(tool: Mapping[str, Any], path: str, losses: list[Loss]) -> I
         del extras["type"]
     name, description = function["name"], function.get("description")
     if not isinstance(description, str) or not description.strip():
-        description = name  # ours is mandatory, and a client may give none
+        description = name  # required here, but a client may omit it
         reason = "it has no description; its name stands in"
         losses.append(Loss(kind=LossKind.SYNTHESIZED, path=path, reason=reason))
     schema = function.get("parameters")
@@ -62,7 +62,7 @@ def _normalize_tool(tool: Mapping[str, Any], path: str, losses: list[Loss]) -> I
 
 
 def normalize_schema(native: Mapping[str, Any]) -> Translation[JsonObject | None]:
-    """Returns the schema in a client's request, ``None`` where any text will do."""
+    """Return the schema in a client's request; ``None`` if any text is allowed."""
     wanted = native.get("format")
     if wanted == "json":
         return Translation(ANY_OBJECT)

@@ -1,4 +1,4 @@
-"""A client's messages as canisters: what a gateway reads, and what recorded requests say."""
+"""Messages of clients and recorded requests as canisters."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from vibe_llms.messages.losses import Loss, LossKind, Translation
 
 
 def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanister, ...]]:
-    """Returns the canisters of a request's ``messages``.
+    """Return the canisters of a request's ``messages``.
 
-    Invocations without ids get such as follow from their places.
+    Invocations without ids get ids derived from their positions.
 
     Raises:
-        RequestError: A message makes no sense.
+        RequestError: A message is invalid.
     """
     reader = _MessagesReader()
     canisters: list[AnyCanister] = []
@@ -51,7 +51,7 @@ def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanist
 
 @define
 class _MessagesReader:
-    """Reads one message after the other; results may answer without saying what."""
+    """Reads messages in order; results need not name their invocations."""
 
     losses: list[Loss] = attrs.field(factory=list)
     _pending: WaitingInvocations = attrs.field(factory=WaitingInvocations, init=False)
@@ -71,7 +71,7 @@ class _MessagesReader:
         elif role == "user":
             yield UserCanister(contents, native=keep_native(PROTOCOL, extras))
         elif isinstance(role, str):
-            if role != "system":  # a model's template may know further ones
+            if role != "system":  # a model's template may know other roles
                 extras["role"] = role
             yield SupervisorCanister(contents, native=keep_native(PROTOCOL, extras))
         else:
@@ -85,7 +85,7 @@ class _MessagesReader:
         path: str,
     ) -> Iterator[AnyCanister]:
         turn_id = produce_identity()
-        self._pending.clear()  # results answer the last turn alone
+        self._pending.clear()  # results answer the last turn only
         thinking = message.get("thinking")
         if thinking:
             contents.insert(0, ReasoningContent(text=thinking))
@@ -125,8 +125,8 @@ class _MessagesReader:
         )
 
     def _answer(self, given: str | None, name: str | None) -> Unanswered | None:
-        """Finds the invocation which a result answers: by id, then by name, then by order."""
-        # A client cannot know the ids that were made up here, and so may give others.
+        """Find the invocation of a result: by id, then by name, then by order."""
+        # A client does not know the ids that were made up here, and may send others.
         pending, is_made_up = self._pending, bool(given)
         return (
             pending.take_by_id(given)
@@ -143,7 +143,7 @@ class _MessagesReader:
 
 
 def _read_contents(message: Mapping[str, Any], extras: dict[str, Any]) -> list[AnyContent]:
-    """Returns the pictures, which a template puts first, and the text."""
+    """Return the images, which a template puts first, and the text."""
     contents: list[AnyContent] = []
     if images := message.get("images"):
         media = read_media(images)

@@ -28,14 +28,14 @@ _COMMON_FIELDS: Final = frozenset(
 def normalize_request(
     native: Mapping[str, Any], attributes: ModelAttributes | None = None
 ) -> Translation[Request]:
-    """Returns the meaning of a client's request.
+    """Return a client's request.
 
     Args:
-        attributes: Of the model that is asked; without them all common controls count.
+        attributes: The model's attributes; by default all common controls are known.
 
     Raises:
-        RequestError: It makes no sense, or there is nothing to answer, as in a request that
-            only loads a model.
+        RequestError: It is invalid, or there is nothing to answer, as in a request that only loads
+            a model.
     """
     messages = normalize_messages(native)
     tools = normalize_invocables(native)
@@ -51,10 +51,10 @@ def normalize_request(
 def normalize_controls(
     native: Mapping[str, Any], attributes: ModelAttributes | None = None
 ) -> Translation[Mapping[str, JsonValue]]:
-    """Returns the control values in a request; what is none stays where it was.
+    """Return the controls in a request; other parameters stay where they are.
 
     Args:
-        attributes: Of the model that is asked; without them all common controls count.
+        attributes: The model's attributes; by default all common controls are known.
     """
     return Translation(split_controls(native, attributes)[0])
 
@@ -62,7 +62,7 @@ def normalize_controls(
 def split_controls(
     native: Mapping[str, Any], attributes: ModelAttributes | None
 ) -> tuple[dict[str, JsonValue], dict[str, Any]]:
-    """Returns the controls of a request, and what remains of its ``options`` and ``think``."""
+    """Return the controls of a request, and the rest of its ``options`` and ``think``."""
     controls: dict[str, JsonValue] = {}
     extras: dict[str, Any] = {}
     options = native.get("options")
@@ -70,7 +70,7 @@ def split_controls(
         left: dict[str, Any] = {}
         for option, value in options.items():
             name = OPTIONS.get(str(option), str(option))
-            # A text alone is no list of stops to the server either.
+            # The server does not accept a single text as a list of stop sequences, either.
             if fits_control(name, value, attributes):
                 controls[name] = value
             else:

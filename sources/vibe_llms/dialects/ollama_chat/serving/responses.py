@@ -1,4 +1,4 @@
-"""A response as the body that a server would have sent: what a gateway answers."""
+"""A response as the body of a server, for gateways."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _WORDS: Final = {
     StopReason.FAILED: "length",
     StopReason.PAUSED: "length",
 }
-"""From a stop reason to this dialect's word; for any other it is ``stop``."""
+"""This dialect's name of each stop reason; ``stop`` for any other."""
 
 
 def nativize_response(response: Response) -> Translation[JsonObject]:
-    """Returns the whole body of a response, streamed or not, of whichever vendor.
+    """Return the whole body of a response of any vendor, streamed or not.
 
     The inverse of ``Decoder.decode_response``.
     """
@@ -61,13 +61,13 @@ def _write_message(response: Response, ledger: Ledger) -> JsonObject:
 
 
 def _date(response: Response) -> str:
-    """Returns when the response came, as its first canister tells."""
+    """Return the time of the response: that of its first canister."""
     first = next(iter(response.canisters), None)
     return tell_moment(first.timestamp if first else response.request.canisters[-1].timestamp)
 
 
 def tell_moment(moment: datetime) -> str:
-    """Returns a moment as servers write it."""
+    """Format a time as servers do."""
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
@@ -84,7 +84,7 @@ def _nativize_reason(origin: Origin, ledger: Ledger, *, calls: bool) -> dict[str
 
 
 def nativize_usage(usage: Usage | None, ledger: Ledger) -> dict[str, int]:
-    """Returns the counts; several buckets are one count here, as a loss."""
+    """Return the counts; several buckets are added up to one count, as a loss."""
     if usage is None:
         return {}
     counts: dict[str, int] = {}

@@ -1,7 +1,7 @@
-"""The events of a response as the lines in which Ollama streams it.
+"""The events of a response as lines in Ollama's format.
 
-Text and reasoning go out as they come, invocations when they are whole; what has no place in
-between is in the last lines, as whatever else the whole answer says.
+Text and reasoning are streamed, invocations are sent when they are complete; everything else is in
+the last lines, with the rest of the complete answer.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ from vibe_llms.messages.views import BOUNDARY
 
 _encode: Final = msgspec.json.Encoder().encode
 _HOLE: Final = uuid.uuid4().hex
-"""Stands for a piece while the bytes around it are made: no text of anybody's has it in it."""
+"""Placeholder of a piece while the bytes around it are made: unique, so no text contains it."""
 _FIELDS: Final = {
     ("text", "text"): "content",
     ("refusal", "text"): "content",
     ("reasoning", "text"): "thinking",
     ("reasoning", "summary"): "thinking",
 }
-"""From the kind of a content, and a channel of it, to the field that says it."""
+"""The field for each kind of content and channel."""
 
 
 class StreamWriter(answering.StreamWriter):
-    """Writes the lines of one response; the last says that it is done."""
+    """Writes the lines of one response; the last one is marked as done."""
 
     content_type = "application/x-ndjson"
     ending, takes_comments = b"\n", False
-    keep_alive = b" "  # clients refuse an empty line
+    keep_alive = b" "  # clients reject an empty line
 
     def __init__(
         self, native: Mapping[str, Any], *, model: str, response_id: str | None = None
@@ -65,15 +65,15 @@ class StreamWriter(answering.StreamWriter):
         self._gaps = Gaps(frozenset({"text", "refusal"}))
         self._contents: dict[int, GrowingContent] = {}
         self._told: dict[str, list[str]] = {"content": [], "thinking": []}
-        # Calls go out in the order in which they began, which need not be that of their ends.
+        # Calls are sent in the order in which they began, which may differ from that of their ends.
         self._waiting: dict[int, InvocationCanister | None] = {}
-        # The content that goes on, and the bytes around its pieces: mostly it goes on as before.
+        # The current content, and the bytes around its pieces: usually it continues as before.
         self._index, self._channel = -1, ""
         self._seams: tuple[bytes, ...] = ()
         self._keep = self._told["content"].append
 
     def write(self, event: StreamEvent) -> bytes:
-        """Returns the frames that an event comes to, whole ones; mostly one, perhaps none."""
+        """Return the frames for an event, complete ones; usually one, perhaps none."""
         if isinstance(event, ContentDeltaEvent):
             text = event.text
             if event.index == self._index and event.channel == self._channel and text:
@@ -97,7 +97,7 @@ class StreamWriter(answering.StreamWriter):
         return b""
 
     def fail(self, error: ConverseError) -> bytes:
-        """Returns the frames that tell of an error in the middle of a stream, and are its end."""
+        """Return the frames that report an error in the middle of a stream, and end it."""
         return _encode({"error": compose_sentence(error, None)}) + b"\n"
 
     def _write_line(self, message: Mapping[str, Any], **more: Any) -> bytes:
@@ -105,11 +105,11 @@ class StreamWriter(answering.StreamWriter):
         return _encode({**self._head, **said, "done": False, **more}) + b"\n"
 
     def _restate(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns what a message says as a line has it."""
+        """Return the fields of a message in the form of a line."""
         return {"message": {"role": "assistant", "content": "", **message}}
 
     def _go_on(self, event: ContentDeltaEvent) -> bytes:
-        """Writes a piece of another content than the one before it, or of another channel."""
+        """Write a piece of another content than before, or of another channel."""
         content = self._contents[event.index]
         field = _FIELDS.get((content.start.kind, event.channel))
         if field is None:
@@ -127,7 +127,7 @@ class StreamWriter(answering.StreamWriter):
         return _encode(text).join(self._seams)
 
     def _finish(self, event: ContentFinishedEvent) -> bytes:
-        """Writes what a content says that came without any delta, and calls that are whole."""
+        """Write a content without deltas, and complete calls."""
         item = event.item
         if isinstance(item, InvocationCanister) and event.index in self._waiting:
             self._waiting[event.index] = item
@@ -151,7 +151,7 @@ class StreamWriter(answering.StreamWriter):
             if item is None:
                 break
             del self._waiting[index]
-            # What is lost is told of the whole answer.
+            # Losses are reported for the complete answer.
             ledger = Ledger(protocol=PROTOCOL)
             writer = MessagesWriter(PartsWriter(UNKNOWN_MODEL, ledger), ledger)
             message = writer.write_turn([Placed(item, f"contents[{index}]")])[0]
@@ -159,8 +159,8 @@ class StreamWriter(answering.StreamWriter):
         return b"".join(lines)
 
     def _end(self, event: ResponseFinishedEvent) -> bytes:
-        """Writes what the whole answer says beyond what has gone out, and that it is done."""
-        assert event.response is not None  # the assembler has seen to it
+        """Write the rest of the complete answer, and the end."""
+        assert event.response is not None  # the assembler guarantees it
         written = nativize_response(event.response)
         body: dict[str, Any] = dict(written.value)
         self.losses += written.losses

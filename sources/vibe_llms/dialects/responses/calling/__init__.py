@@ -1,7 +1,7 @@
-"""Asks vendors: requests are written, answers are read.
+"""Requests to vendors, and their answers.
 
-``requests`` composes a body of what ``controls``, ``messages`` and ``invocations`` write;
-``calls``, ``parts``, ``reasoning`` and ``answers`` write items, ``orders`` keeps to the order that
-the vendor wants. ``decoder`` reads responses, whole or streamed, with ``progress``, ``items`` and
-``hosted``; ``errors`` says what an error means.
+``requests`` composes a body from ``controls``, ``messages`` and ``invocations``; ``calls``,
+``parts``, ``reasoning`` and ``answers`` write items, ``orders`` puts them into the order that the
+vendor requires. ``decoder`` decodes responses, streamed or not, with ``progress``, ``items`` and
+``hosted``; ``errors`` classifies errors.
 """

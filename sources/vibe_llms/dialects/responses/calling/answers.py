@@ -1,4 +1,4 @@
-"""Results of vendor's tools that we execute, as the items that the vendor waits for."""
+"""Results of vendors' tools that we execute, as the items that the vendor expects."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from vibe_llms.messages.contents import ImageContent, TextualContent
 def write_answer(
     result: ResultCanister, kind: str, extras: Mapping[str, Any], path: str, ledger: Ledger
 ) -> dict[str, Any]:
-    """Returns the item that answers a call.
+    """Return the item that answers a call.
 
     Args:
-        kind: The type of the item that is waited for.
-        extras: What the vendor's own item says, where the result came as one.
+        kind: The type of the expected item.
+        extras: Fields of the vendor's own item, if the result came as one.
     """
     if extras.get("type") == kind:
-        # The vendor's own item says more than our words for it, which hold where they were changed.
+        # The vendor's own item has more fields than ours, which win if they were changed.
         if _is_untouched(result, extras):
             name = "approval_request_id" if kind == "mcp_approval_response" else "call_id"
             return {**extras, **({name: result.invocation_id} if extras.get(name) else {})}
@@ -35,7 +35,7 @@ def write_answer(
 
 
 def _is_untouched(result: ResultCanister, extras: Mapping[str, Any]) -> bool:
-    """Tells whether the result still says what the vendor's item does."""
+    """Return whether the result is still the same as in the vendor's item."""
     read = read_answer(extras, Owner.OURS)
     return read.content == result.content and read.is_error == result.is_error
 

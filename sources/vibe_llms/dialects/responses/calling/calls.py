@@ -24,18 +24,18 @@ from vibe_llms.messages.contents import ImageContent
 
 
 def produce_item_id(prefix: str, identity: str, count: int = 0) -> str:
-    """Returns an id such as the vendor's, which follows from ours."""
-    text = re.sub("[^A-Za-z0-9_-]", "", identity)[:48]  # with the rest, below the 64 allowed
+    """Return an id in the vendor's format, derived from ours."""
+    text = re.sub("[^A-Za-z0-9_-]", "", identity)[:48]  # with the prefix, below the 64 allowed
     return f"{prefix}_{text}_{count}" if count else f"{prefix}_{text}"
 
 
 @define
 class CallsWriter:
-    """Writes invocations, and results in the form that their invocations ask for.
+    """Writes invocations, and results in the form of their invocations.
 
     Attributes:
         is_answer: Whether they are in a response, where each item needs an id of its own.
-        homes: Where tools in namespaces are at home, by the names that they go by.
+        homes: The namespaces of tools, by their names here.
     """
 
     parts: PartsWriter
@@ -45,11 +45,11 @@ class CallsWriter:
 
     @property
     def ledger(self) -> Ledger:
-        """Where losses are taken down."""
+        """The ledger for losses."""
         return self.parts.ledger
 
     def write_invocation(self, canister: InvocationCanister, path: str) -> dict[str, Any] | None:
-        """Returns the item of an invocation; None, with a loss, where it does not go."""
+        """Return the item of an invocation; ``None``, with a loss, if it is not sent."""
         is_vendors = canister.owner is Owner.VENDOR
         if is_vendors and not self.ledger.admits_execution(canister, path):
             return None
@@ -81,7 +81,7 @@ class CallsWriter:
         return merge(item, extras)
 
     def _write_search(self, canister: InvocationCanister, path: str) -> dict[str, Any]:
-        """Returns the item of a search for tools that another vendor's model asks for."""
+        """Return the item of a tool search by another vendor's model."""
         arguments: dict[str, Any] = {}
         if canister.fault is None:
             arguments = canister.parse_arguments()
@@ -99,14 +99,14 @@ class CallsWriter:
     def _needs_id(
         self, canister: InvocationCanister | ResultCanister, extras: Mapping[str, Any]
     ) -> bool:
-        """Tells whether an item of a response has no id, because another protocol gave it."""
+        """Return whether an item of a response needs an id, as its original protocol gave none."""
         told = canister.origin is not None and canister.origin.protocol == PROTOCOL
         return self.is_answer and not told and "id" not in extras
 
     def _write_hosted(
         self, canister: InvocationCanister, path: str, extras: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Returns the vendor's own item, with what was changed in our words since."""
+        """Return the vendor's own item, with later changes of our fields."""
         item = dict(extras)
         read = hosted.read_call(item)
         if read.arguments != canister.arguments:
@@ -129,8 +129,8 @@ class CallsWriter:
         self.ledger.drop(f"{path}.arguments", "a change of them has no place in this call")
 
     def write_result(self, canister: ResultCanister, path: str) -> dict[str, Any] | None:
-        """Returns the item of a result; None where its call holds it already, or, with a loss,
-        where it does not go.
+        """Return the item of a result; ``None`` if its call includes it, or, with a loss, if it is
+        not sent.
         """
         if canister.owner is Owner.VENDOR:
             return self._write_outcome(canister, path)
@@ -152,7 +152,7 @@ class CallsWriter:
         return merge(item, extras)
 
     def _write_outcome(self, canister: ResultCanister, path: str) -> dict[str, Any] | None:
-        """Returns what a vendor executed itself, if it is an item by itself."""
+        """Return the result of a call that a vendor executed itself, if it is a separate item."""
         if not self.ledger.admits_execution(canister, path):
             return None
         extras = self.ledger.open(canister.native, path, canister)

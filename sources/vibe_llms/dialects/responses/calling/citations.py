@@ -14,7 +14,7 @@ from vibe_llms.messages.contents import Citation
 
 
 def read_citation(annotation: Mapping[str, Any]) -> Citation:
-    """Returns the citation which an annotation is; the annotation stays with it as it is."""
+    """Return the citation of an annotation, which is kept as native data."""
     start, end = annotation.get("start_index"), annotation.get("end_index")
     return Citation(
         start=start if isinstance(start, int) else None,
@@ -29,7 +29,7 @@ def read_citation(annotation: Mapping[str, Any]) -> Citation:
 def write_citations(
     citations: Sequence[Citation], path: str, ledger: Ledger, canister: AnyCanister | None
 ) -> list[dict[str, Any]]:
-    """Returns the annotations; a citation for which the vendor has no form is withheld."""
+    """Return the annotations; citations of kinds unknown to the vendor are withheld."""
     written = (
         _write_citation(citation, f"{path}.citations[{index}]", ledger, canister)
         for index, citation in enumerate(citations)

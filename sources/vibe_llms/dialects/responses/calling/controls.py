@@ -1,4 +1,4 @@
-"""Control values as parameters of a request."""
+"""Controls as parameters of a request."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from vibe_llms.models.controls import check_controls
 def nativize_controls(
     controls: Mapping[str, JsonValue], attributes: ModelAttributes, quirks: Quirks
 ) -> Translation[JsonObject]:
-    """Returns the parameters; a control that only a model's data know goes by its own name.
+    """Return the parameters; a control that only a model's attributes define keeps its name.
 
     Raises:
-        ControlError: The model has no such control, or the value is outside its domain.
+        ControlError: The model does not have the control, or the value is invalid.
     """
-    del quirks  # no vendor of this dialect has any of these
+    del quirks  # no vendor of this dialect has quirks
     native: dict[str, Any] = {}
     losses = []
     for name, value in check_controls(controls, attributes.controls).items():

@@ -1,9 +1,9 @@
-"""What a vendor answers, streamed or whole, as normalized stream events: a pure machine.
+"""Decoder of answers, streamed or not, to normalized stream events. Does no I/O.
 
-Each item of a response is a group of contents. While it comes, its deltas are passed on; when it
-is complete the vendor sends all of it once more, and that copy counts. A whole response goes the
-same way, without the deltas in between, so that both give the same canisters. Items are told
-apart by their place in the response: some vendors change their ids on the way.
+Each item of a response is a group of contents. While it is streamed, its deltas are passed on; at
+its end the vendor sends it again as a whole, and that copy is authoritative. A complete response is
+decoded in the same way, without deltas, so that both give the same canisters. Items are identified
+by their index in the response: some vendors change their ids during a stream.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _decode_text_delta: Final = msgspec.json.Decoder(_TextDelta).decode
 
 
 class Decoder(ResponseDecoder):
-    """Turns the events of a stream, or one whole response, into ours."""
+    """Decodes the events of a stream, or one complete response, to ours."""
 
     frame = "an event"
     produce_error = staticmethod(produce_error)
@@ -70,17 +70,16 @@ class Decoder(ResponseDecoder):
         self._ending: ResponseEnding | None = None
 
     def decode(self, data: bytes | Mapping[str, Any], event: str = "") -> list[StreamEvent]:
-        """Returns what one event of the vendor's means.
+        """Return our events for one event of the vendor.
 
         Args:
             data: The event, or the bytes of its JSON.
-            event: Its kind, where the frame around it said it; what the data say counts more.
+            event: Its kind in the frame around it; the type in the data wins.
 
         Raises:
-            ConverseError: It makes no sense, or tells of an error.
+            ConverseError: It is invalid, or reports an error.
         """
-        # Where events come without names, a look at the bytes tells whether the quick way is worth
-        # trying.
+        # If events have no names, a look at the bytes decides whether to try the fast path.
         if event == _TEXT_DELTA or (not event and _is_text_delta(data)):
             try:
                 chunk = _decode_text_delta(data)  # type: ignore[arg-type]
@@ -101,7 +100,7 @@ class Decoder(ResponseDecoder):
 
     def _is_empty(self) -> bool:
         ending = self._ending
-        # That it was cancelled, or goes on in the background, says why there is nothing.
+        # A cancelled or background response explains why there is no content.
         is_told = ending is None or ending.word not in ("completed", "incomplete")
         return self._items.is_empty and not is_told
 
@@ -158,10 +157,10 @@ class Decoder(ResponseDecoder):
         self._read_ending(response, {})
 
     def _read_ending(self, response: Mapping[str, Any], event: Mapping[str, Any]) -> None:
-        """Takes in the response as a whole: what had not come bit by bit comes now.
+        """Process the whole response: contents that were not streamed are added now.
 
         Args:
-            event: That it came in; some vendors say more there.
+            event: The event around it; some vendors put more fields there.
         """
         if response.get("error") or response.get("status") == "failed":
             self._fail(response)

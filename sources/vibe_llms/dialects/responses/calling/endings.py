@@ -1,4 +1,4 @@
-"""Why a response ended, from what the vendor says and from what is left to be done."""
+"""Stop reason of a response, from the vendor's status and the calls without results."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ _BREAKS: Final = {
     "in_progress": StopReason.INTERRUPTED,
     "queued": StopReason.INTERRUPTED,
 }
-"""From the status of a response which has an end here, and no reason: what the vendor does in
-the background goes on, and is to be fetched by the id of the response."""
+"""Stop reasons by the status of a response without a reason: background responses are still
+running, and can be retrieved by their id.
+"""
 
 COMMON: Final = frozenset(
     {"error", "id", "incomplete_details", "model", "object", "output", "status", "usage"}
@@ -30,11 +31,11 @@ _EVENT: Final = frozenset({"response", "sequence_number", "type"})
 
 @define
 class ResponseOutline:
-    """What of a response matters for why it ended.
+    """The properties of a response that affect its stop reason.
 
     Attributes:
-        owed: The ids of invocations of ours that are to be answered.
-        refuses: Whether the model has declined.
+        owed: The ids of our invocations without results.
+        refuses: Whether the model has refused.
     """
 
     owed: set[str] = attrs.field(factory=set)
@@ -43,7 +44,7 @@ class ResponseOutline:
 
 @frozen
 class ResponseEnding:
-    """Why a response ended, in our words and in the vendor's, and what else it said."""
+    """The stop reason of a response, ours and the vendor's, and its native data."""
 
     stop_reason: StopReason
     word: str | None
@@ -53,10 +54,10 @@ class ResponseEnding:
 def read_ending(
     response: Mapping[str, Any], outline: ResponseOutline, event: Mapping[str, Any]
 ) -> ResponseEnding:
-    """Returns why a response ended. The vendor does not say that it waits for results.
+    """Return the stop reason. The vendor does not report that it waits for results.
 
     Args:
-        event: That the response came in, for what stands there beside it.
+        event: The event around the response, for its other fields.
     """
     status, details = response.get("status") or "completed", response.get("incomplete_details")
     told = details if isinstance(details, Mapping) else {}

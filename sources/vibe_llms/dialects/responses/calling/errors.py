@@ -1,4 +1,4 @@
-"""What an error of this dialect means."""
+"""Classification of errors of this dialect."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Tools which the vendor defines: their calls and what came of them, as canisters.
+"""Tools that the vendor defines: their calls and results, as canisters.
 
-Some the vendor executes itself; what came of them stands within the same item. Others it leaves
-to us (a computer, a shell, patches, its approval of a tool on another server): these are
-invocations of ours to be answered, though no schema describes them. Either way the whole item
-stays with the invocation, for the vendor to see again.
+Some are executed by the vendor; their results are in the same item. Others are left to us (a
+computer, a shell, patches, approvals of a tool on another server): these are invocations of ours,
+although they have no schema. In both cases the whole item is kept with the invocation, to be
+returned to the vendor.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CALLS: Final = {
     "tool_search_call": "tool_search",
     "web_search_call": "web_search",
 }
-"""From the type of a call to the name of the tool."""
+"""Name of the tool for each type of call."""
 
 OUTPUTS: Final = {
     "apply_patch_call_output": "apply_patch",
@@ -43,7 +43,7 @@ OUTPUTS: Final = {
     "shell_call_output": "shell",
     "tool_search_output": "tool_search",
 }
-"""From the type of an item that is only a result to the name of the tool."""
+"""Name of the tool for each type of item that is only a result."""
 
 ALWAYS_OURS: Final = frozenset(
     {"apply_patch_call", "computer_call", "local_shell_call", "mcp_approval_request"}
@@ -56,7 +56,7 @@ ANSWERS: Final = {
     "shell_call": "shell_call_output",
     "tool_search_call": "tool_search_output",
 }
-"""From a call that may be ours to the type of the item that answers it."""
+"""Type of the answering item for each type of call that may be ours."""
 
 _WRAPPING: Final = frozenset(
     {"type", "id", "call_id", "status", "created_by", "caller", "fingerprint", "execution"}
@@ -65,9 +65,9 @@ _OUTCOMES: Final = frozenset({"outputs", "result", "results", "output", "error"}
 
 
 def read_call(item: Mapping[str, Any]) -> InvocationCanister:
-    """Returns the invocation which a call of a vendor's tool is.
+    """Return the invocation for a call of a vendor's tool.
 
-    The picture of ``image_generation_call`` is left out of what stays: it is in the result.
+    The image of ``image_generation_call`` is not kept with it: it is in the result.
     """
     kind = str(item["type"])
     form, arguments = _read_arguments(item)
@@ -86,7 +86,7 @@ def read_call(item: Mapping[str, Any]) -> InvocationCanister:
 
 
 def identify(item: Mapping[str, Any]) -> str:
-    """Returns the id by which a result refers to an item, or else the item's own."""
+    """Return the id by which a result refers to an item, or otherwise the item's own."""
     for name in ("call_id", "approval_request_id", "id"):
         value = item.get(name)
         if isinstance(value, str) and value:
@@ -95,7 +95,7 @@ def identify(item: Mapping[str, Any]) -> str:
 
 
 def find_owner(item: Mapping[str, Any]) -> Owner:
-    """Tells who executes a call: of two tools that depends on what the item says."""
+    """Return the executor of a call: for two tools it depends on the item's fields."""
     kind = item["type"]
     if kind in ALWAYS_OURS:
         return Owner.OURS
@@ -104,13 +104,13 @@ def find_owner(item: Mapping[str, Any]) -> Owner:
     if kind == "shell_call":
         environment = item.get("environment")
         place = environment.get("type") if isinstance(environment, Mapping) else None
-        # There are containers of several kinds, and all of them are the vendor's.
+        # There are several kinds of containers, and all of them are the vendor's.
         return Owner.VENDOR if str(place).startswith("container") else Owner.OURS
     return Owner.VENDOR
 
 
 def _read_arguments(item: Mapping[str, Any]) -> tuple[str, str]:
-    """Returns the form and the text of what a tool was asked."""
+    """Return the form and the text of a tool's arguments."""
     match item:
         case {"type": "code_interpreter_call" | "program"}:
             code = item.get("code")
@@ -126,7 +126,7 @@ def _read_arguments(item: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def read_outcome(item: Mapping[str, Any], invocation: InvocationCanister) -> ResultCanister | None:
-    """Returns what came of a call that the vendor executed, where the item says it."""
+    """Return the result of a call that the vendor executed, if it is in the item."""
     if invocation.owner is Owner.OURS:
         return None
     contents = _read_outcome_contents(item)
@@ -184,7 +184,7 @@ def _find_picture(item: Mapping[str, Any]) -> ImageContent | None:
 
 
 def read_answer(item: Mapping[str, Any], owner: Owner) -> ResultCanister:
-    """Returns the result which an item is that answers a call of a vendor's tool."""
+    """Return the result in an item that answers a call of a vendor's tool."""
     kind = str(item["type"])
     contents, kept = _read_answer_contents(item)
     return ResultCanister(
@@ -200,7 +200,7 @@ def read_answer(item: Mapping[str, Any], owner: Owner) -> ResultCanister:
 def _read_answer_contents(
     item: Mapping[str, Any],
 ) -> tuple[list[AnyContent], Mapping[str, Any]]:
-    """Returns the contents of an answer, and the item without a picture that is among them."""
+    """Return the contents of an answer, and the item without an image that is among them."""
     match item:
         case {"type": "computer_call_output", "output": Mapping() as screen}:
             picture = read_image(screen)

@@ -1,4 +1,4 @@
-"""Descriptions of invocables as tools, the choice among them, and schemas."""
+"""Descriptions of invocables as tools, the tool choice, and schemas."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def _compose(offer: Offer) -> dict[str, Any]:
     native: dict[str, Any] = {"tools": gathered} if gathered else {}
     if choice in tools:
         native["tool_choice"] = point_at(tools[choice])
-    elif choice != "auto":  # which is what silence means
+    elif choice != "auto":  # which is the default
         native["tool_choice"] = choice
     return native
 
 
 def point_at(tool: Mapping[str, Any]) -> JsonObject:
-    """Returns the choice that names a tool."""
+    """Return the choice that names a tool."""
     kind = str(tool.get("type"))
     if kind in ("function", "custom"):
         home = read_home(tool)
@@ -71,10 +71,10 @@ nativize_invocables = InvocablesWriter(PROTOCOL, _write_tool, _compose).nativize
 
 
 def nativize_schema(schema: JsonObject | None) -> JsonObject:
-    """Returns the ``text`` which holds an answer to a schema.
+    """Return the ``text`` that constrains an answer to a schema.
 
-    The vendor enforces only schemas in which every object is closed and needs all its
-    properties; it takes others as a wish.
+    The vendor enforces only schemas in which every object is closed and requires all its
+    properties; it treats others as a wish.
     """
     if schema is None:
         return {}

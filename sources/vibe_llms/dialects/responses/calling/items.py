@@ -1,4 +1,4 @@
-"""Items, as they come in a client's request or in a response, as canisters."""
+"""Items of a client's request or of a response, as canisters."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ NATIVE_ITEMS: Final = (
         "mcp_list_tools",
     }
 )
-"""Items without a common word."""
+"""Items without a common counterpart."""
 
 CUSTOM: Final = "$custom"
-"""Notes of a result that it answers a custom tool."""
+"""Note on a result of a custom tool."""
 
 _NO_NAMES: Final[Mapping[Home, str]] = {}
 
@@ -49,14 +49,14 @@ _NO_NAMES: Final[Mapping[Home, str]] = {}
 def read_item(
     item: Mapping[str, Any], owners: Mapping[str, Owner], names: Mapping[Home, str] = _NO_NAMES
 ) -> list[AnyCanister]:
-    """Returns the canisters of an item: one, or a call and its outcome where it holds both.
+    """Return the canisters of an item: one, or a call and its result if it includes both.
 
     Args:
-        owners: Who executes the calls before it, by their ids.
-        names: By which tools in namespaces go, where the request has them.
+        owners: Executors of earlier calls, by their ids.
+        names: Names here of tools in namespaces, if the request has them.
 
     Raises:
-        KeyError, TypeError, AttributeError: The item makes no sense.
+        KeyError, TypeError, AttributeError: The item is invalid.
     """
     kind = item.get("type") or "message"
     match kind:
@@ -78,7 +78,7 @@ def read_item(
 
 
 def _find_answering(item: Mapping[str, Any], owners: Mapping[str, Owner]) -> Owner:
-    """Tells who executed what an item answers: whoever executes the call, if that is known."""
+    """Return the executor of an item that answers a call: that of the call, if known."""
     known = owners.get(hosted.identify(item))
     if known is not None:
         return known
@@ -91,7 +91,7 @@ def _read_message(item: Mapping[str, Any]) -> AnyCanister:
     role = item.get("role")
     if role in (None, "assistant"):
         contents, native = read_said(item)
-        # Without contents a canister would not show it.
+        # A canister without contents would not show it.
         return AssistantCanister(contents, native=native) if contents else _read_native(item)
     contents = _read_contents(item.get("content"), "input_text")
     rest = leave(item, ("role", "content", "type"))
@@ -108,10 +108,10 @@ def _read_message(item: Mapping[str, Any]) -> AnyCanister:
 
 
 def read_said(item: Mapping[str, Any]) -> tuple[list[AnyContent], Native | None]:
-    """Returns what a message of the model says, and what it has beside that."""
+    """Return the contents of the model's message, and its native data."""
     contents = _read_contents(item.get("content"), "output_text")
     rest = leave(item, ("role", "content", "type"))
-    if len(contents) > 1 and not item.get("id"):  # which a message of several has, as we write it
+    if len(contents) > 1 and not item.get("id"):  # as we write the messages of a group
         rest |= NAMELESS
     return contents, keep_native(PROTOCOL, rest)
 
@@ -125,17 +125,17 @@ def _read_contents(content: Any, text_type: str) -> list[AnyContent]:
 
 
 def _read_reasoning(item: Mapping[str, Any]) -> AnyCanister:
-    """Reads reasoning; empty fields stay as they are, for they may belong to what is signed."""
+    """Decode reasoning; empty fields are kept, as they may be signed."""
     summary, content = item.get("summary") or (), item.get("content") or ()
     if not (_are_texts(summary, "summary_text") and _are_texts(content, "reasoning_text")):
         return _read_native(item)
-    # What says more than its text stays as it is, too.
+    # Parts with other fields than their text are kept, too.
     plain = {"summary": _are_plain(summary), "content": _are_plain(content)}
     known = (name for name in _REASONING if item.get(name) and plain.get(name, True))
     rest = leave(item, ("type", *known))
     texts = [part["text"] for part in content]
     if len(texts) > 1 and plain["content"]:
-        rest["$lengths"] = [len(text) for text in texts]  # to part them again
+        rest["$lengths"] = [len(text) for text in texts]  # to split them again
     reasoning = ReasoningContent(
         text="".join(texts),
         summary=tuple(part["text"] for part in summary),
@@ -211,5 +211,5 @@ def _read_native(item: Mapping[str, Any]) -> AnyCanister:
 
 
 def mark_item() -> Native:
-    """Returns what says of a canister that its native content is an item, not a part."""
+    """Return the note on a canister whose native content is an item, not a part."""
     return make_native(PROTOCOL, {"$item": True})

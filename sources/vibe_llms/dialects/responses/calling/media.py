@@ -1,4 +1,4 @@
-"""Pictures, files and sound as parts of a message, and back."""
+"""Images, files and audio as parts of a message, and back."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ANY_FILE: Final = "application/octet-stream"
 
 
 def read_image(part: Mapping[str, Any]) -> ImageContent | None:
-    """Returns the picture of an ``input_image`` or of a screenshot; None if it has no source."""
+    """Return the image of an ``input_image`` or of a screenshot; ``None`` without a source."""
     rest = leave(part, ("type", "detail"))
     url, file_id, detail = part.get("image_url"), part.get("file_id"), part.get("detail")
     if isinstance(url, str) and url:
@@ -42,7 +42,7 @@ def read_image(part: Mapping[str, Any]) -> ImageContent | None:
 
 
 def write_image(content: ImageContent, path: str, extras: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the ``input_image``. Raises RequestError where the bytes are not there."""
+    """Return the ``input_image``. Raises RequestError if the bytes are missing."""
     part: dict[str, Any] = {"type": "input_image", "detail": content.detail or "auto"}
     if content.url and content.data is None:
         part["image_url"] = content.url
@@ -54,7 +54,7 @@ def write_image(content: ImageContent, path: str, extras: Mapping[str, Any]) -> 
 
 
 def read_file(part: Mapping[str, Any]) -> FileContent | None:
-    """Returns the document of an ``input_file``; None if it has no source or makes no sense."""
+    """Return the document of an ``input_file``; ``None`` without a source or if invalid."""
     rest = leave(part, ("type", "filename"))
     file_id, url, data = (part.get(name) for name in ("file_id", "file_url", "file_data"))
     name = part.get("filename")
@@ -77,7 +77,7 @@ def read_file(part: Mapping[str, Any]) -> FileContent | None:
 def _read_file_data(
     data: str, name: str | None, mime_type: str, rest: dict[str, Any]
 ) -> FileContent | None:
-    if data.startswith("data:"):  # what cannot be read is passed on, for the vendor to judge
+    if data.startswith("data:"):  # undecodable data are passed on, for the vendor to judge
         return FileContent(
             **read_url(data, mime_type), name=name, native=keep_native(PROTOCOL, rest)
         )
@@ -91,7 +91,7 @@ def _read_file_data(
 def write_file(
     content: FileContent, path: str, extras: Mapping[str, Any], ledger: Ledger
 ) -> dict[str, Any]:
-    """Returns the ``input_file``. Raises RequestError where the bytes are not there."""
+    """Return the ``input_file``. Raises RequestError if the bytes are missing."""
     part: dict[str, Any] = {"type": "input_file"}
     name = content.name or content.title
     if content.url and content.data is None:
@@ -110,7 +110,7 @@ def write_file(
 
 
 def read_audio(part: Mapping[str, Any]) -> AudioContent | None:
-    """Returns the sound of an ``input_audio``; None if it makes no sense."""
+    """Return the audio of an ``input_audio``; ``None`` if it is invalid."""
     audio = part.get("input_audio")
     if not isinstance(audio, Mapping) or not isinstance(audio.get("data"), str):
         return None
@@ -123,7 +123,7 @@ def read_audio(part: Mapping[str, Any]) -> AudioContent | None:
 
 
 def write_audio(content: AudioContent, path: str, extras: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the ``input_audio``. Raises RequestError where the bytes are not there."""
+    """Return the ``input_audio``. Raises RequestError if the bytes are missing."""
     word = AUDIO_FORMATS.get(content.mime_type) or content.mime_type.removeprefix("audio/")
     audio = {"data": encode_payload(content, path), "format": word}
     return merge({"type": "input_audio", "input_audio": audio}, extras)

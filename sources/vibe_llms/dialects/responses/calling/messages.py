@@ -1,8 +1,7 @@
 """Canisters as the items of a request.
 
-The protocol has an item for everything that happens in a turn, in the order in which it
-happened. What was one item comes back as one; a canister that holds several kinds of content
-becomes several.
+The protocol has items for everything in a turn, in chronological order. A canister from one item
+becomes one item again; a canister with several kinds of content becomes several.
 """
 
 from __future__ import annotations
@@ -57,18 +56,18 @@ def nativize_canisters(
     is_held: bool = False,
     homes: Mapping[str, Home] = _NO_HOMES,
 ) -> Translation[JsonObject]:
-    """Returns ``{"input": […]}``, with ``instructions`` where the conversation was begun by them.
+    """Return ``{"input": […]}``, with ``instructions`` if the conversation began with them.
 
     Args:
-        provider: Whose request it is: what another one has signed does not go.
-        is_stored: Whether the vendor may know earlier reasoning by its id alone.
-        is_held: Whether the vendor puts what it holds before these canisters; results then may
+        provider: The request's provider: signatures of others are withheld.
+        is_stored: Whether the vendor may have earlier reasoning stored by its id.
+        is_held: Whether the vendor puts stored items before these canisters; then results may
             answer invocations that are not among them.
-        homes: Where tools in namespaces are at home, by the names that they go by.
+        homes: The namespaces of tools, by their names here.
 
     Raises:
-        CapabilityError: The model is known not to take what a canister holds.
-        RequestError: The bytes of a medium are not there.
+        CapabilityError: The model is known not to support a content.
+        RequestError: The bytes of a medium are missing.
     """
     ledger = Ledger(protocol=PROTOCOL, provider=provider, siblings=quirks.siblings)
     placed = _repair(canisters, ledger, is_held=is_held or _refers(canisters))
@@ -85,7 +84,7 @@ def nativize_canisters(
 def _repair(
     canisters: Sequence[AnyCanister], ledger: Ledger, *, is_held: bool
 ) -> tuple[Placed, ...]:
-    """Repairs a history, of which the vendor may hold the beginning."""
+    """Repair a conversation whose beginning the vendor may have stored."""
     if not is_held:
         return repair_history(canisters, HISTORY_RULES, ledger)
     answering = set(pair_results(canisters).values())
@@ -96,7 +95,7 @@ def _repair(
         and canister.owner is Owner.OURS
         and index not in answering
     }
-    # What the vendor holds answers is as little to be repaired as what it executed.
+    # Results for stored items are not repaired, nor are those of calls that the vendor executed.
     covered = [
         attrs.evolve(canister, owner=Owner.VENDOR)
         if isinstance(canister, ResultCanister) and f"canisters[{index}]" in held
@@ -108,7 +107,7 @@ def _repair(
 
 
 def _refers(canisters: Sequence[AnyCanister]) -> bool:
-    """Tells whether there are items which only the vendor knows."""
+    """Return whether there are items that only the vendor knows."""
     return any(
         isinstance(content, NativeContent) and content.kind == "item_reference"
         for canister in canisters
@@ -117,7 +116,7 @@ def _refers(canisters: Sequence[AnyCanister]) -> bool:
 
 
 def _is_instructions(canister: AnyCanister) -> bool:
-    """Tells whether a canister was read from the field of its own that instructions have."""
+    """Return whether a canister was read from the field ``instructions``."""
     if not isinstance(canister, SupervisorCanister) or canister.native is None:
         return False
     if canister.native.protocol != PROTOCOL or len(canister.content) != 1:
@@ -126,17 +125,17 @@ def _is_instructions(canister: AnyCanister) -> bool:
 
 
 INSTRUCTIONS: Final = make_native(PROTOCOL, {"$place": "instructions"})
-"""What says of a canister that it stood in ``instructions``, and not among the items."""
+"""Note on a canister that was in ``instructions``, and not among the items."""
 
 
 @define(kw_only=True)
 class ItemsWriter:
-    """Writes canisters as items, of a request or of a response.
+    """Writes canisters as items of a request or a response.
 
     Attributes:
         is_answer: Whether the items are a response, where each needs an id of its own.
-        homes: Where tools in namespaces are at home, by the names that they go by.
-        written: What came of it.
+        homes: The namespaces of tools, by their names here.
+        written: The items.
     """
 
     parts: PartsWriter
@@ -150,11 +149,11 @@ class ItemsWriter:
 
     @property
     def ledger(self) -> Ledger:
-        """Where losses are taken down."""
+        """The ledger for losses."""
         return self.parts.ledger
 
     def write(self, placed: Iterable[Placed]) -> None:
-        """Writes canisters, in their order."""
+        """Write canisters, in their order."""
         for each in placed:
             with reading_natives(each.canister, each.path):
                 self._write(each.canister, each.path)
@@ -190,7 +189,7 @@ class ItemsWriter:
         self._add(merge({"role": role, "content": written}, extras), path)
 
     def _write_said(self, canister: AssistantCanister, path: str) -> None:
-        """Writes what the model said: texts in one message, all else as items between them."""
+        """Write contents of the model: texts in one message, all others as items between them."""
         extras = self.ledger.open(canister.native, path, canister)
         is_item = bool(extras.get("$item"))
         run: list[tuple[AnyContent, str]] = []
@@ -221,7 +220,7 @@ class ItemsWriter:
         extras: Mapping[str, Any],
         count: int,
     ) -> int:
-        """Writes the message of the contents gathered; returns how many messages that were."""
+        """Write the message of the collected contents; return the number of messages."""
         gathered = list(run)
         run.clear()
         parts = []
@@ -231,7 +230,7 @@ class ItemsWriter:
                 parts.append(part)
         if not parts:
             return 0
-        # An id names one message: what became of the first has it.
+        # An id identifies one message: that of the first contents keeps it.
         told = extras if count == 0 else {k: v for k, v in extras.items() if k != "id"}
         self._add(self._write_message(parts, canister, path, told, count), path)
         return 1
@@ -247,7 +246,7 @@ class ItemsWriter:
         listed = "id" in extras or self.is_answer
         bare = parts[0].keys() == {"type", "text", "annotations"} and not parts[0]["annotations"]
         if not listed and len(parts) == 1 and bare and parts[0]["type"] == "output_text":
-            # The type may be missing at OpenAI; llama.cpp knows this item by it alone.
+            # OpenAI allows omitting the type; llama.cpp identifies this item only by it.
             plain = {"type": "message", "role": "assistant", "content": parts[0]["text"]}
             return merge(plain, extras)
         message: dict[str, Any] = {
@@ -269,7 +268,7 @@ class ItemsWriter:
 
 
 def _is_item(canister: UserCanister | SupervisorCanister | DocumentCanister) -> bool:
-    """Tells whether a canister holds items of the vendor's, and no message."""
+    """Return whether a canister has items of the vendor, and is not a message."""
     contents = canister.content
     return bool(contents) and all(
         isinstance(content, NativeContent) and content.kind in NATIVE_ITEMS for content in contents

@@ -1,8 +1,8 @@
-"""What the vendor asks of the order of items around reasoning.
+"""The vendor's rules for the order of items around reasoning.
 
-Reasoning belongs to what the model did next: alone it is refused. And reasoning that is known
-only by its id can be looked up only where the vendor was asked to store it; what the model did
-on its strength then goes without an id as well, since the vendor would miss the reasoning.
+Reasoning belongs to the model's next item: alone it is rejected. Reasoning that is known only by
+its id can be found only if the vendor stored it; otherwise the next item is sent without its id,
+too, since the vendor would look for the reasoning.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from vibe_llms.foundation.attrs_classes import frozen
 
 @frozen
 class Written:
-    """An item of a request, and the place of the canister or content that it was."""
+    """An item of a request, and the path of its canister or content."""
 
     item: dict[str, Any]
     path: str
@@ -26,7 +26,7 @@ class Written:
 def settle_reasoning(
     written: Sequence[Written], ledger: Ledger, *, is_stored: bool
 ) -> list[dict[str, Any]]:
-    """Returns the items that may go; reasoning that the vendor would refuse is withheld.
+    """Return the items that may be sent; reasoning that the vendor would reject is withheld.
 
     Args:
         is_stored: Whether the vendor may know earlier items by their ids.
@@ -77,7 +77,7 @@ def _find_followed(written: Sequence[Written]) -> list[bool]:
 
 
 def _is_models(item: dict[str, Any]) -> bool:
-    """Tells whether an item is what the model, or the vendor for it, has said or done."""
+    """Return whether an item is one of the model, or of the vendor on its behalf."""
     kind = str(item.get("type") or "message")
     if kind == "message":
         return item.get("role") == "assistant"

@@ -39,10 +39,10 @@ from vibe_llms.models.attributes import ModelAttributes
 
 
 def read_part(part: Any, text_type: str) -> AnyContent:
-    """Returns the content which a part is; one without a common word stays native.
+    """Return the content of a part; an unknown one is kept as native data.
 
     Args:
-        text_type: What a text is called there: ``input_text`` or ``output_text``.
+        text_type: The type of texts there: ``input_text`` or ``output_text``.
     """
     content: AnyContent | None = None
     match part:
@@ -65,7 +65,7 @@ def read_part(part: Any, text_type: str) -> AnyContent:
 def _read_text(part: Mapping[str, Any], kind: str, text: str, text_type: str) -> TextualContent:
     rest = leave(part, ("type", "text", "annotations"))
     if not rest.get("logprobs", True):
-        del rest["logprobs"]  # an empty list of them says nothing
+        del rest["logprobs"]  # an empty list of them is ignored
     if kind != text_type:
         rest["type"] = kind
     citations = [read_citation(annotation) for annotation in part.get("annotations") or ()]
@@ -74,7 +74,7 @@ def _read_text(part: Mapping[str, Any], kind: str, text: str, text_type: str) ->
 
 @define
 class PartsWriter:
-    """Writes contents as parts and takes down what could not be carried over."""
+    """Writes contents as parts and records losses."""
 
     attributes: ModelAttributes
     quirks: Quirks
@@ -85,11 +85,11 @@ class PartsWriter:
         canister: AnyCanister,
         path: str,
     ) -> str | list[dict[str, Any]]:
-        """Returns what goes into a message or a result: a text where that says it all.
+        """Return the content of a message or a result: a text if that is enough, otherwise parts.
 
         Raises:
-            CapabilityError: The model is known not to take what is among them.
-            RequestError: The bytes of a medium are not there.
+            CapabilityError: The model is known not to support one of them.
+            RequestError: The bytes of a medium are missing.
         """
         contents = survey_contents(canister, path, self.ledger)
         written = (self.write_part(each, place, canister, "input_text") for each, place in contents)
@@ -102,7 +102,7 @@ class PartsWriter:
     def write_part(
         self, content: AnyContent, path: str, canister: AnyCanister, text_type: str
     ) -> dict[str, Any] | None:
-        """Returns the part of a content; None, with a loss, where there is no such part."""
+        """Return the part of a content; ``None``, with a loss, if there is no such part."""
         match content:
             case TextualContent():
                 return self._write_text(content, path, canister, text_type)

@@ -1,4 +1,4 @@
-"""What an item holds, piece by piece, and how a piece begins and reads in a stream."""
+"""Contents of an item, one by one, and their first events in a stream."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ Piece: TypeAlias = AnyContent | InvocationCanister | ResultCanister
 def read_pieces(
     item: Mapping[str, Any], owners: Mapping[str, Owner]
 ) -> tuple[list[Piece], Native | None]:
-    """Returns the pieces of an item, and what the message around them says.
+    """Return the contents of an item, and the native data of the message around them.
 
     Args:
-        owners: Who executes the calls before it, by their ids.
+        owners: Executors of earlier calls, by their ids.
     """
     if item.get("type") == "message" and item.get("role") == "assistant":
-        # Nearly every item of an answer: no canister is made of it only to be taken apart.
+        # Fast path for nearly every item of an answer: makes no canister.
         contents, native = read_said(item)
         if contents:
             return [*contents], native
@@ -36,7 +36,7 @@ def read_pieces(
 
 
 def _split_canisters(canisters: Sequence[AnyCanister]) -> tuple[list[Piece], Native | None]:
-    """Returns the pieces of an item's canisters, and what the message around them says."""
+    """Return the contents of an item's canisters, and the native data of their message."""
     pieces: list[Piece] = []
     native = None
     for canister in canisters:
@@ -51,10 +51,10 @@ def _split_canisters(canisters: Sequence[AnyCanister]) -> tuple[list[Piece], Nat
 def produce_start(
     piece: Piece, index: int, group: int, around: Native | None = None
 ) -> ContentStartedEvent:
-    """Returns the event with which a piece begins.
+    """Return the event with which a content begins.
 
     Args:
-        around: What the message around it says.
+        around: Native data of the message around it.
     """
     if isinstance(piece, (InvocationCanister, ResultCanister)):
         return ContentStartedEvent(
@@ -73,7 +73,7 @@ def produce_start(
 
 
 def list_channels(piece: Piece) -> list[tuple[Channel, str]]:
-    """Returns what of a piece can be read while it comes, as far as it says anything."""
+    """Return the texts of a content that are streamed, by channel, without empty ones."""
     match piece:
         case TextualContent() | RefusalContent():
             told: list[tuple[Channel, str]] = [("text", piece.text)]

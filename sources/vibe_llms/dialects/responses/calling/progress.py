@@ -1,4 +1,4 @@
-"""The items of a response while they come."""
+"""The items of a response while they are streamed."""
 
 from __future__ import annotations
 
@@ -66,17 +66,17 @@ SILENT: Final = frozenset(
         "response.reasoning_summary_part.done",
     }
 )
-"""Events that say nothing which others do not say."""
+"""Events that only repeat others."""
 
 NOWHERE: Final = -1
-"""The place of items where the vendor does not say it: they come one after the other."""
+"""Index of items without one: they come one after the other."""
 
 _GROWING: Final = ("content", "encrypted_content", "role", "status", "summary", "type")
-"""What of an item that comes bit by bit is not what it will be in the end."""
+"""Fields of a streamed item whose initial values differ from the final ones."""
 
 _PART_KINDS: Final[Mapping[str, ContentKind]] = {"output_text": "text", "refusal": "refusal"}
 _WHOLE_ITEMS: Final = frozenset({"reasoning", "invocation"})
-"""Kinds of content of which an item has one, however many parts it comes in."""
+"""Kinds of content that an item has only once, in however many parts."""
 
 
 @define(eq=False)
@@ -84,9 +84,9 @@ class Growing:
     """A content that has begun.
 
     Attributes:
-        index: Of the content.
-        quick: How many characters of text have come on the quick way.
-        arrived: How many have come otherwise, by channel and the vendor's index of the part.
+        index: Index of the content.
+        quick: Characters of text received on the fast path.
+        arrived: Characters received otherwise, by channel and the vendor's index of the part.
     """
 
     index: int
@@ -94,7 +94,7 @@ class Growing:
     arrived: dict[tuple[Channel, int], int] = attrs.field(factory=dict)
 
     def measure(self, channel: Channel, place: int | None = None) -> int:
-        """Returns how many characters have come on a channel, of one part or of all."""
+        """Return the number of characters received on a channel, of one part or of all."""
         slow = sum(
             count
             for (name, part), count in self.arrived.items()
@@ -130,14 +130,14 @@ class _Item:
 
 
 class ItemsTable:
-    """Knows the items and says in events what becomes of them.
+    """Tracks the items and makes their events.
 
     Args:
-        events: Takes what happens.
+        events: Receives the events.
 
     Attributes:
-        texts: The usual address of a text delta, to its content.
-        outline: What matters for why the response ends.
+        texts: The content for each usual address of a text delta.
+        outline: The properties that affect the stop reason.
     """
 
     def __init__(self, events: list[StreamEvent]) -> None:
@@ -152,22 +152,22 @@ class ItemsTable:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there was no item at all, be it one with an empty text."""
+        """Whether there was no item at all, not even one with an empty text."""
         return not self._order and self._sound is None
 
     def begin(self, item: Mapping[str, Any], place: int | None) -> None:
-        """Begins an item, and its content where that is known at once."""
+        """Begin an item, and its content if that is known at once."""
         state = self._open(place, item.get("id"))
         kind = item.get("type")
         if kind in ("message", "reasoning"):
             state.native = make_native(PROTOCOL, leave(item, _GROWING))
         if kind in ("function_call", "custom_tool_call"):
-            # Without these nobody could be told which call it is: what comes of it waits.
+            # Without these the call is unknown: its events wait.
             if item.get("name") and (item.get("call_id") or item.get("id")):
                 self._begin_call(state, item)
         elif kind == "reasoning":
             self._access(state, "reasoning", 0)
-        # By their endings, so that calls of kinds that are newer than we are begin as well.
+        # By suffix, so that calls of newer kinds begin, too.
         elif isinstance(kind, str) and kind.endswith(("_call", "_request", "program")):
             self._begin_call(state, item)
         elif kind not in (None, "message"):
@@ -188,7 +188,7 @@ class ItemsTable:
         state.waiting.clear()
 
     def begin_part(self, event: Mapping[str, Any]) -> None:
-        """Begins the content of a part of a message."""
+        """Begin the content of a part of a message."""
         part = event["part"]
         kind = _PART_KINDS.get(part.get("type"))
         if kind is None:
@@ -203,7 +203,7 @@ class ItemsTable:
             self._add(growing, "text", place, text)
 
     def add_delta(self, event: Mapping[str, Any], kind: ContentKind, channel: Channel) -> None:
-        """Continues a content."""
+        """Continue a content."""
         text = event.get("delta")
         if not isinstance(text, str):
             raise TypeError("a delta is no text")
@@ -211,7 +211,7 @@ class ItemsTable:
         if state.is_done:
             return
         if kind == "invocation" and ("invocation", 0) not in state.addresses:
-            state.waiting.append(text)  # nobody has said yet what is called
+            state.waiting.append(text)  # the tool's name is not known yet
             return
         place = _read_place(event)
         growing = self._access(state, kind, place)
@@ -221,13 +221,13 @@ class ItemsTable:
     def complete_delta(
         self, event: Mapping[str, Any], kind: ContentKind, channel: Channel, field: str
     ) -> None:
-        """Adds what a final copy has more than had come; mostly nothing."""
+        """Add the part of a final copy that was not streamed; usually nothing."""
         text = event.get(field)
         state = self._find(event)
         if not isinstance(text, str) or state.is_done:
             return
         if kind == "invocation" and ("invocation", 0) not in state.addresses:
-            state.waiting[:] = [text]  # it is the whole of what came bit by bit
+            state.waiting[:] = [text]  # it is the whole of the streamed text
             return
         place = _read_place(event)
         growing = self._access(state, kind, place)
@@ -237,7 +237,7 @@ class ItemsTable:
             self._add(growing, channel, place, text[had:])
 
     def cite(self, event: Mapping[str, Any]) -> None:
-        """Adds a citation to a text."""
+        """Add a citation to a text."""
         state, annotation = self._find(event), event.get("annotation")
         if isinstance(annotation, Mapping) and not state.is_done:
             growing = self._access(state, "text", _read_place(event))
@@ -245,7 +245,7 @@ class ItemsTable:
             self._events.append(ContentCitedEvent(growing.index, citation))
 
     def pass_on(self, kind: str, event: Mapping[str, Any]) -> None:
-        """Passes on an event without a common word, with the content that it is about."""
+        """Pass on an unknown event, with the content that it is about."""
         place = event.get("output_index")
         state = self._by_place.get(place) if isinstance(place, int) else None
         index = state.contents[0].index if state is not None and state.contents else None
@@ -253,7 +253,7 @@ class ItemsTable:
         self._events.append(NativeEvent(kind=kind, native=native, index=index))
 
     def add_sound(self, kind: str, event: Mapping[str, Any]) -> None:
-        """Continues the sound of the response."""
+        """Continue the audio of the response."""
         if self._sound is None:
             if not event.get("delta"):
                 return
@@ -263,13 +263,13 @@ class ItemsTable:
         self._events += self._sound.add(kind, event)
 
     def finish(self, item: Mapping[str, Any], place: int | None) -> None:
-        """Ends an item with the copy that counts."""
+        """End an item with the authoritative copy."""
         state = self._find({"output_index": place, "item_id": item.get("id")})
         if not state.is_done:
             self._complete(state, item)
 
     def settle(self, output: Sequence[Mapping[str, Any]]) -> None:
-        """Ends what is left of a response with the vendor's copy of the whole."""
+        """End the rest of a response with the vendor's copy of the whole."""
         waiting = list(self._order)
         for position, item in enumerate(output):
             state = self._match(waiting, position, item)
@@ -283,9 +283,9 @@ class ItemsTable:
             self._events.append(ContentFinishedEvent(index=self._sound.index, item=content))
 
     def _match(self, waiting: list[_Item], position: int, item: Mapping[str, Any]) -> _Item:
-        """Returns the item of the stream of which this is the copy; a new one if there is none.
+        """Return the streamed item of a copy; a new one if there is none.
 
-        The place says it; an id does where there was no place. Ids may repeat, or change.
+        Found by index, or by id without one. Ids may repeat, or change.
         """
         placed = self._by_place.get(position)
         named = next((state for state in waiting if state.id == item.get("id")), None)
@@ -308,20 +308,20 @@ class ItemsTable:
             self._events.append(
                 ContentFinishedEvent(index=growing.index, item=piece, group_native=native)
             )
-        # Begun, but not in the copy: these end as what had come of them.
+        # Begun, but not in the copy: these end with their streamed contents.
         for growing in state.contents[len(pieces) :]:
             self._events.append(ContentFinishedEvent(index=growing.index))
         state.is_done = True
 
     def _close(self, state: _Item) -> None:
-        """Ends an item of which there is no copy: what has come is all."""
+        """End an item without a copy: the streamed contents are all."""
         if state.begun is not None:
             self._complete(state, state.begun)
             return
         for growing in state.contents:
             self._events.append(ContentFinishedEvent(index=growing.index))
         if ("invocation", 0) in state.addresses:
-            # Its true id is in the copy that did not come; that a call is owed is what matters.
+            # Its real id is in the missing copy; only the fact that a result is owed matters.
             self.outline.owed.add(str(state.id or state.group))
         state.is_done = True
 
@@ -342,7 +342,7 @@ class ItemsTable:
         return growing
 
     def _reconcile(self, growing: Growing, piece: Piece, *, is_shifted: bool) -> None:
-        """Adds what the copy has more than had come, and reports where the two differ."""
+        """Add the part of the copy that was not streamed, and report differences."""
         for channel, text in list_channels(piece):
             had = growing.measure(channel)
             if had == 0:
@@ -357,26 +357,26 @@ class ItemsTable:
         state = _Item(len(self._order), identity if isinstance(identity, str) else None)
         self._order.append(state)
         key = place if isinstance(place, int) else NOWHERE
-        # A place may be given to another item: its quick addresses would lead to the former.
+        # An index may be reused for another item: remove the fast addresses of the former.
         for address in [address for address in self.texts if address[0] == key]:
             del self.texts[address]
         if key == NOWHERE:
             return state
         before = self._by_place.get(key)
-        # Another item is in its place: of the former nothing more will be heard.
+        # Another item is at its index: the former gets no more events.
         if before is not None and not before.is_done:
             self._close(before)
         self._by_place[key] = state
         return state
 
     def _find(self, event: Mapping[str, Any]) -> _Item:
-        """Returns the item that an event is about, which begins with it where it has to."""
+        """Return the item of an event; begin it if necessary."""
         place = event.get("output_index")
         state = self._by_place.get(place) if isinstance(place, int) else None
         if state is None and not isinstance(place, int):
             state = self._find_id(event.get("item_id"))
             if state is None and self._order and not self._order[-1].is_done:
-                state = self._order[-1]  # neither place nor id: it goes on
+                state = self._order[-1]  # neither index nor id: it continues the last one
         return state or self._open(place, event.get("item_id"))
 
     def _find_id(self, identity: Any) -> _Item | None:
@@ -386,14 +386,14 @@ class ItemsTable:
         return next((state for state in reversed(named) if not state.is_done), None)  # ids repeat
 
     def _access(self, state: _Item, kind: ContentKind, place: int) -> Growing:
-        """Returns a content, which begins with this where it has to."""
+        """Return a content; begin it if necessary."""
         key = (kind, 0 if kind in _WHOLE_ITEMS else place)
         growing = state.addresses.get(key)
         if growing is None:
             growing = state.addresses[key] = Growing(self._take_index())
             state.contents.append(growing)
             own, around = state.native, None
-            if kind != "reasoning":  # a part of a message, and no item
+            if kind != "reasoning":  # a part of a message, not an item
                 own, around = around, own
             start = ContentStartedEvent(
                 index=growing.index, kind=kind, group=state.group, native=own, group_native=around
@@ -406,7 +406,7 @@ class ItemsTable:
         return self._count - 1
 
     def _separate(self, state: _Item, growing: Growing, channel: Channel, place: int) -> None:
-        """Sets a summary off from the one before."""
+        """Separate a summary from the one before."""
         if channel != "summary":
             return
         if state.summary is not None and state.summary != place:
@@ -421,7 +421,7 @@ class ItemsTable:
 
 
 def _is_shifted(contents: Sequence[Growing], pieces: Sequence[Piece]) -> bool:
-    """Tells whether all texts had come, but not every part: those after one are a place further."""
+    """Return whether all texts were streamed, but not every part: later ones are shifted by one."""
     if len(contents) >= len(pieces):
         return False
     totals: dict[Channel, int] = {}

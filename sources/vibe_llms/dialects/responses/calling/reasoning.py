@@ -1,4 +1,4 @@
-"""Reasoning as an item of its own."""
+"""Reasoning as an item."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def write_reasoning(
     *,
     is_answer: bool,
 ) -> dict[str, Any] | None:
-    """Returns the item; None, with a loss, where the vendor would not take it.
+    """Return the item; ``None``, with a loss, if the vendor would reject it.
 
-    A vendor takes its own reasoning as it was, and hardly ever that of another.
+    A vendor accepts its own reasoning unchanged, and usually rejects that of others.
     """
     ledger = parts.ledger
     if ledger.admits(content.native, canister):
@@ -32,7 +32,7 @@ def write_reasoning(
         told = {name: value for name, value in extras.items() if name not in item or value}
         for name in ("summary", "content"):
             if told.get(name) and _join(told[name]) != _join(item.get(name) or ()):
-                del told[name]  # it was said otherwise since
+                del told[name]  # it was changed since
         return merge(item, told)
     if not (is_answer or parts.quirks.takes_reasoning):
         ledger.withhold(path, "this vendor takes no reasoning but its own")

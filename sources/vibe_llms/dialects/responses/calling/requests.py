@@ -1,10 +1,9 @@
-"""A whole request in the vendor's words.
+"""A whole request to a vendor.
 
-By default the vendor is asked to store nothing: our conversation is the whole of it, and goes
-with every request. Reasoning then comes back signed, so that it can go too. Whoever wants the
-vendor to hold the state says so in ``Request.native``: ``store``, ``previous_response_id`` or
-``conversation``. The vendor then puts what it holds before the canisters of the request, so that
-these are to be only what is new.
+By default the vendor is asked to store nothing: the whole conversation is sent with every request.
+Reasoning is returned signed, so that it can be sent, too. To let the vendor store the state, set
+``store``, ``previous_response_id`` or ``conversation`` in ``Request.native``. The vendor then puts
+the stored items before the canisters of the request, which must only be the new ones.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from vibe_llms.models.attributes import Capability, ModelAttributes
 SIGNED_REASONING: Final = "reasoning.encrypted_content"
 
 HELD: Final = ("previous_response_id", "conversation")
-"""What lets the vendor put what it holds before the input."""
+"""Parameters that let the vendor put stored items before the input."""
 
 
 def _compose_body(draft: BodyDraft) -> dict[str, Any]:
@@ -34,12 +33,12 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     defaults = compose_defaults(draft.attributes, extras)
     native: dict[str, Any] = {"model": draft.attributes.address.name, **defaults, **parts.messages}
     if request.invocation_choice == "auto":
-        native |= extras.get("$said", {})  # which is as if it were not said
+        native |= extras.get("$said", {})  # which is the default
     for part in (parts.controls, parts.invocations, nativize_schema(request.schema)):
         native = merge(native, part)
     native = merge(native, _fit_extras(request, extras))
     _place_format(native, request, extras)
-    # Null says of the store, and of what is included, that a client has left it to the vendor.
+    # In ``store`` and ``include``, null means that a client left the choice to the vendor.
     native = {name: value for name, value in native.items() if value is not None}
     if not native["input"] and _is_held(native):
         del native["input"]
@@ -58,7 +57,7 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
 
 
 def _fit_extras(request: Request, extras: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the extras without what a change of the common words has overtaken."""
+    """Return the extras without those that changes of common fields have outdated."""
     fitting = dict(extras)
     if extras.get("$choice") != request.invocation_choice:
         fitting.pop("tool_choice", None)
@@ -68,14 +67,14 @@ def _fit_extras(request: Request, extras: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _find_format(extras: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Returns what was said of the form of the answer, beyond its schema."""
+    """Return the native format of the answer, besides its schema."""
     text = extras.get("text")
     told = text.get("format") if isinstance(text, Mapping) else None
     return told if isinstance(told, Mapping) else None
 
 
 def _place_format(native: dict[str, Any], request: Request, extras: Mapping[str, Any]) -> None:
-    """Says of the form of the answer what else was said of it, as far as that fits the schema."""
+    """Restore the native format of the answer, as far as it fits the schema."""
     told = _find_format(extras)
     if told is None:
         return
@@ -93,7 +92,7 @@ def _is_held(native: Mapping[str, Any]) -> bool:
 
 
 def _survey_state(request: Request, attributes: ModelAttributes, quirks: Quirks) -> dict[str, Any]:
-    """Returns what the vendor stores of this request, and holds of earlier ones."""
+    """Return whether the vendor stores this request, and has stored earlier ones."""
     extras = Ledger(protocol=PROTOCOL).open(request.native, "request")
     store = extras.get("store", compose_defaults(attributes, extras).get("store"))
     is_held = any(extras.get(name) for name in HELD)
@@ -102,19 +101,19 @@ def _survey_state(request: Request, attributes: ModelAttributes, quirks: Quirks)
 
 
 def compose_defaults(attributes: ModelAttributes, extras: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what is asked for unless the request says otherwise: that nothing be stored.
+    """Return the default parameters: the vendor is asked to store nothing.
 
-    Reasoning is handed out signed instead, so that any later request can hold it.
+    Instead, reasoning is returned signed, so that any later request can include it.
 
     Args:
-        extras: What the request says in the words of this protocol.
+        extras: The request's native parameters of this protocol.
     """
     if any(extras.get(name) for name in (*HELD, "background")):
         return {}
     if extras.get("store", False) is not False:
         return {}
     defaults: dict[str, Any] = {"store": False}
-    # A model that does not reason refuses to sign; one that does hardly needs to be asked.
+    # A model without reasoning rejects the option; one with reasoning hardly needs it.
     if attributes.access_capability("supports_reasoning") is Capability.YES:
         defaults["include"] = [SIGNED_REASONING]
     return defaults

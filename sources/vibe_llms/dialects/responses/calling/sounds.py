@@ -1,4 +1,4 @@
-"""The sound of a response, of which there is one, beside its items."""
+"""The audio of a response, of which there is one, beside its items."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from vibe_llms.messages.contents import AudioContent
 
 @define
 class ResponseSound:
-    """Gathers the sound of a response, and the words in it."""
+    """Collects the audio of a response, and its transcript."""
 
     index: int
     data: list[str] = attrs.field(factory=list)
     transcript: list[str] = attrs.field(factory=list)
 
     def add(self, kind: str, event: Mapping[str, Any]) -> list[ContentDeltaEvent]:
-        """Returns how an event continues the sound, if it does."""
+        """Return the deltas of the audio in an event, if any."""
         text = event.get("delta")
         if not isinstance(text, str) or not text:
             return []
@@ -33,12 +33,12 @@ class ResponseSound:
         return [ContentDeltaEvent(self.index, text, channel)]
 
     def produce_content(self) -> AudioContent:
-        """Returns the whole. Raises ValueError where the data are no base 64."""
+        """Return the whole audio. Raises ValueError if the data are not Base64."""
         try:
             # Piece by piece, as each may end with padding of its own.
             data = b"".join(base64.b64decode(piece) for piece in self.data)
         except binascii.Error as error:
             raise ValueError("the sound is not in base 64") from error
-        # The protocol has no word for what kind of sound it is.
+        # The protocol does not name the format of the audio.
         transcript = "".join(self.transcript) or None
         return AudioContent(mime_type="audio/*", data=data, transcript=transcript)

@@ -1,4 +1,4 @@
-"""The vendors' accounts of tokens in buckets that do not overlap."""
+"""Usage of this protocol in disjoint buckets."""
 
 from __future__ import annotations
 

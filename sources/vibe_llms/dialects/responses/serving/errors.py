@@ -1,4 +1,4 @@
-"""An error as OpenAI would answer it."""
+"""Errors in OpenAI's format."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from vibe_llms.exceptions import ConverseError
 
 
 def nativize_error(error: ConverseError) -> ErrorAnswer:
-    """Returns the status, the headers and the body with which a client is told of an error."""
+    """Return the status, the headers and the body of an error for a client."""
     return nativize_openai_error(error, asked="input")

@@ -1,4 +1,4 @@
-"""The frames of a stream: events with their numbers, most of them about an item that is open."""
+"""The frames of a stream: numbered events, most of them about the open item."""
 
 from __future__ import annotations
 
@@ -39,30 +39,30 @@ class OpenItem:
 
 
 class Frames:
-    """Writes events, and counts them."""
+    """Writes events, and numbers them."""
 
     def __init__(self) -> None:
         self._count = 0
 
     def take_number(self) -> int:
-        """Returns the number of the next event."""
+        """Return the number of the next event."""
         self._count += 1
         return self._count - 1
 
     def write(self, kind: str, **fields: Any) -> bytes:
-        """Returns the frame of an event."""
+        """Return the frame of an event."""
         data = encode({"type": kind, **fields, "sequence_number": self.take_number()})
         return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
 
     def tell(self, kind: str, item: OpenItem, **fields: Any) -> bytes:
-        """Returns the frame of an event about an item."""
+        """Return the frame of an event about an item."""
         return self.write(kind, item_id=item.identity, output_index=item.place, **fields)
 
     def compose_head(self, kind: str, item: OpenItem, **place: int) -> bytes:
-        """Returns what stands before the text of each delta of one kind."""
+        """Return the bytes before the text of each delta of one kind."""
         fields = {"type": kind, "item_id": item.identity, "output_index": item.place, **place}
         return b'event: %b\ndata: %b,"delta":' % (kind.encode(), encode(fields)[:-1])
 
     def write_delta(self, head: bytes, text: str, tail: bytes) -> bytes:
-        """Returns the frame of a delta."""
+        """Return the frame of a delta."""
         return b"%b%b%b%d}\n\n" % (head, encode(text), tail, self.take_number())

@@ -1,4 +1,4 @@
-"""A client's whole request, or a recorded one, in our words: what a gateway reads."""
+"""A whole request of a client or a recording, for gateways."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
 
 _READ: Final = ("input", "model", "stream", "stream_options", "tools")
-"""Fields that others read; a stream is a matter of how the answer is asked for."""
+"""Fields that are decoded elsewhere; streaming only affects the form of the answer."""
 
 
 @refuse_nonsense("The request", "the Responses protocol")
 def normalize_request(
     native: Mapping[str, Any], attributes: ModelAttributes | None = None
 ) -> Translation[Request]:
-    """Returns a client's request in our words; what has none stays beside it.
+    """Return a client's request; other fields are kept as native data.
 
-    ``previous_response_id`` and ``conversation`` stay as well: the vendor then puts items of its
-    own before those that are here.
+    So are ``previous_response_id`` and ``conversation``: the vendor then puts its stored items
+    before those of the request.
 
     Args:
-        attributes: Of the model, whose controls decide which parameters become controls;
-            ``None`` takes all for controls that can be.
+        attributes: The model's attributes, which define its controls; ``None`` uses all possible
+            controls.
 
     Raises:
-        RequestError: The request makes no sense.
+        RequestError: The request is invalid.
     """
     canisters = normalize_messages(native)
     invocables = normalize_invocables(native)
@@ -61,9 +61,9 @@ def _collect_extras(
         rest["text"] = {**text, "format": _collect_format(text["format"])}
     if is_told(rest.get("instructions")):
         del rest["instructions"]
-    # What a client has not said is for the vendor to decide, and not for our defaults.
+    # Parameters that a client leaves out are for the vendor to decide, not for our defaults.
     extras = {"store": None, "include": None, **leave(rest, _READ)}
-    if extras.get("tool_choice") == "auto":  # which is what silence means
+    if extras.get("tool_choice") == "auto":  # which is the default
         extras["$said"] = {"tool_choice": extras.pop("tool_choice")}
     if rest.get("stream_options"):
         extras["$stream_options"] = rest["stream_options"]
@@ -79,18 +79,18 @@ def _collect_format(wanted: Mapping[str, Any]) -> dict[str, Any]:
 def normalize_controls(
     parameters: JsonObject, attributes: ModelAttributes | None = None
 ) -> Translation[Mapping[str, JsonValue]]:
-    """Returns the control values in a request; what is no control is left to the request."""
+    """Return the controls in a request; other parameters are kept."""
     return Translation(split_controls(parameters, attributes)[0])
 
 
 def split_controls(
     parameters: JsonObject, attributes: ModelAttributes | None
 ) -> tuple[dict[str, JsonValue], dict[str, Any]]:
-    """Returns the control values, and the parameters without them.
+    """Return the controls, and the other parameters.
 
     Args:
-        attributes: Of the model: only its controls count, and only values that they take.
-            ``None`` takes all for controls that can be.
+        attributes: The model's attributes: only its controls with valid values are used. ``None``
+            uses all possible controls.
     """
     controls: dict[str, JsonValue] = {}
     rest: dict[str, Any] = dict(parameters)
@@ -99,7 +99,7 @@ def split_controls(
         if value is not None and fits_control(name, value, attributes):
             controls[name] = take(rest, place)
     names = {each.name for each in attributes.controls} if attributes else set()
-    for name in names - PLACES.keys() - WITHOUT_PLACE:  # those stay as they are
+    for name in names - PLACES.keys() - WITHOUT_PLACE:  # those are kept unchanged
         if rest.get(name) is not None and name in parameters:
             controls[name] = rest.pop(name)
     return controls, rest

@@ -1,4 +1,4 @@
-"""A whole response in the vendor's words: what a gateway answers."""
+"""A whole response in the vendor's format, for gateways."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _REASONS: Final = {
     StopReason.FILTERED: "content_filter",
     StopReason.PAUSED: "max_messages",
 }
-"""From a stop reason to the reason for an incomplete response."""
+"""Reason of an incomplete response for each stop reason."""
 
 _STATUSES: Final = {
     StopReason.FAILED: "failed",
     StopReason.INTERRUPTED: "cancelled",
     StopReason.UNKNOWN: "incomplete",
 }
-"""From a stop reason to the status which alone says it; for any other it is ``completed``."""
+"""Status for each stop reason that needs no other field; ``completed`` for any other."""
 
 
 _SILENCE: Final[Mapping[str, Any]] = {
@@ -52,7 +52,7 @@ _SILENCE: Final[Mapping[str, Any]] = {
     "tool_choice": "auto",
     "tools": [],
 }
-"""Fields that each response has, as they are where the request did not say them."""
+"""Fields that each response has, with their values if the request did not set them."""
 
 SILENT: Final[Mapping[str, Any]] = {
     "type": "message",
@@ -83,7 +83,7 @@ _ECHOED: Final = (
 
 
 def nativize_response(response: Response) -> Translation[JsonObject]:
-    """Returns the body of a response, also of one that another vendor gave."""
+    """Return the body of a response of any vendor."""
     response = wrap_response(response, PROTOCOL)
     metadata = response.metadata
     origin = metadata.origin
@@ -103,8 +103,8 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
         **_compose_status(response, ledger),
     }
     if origin.protocol != PROTOCOL:
-        # Clients insist on a number. A model that had nothing to add has said that in a message,
-        # and one without any item looks like an answer that was lost.
+        # Clients require an index. A model that had nothing to add has said so in a message, and a
+        # response without items looks like a lost answer.
         native["created_at"] = int((access_now() if first is None else first.timestamp).timestamp())
         if not native["output"] and native["status"] == "completed":
             native["output"] = [{**SILENT, "id": produce_item_id("msg", identity)}]
@@ -115,22 +115,22 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
         )
     extras = ledger.open(metadata.native, "native")
     if "status" in extras:
-        del native["incomplete_details"]  # the vendor's own stand in the extras as well
+        del native["incomplete_details"]  # the vendor's own are in the extras, too
     return Translation(merge(native, extras), ledger.losses)
 
 
 def produce_items_writer(ledger: Ledger, homes: Mapping[str, Home]) -> ItemsWriter:
-    """Returns what writes the items of an answer.
+    """Return the writer for the items of an answer.
 
     Args:
-        homes: Where tools in namespaces are at home, by the names that they go by.
+        homes: The namespaces of tools, by their names here.
     """
     parts = PartsWriter(UNKNOWN_MODEL, Quirks(), ledger)
     return ItemsWriter(parts=parts, is_answer=True, homes=homes)
 
 
 def echo_request(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what a response repeats of a client's request, with what silence there means."""
+    """Return the fields of a client's request that a response repeats, with their defaults."""
     echoed = {name: asked[name] for name in _ECHOED if asked.get(name) is not None}
     return {**_SILENCE, **echoed}
 
@@ -153,7 +153,7 @@ def _compose_status(response: Response, ledger: Ledger) -> dict[str, Any]:
 
 
 def _tell_failure(status: str, origin: Origin) -> dict[str, Any]:
-    """Returns the error of an answer that has failed: of it the vendor's word alone is known."""
+    """Return the error of a failed answer: only the vendor's status is known."""
     if status != "failed":
         return {}
     word = origin.native_stop_reason or "no reason given"
@@ -162,7 +162,7 @@ def _tell_failure(status: str, origin: Origin) -> dict[str, Any]:
 
 
 def _find_end(response: Response) -> StopReason:
-    """Returns what a completed response says by what it holds."""
+    """Return the stop reason that the contents of a completed response imply."""
     calls = (each for each in response.canisters if isinstance(each, InvocationCanister))
     if any(call.owner is Owner.OURS for call in calls):
         return StopReason.INVOCATION
