@@ -125,7 +125,7 @@ class ContentsWriter:
     def _access_content(
         self, canister: AnyCanister, path: str, joined: bool | None
     ) -> WrittenContent:
-        """Returns the content that a canister goes into: the last one, or one of its own."""
+        """Return the content for a canister: the last one, or a new one."""
         if isinstance(canister, SupervisorCanister):
             if not self.contents:
                 self.system = self.system or WrittenContent(role="")
@@ -160,7 +160,7 @@ class ContentsWriter:
         call = self._calls.get(result.invocation_id, {"id": ""})
         name = result.name or call.get("name") or "function"
         written = write_result(result, name, extras, path, self.parts, takes_media=self.takes_media)
-        if "id" not in call:  # the call went without an id, and so must its result
+        if "id" not in call:  # the call had no id, so its result must not, either
             del written[0]["functionResponse"]["id"]
         return written
 
@@ -168,7 +168,7 @@ class ContentsWriter:
 def write_call(
     invocation: InvocationCanister, extras: dict[str, Any], path: str, parts: PartsWriter
 ) -> dict[str, Any]:
-    """Returns the part of an invocation of ours."""
+    """Return the part of an invocation of ours."""
     for index, content in enumerate(invocation.content):
         reason = f"a call has no place for {content.type}"
         parts.ledger.drop(f"{path}.content[{index}]", reason)

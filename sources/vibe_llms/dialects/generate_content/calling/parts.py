@@ -1,7 +1,7 @@
-"""Parts as contents, in either direction of an exchange, and contents as parts.
+"""Parts as contents, in requests and responses, and contents as parts.
 
-A signature (``thoughtSignature``) stays on the very content whose part had it. What a part holds
-beyond its data is its extras: nothing of a part is unknown to the content that it became.
+A signature (``thoughtSignature``) stays on the content of its part. All other fields of a part
+become the extras of its content, so that nothing is lost.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from vibe_llms.models.attributes import ModelAttributes
 SIGNATURE: Final = "thoughtSignature"
 VENDOR_CALLS: Final = ("executableCode", "toolCall")
 VENDOR_RESULTS: Final = ("codeExecutionResult", "toolResponse")
-"""What the vendor executes itself, and what came of it."""
+"""Fields of calls that the vendor executes itself, and of their results."""
 
 _DATA: Final = (
     "text",
@@ -53,9 +53,9 @@ _DATA: Final = (
 
 
 def open_part(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a part in the protocol's own spelling, with one kind of data.
+    """Return a part in the protocol's own spelling, with one kind of data.
 
-    The protocol allows no more; where some host has further ones that say nothing, they go.
+    The protocol allows only one; empty further kinds of some hosts are removed.
     """
     part = open_object(given)
     data = [name for name in _DATA if name in part]
@@ -66,14 +66,14 @@ def open_part(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_content(given: Mapping[str, Any]) -> AnyContent:
-    """Returns the content of any part that is neither a call nor a result."""
+    """Return the content of any part that is neither a call nor a result."""
     part = open_part(given)
     data: str | None = next((name for name in _DATA if name in part), None)
     if part.get("thought") and data in ("text", None):  # a signature may come by itself
         return _read_thought(part)
     if data == "text" and isinstance(part["text"], str):
         extras = read_extras(part)
-        # An empty text says nothing, and would not be sent if its native did not vouch for it.
+        # An empty text would not be sent, unless its native data require it.
         keep = keep_native if part["text"] else make_native
         return TextualContent(part["text"], native=keep(PROTOCOL, extras))
     if data in ("inlineData", "fileData"):
@@ -85,7 +85,7 @@ def read_content(given: Mapping[str, Any]) -> AnyContent:
 
 
 def read_extras(part: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what a part of text holds beside its text; that it is no thought says nothing."""
+    """Return the fields of a part of text besides the text; a false ``thought`` is ignored."""
     extras = without(part, "text")
     return extras if extras.get("thought", True) else without(extras, "thought")
 
@@ -100,11 +100,11 @@ def _read_thought(part: Mapping[str, Any]) -> ReasoningContent:
 def read_vendor_part(
     part: Mapping[str, Any], invocation_id: str, turn_id: str | None = None
 ) -> InvocationCanister | ResultCanister:
-    """Returns what the vendor executed itself, or what came of it: readable, and whole.
+    """Return a call that the vendor executed itself, or its result: readable, and whole.
 
     Args:
         part: With one of the fields of ``VENDOR_CALLS`` or ``VENDOR_RESULTS``.
-        invocation_id: Where the part has none.
+        invocation_id: Used if the part has none.
     """
     name = next(name for name in (*VENDOR_CALLS, *VENDOR_RESULTS) if name in part)
     block = open_object(part[name])
@@ -139,18 +139,18 @@ def read_vendor_part(
 
 @frozen(kw_only=True)
 class PartsWriter:
-    """Writes contents as parts, and takes down what could not be carried over."""
+    """Writes contents as parts and records losses."""
 
     attributes: ModelAttributes | None
     quirks: Quirks
     ledger: Ledger
 
     def write(self, content: AnyContent, path: str, canister: AnyCanister) -> dict[str, Any] | None:
-        """Returns the part of a content; ``None``, with a loss, where there can be none.
+        """Return the part of a content; ``None``, with a loss, if there can be none.
 
         Raises:
-            CapabilityError: The model is known not to take it.
-            RequestError: The bytes of a medium are not there.
+            CapabilityError: The model is known not to support it.
+            RequestError: The bytes of a medium are missing.
         """
         match content:
             case TextualContent():
@@ -169,7 +169,7 @@ class PartsWriter:
     def write_media(
         self, content: MediaContent, path: str, canister: AnyCanister
     ) -> dict[str, Any] | None:
-        """Does what :meth:`write` does, for media."""
+        """Do the same as :meth:`write`, for media."""
         words = read_untaken(content, self.attributes, path, self.ledger)
         if words is not None:
             return {"text": words}
@@ -182,7 +182,7 @@ class PartsWriter:
     def write_native(
         self, content: NativeContent, path: str, canister: AnyCanister
     ) -> dict[str, Any] | None:
-        """Returns a block of this protocol as it was."""
+        """Return a block of this protocol unchanged."""
         if self.ledger.admits(content.native, canister):
             part: dict[str, Any] = msgspec.json.decode(content.native.data)
             return part
@@ -202,14 +202,14 @@ class PartsWriter:
         return merge({"text": content.text}, extras)
 
     def withhold_citations(self, content: TextualContent, path: str) -> None:
-        """Takes down that the citations of a text do not go."""
+        """Record that the citations of a text are not sent."""
         for index, _ in enumerate(content.citations):
             self.ledger.withhold(f"{path}.citations[{index}]", "texts here have no citations")
 
     def write_thought(
         self, content: ReasoningContent, path: str, canister: AnyCanister
     ) -> dict[str, Any] | None:
-        """Does what :meth:`write` does, for reasoning."""
+        """Do the same as :meth:`write`, for reasoning."""
         if not self.ledger.admits(content.native, canister):
             self.ledger.withhold(path, "a thought of another model means nothing here")
             return None
@@ -219,7 +219,7 @@ class PartsWriter:
         return merge(part, self.ledger.open(content.native, path, canister))
 
     def tell_thought(self, content: ReasoningContent, path: str) -> dict[str, Any]:
-        """Returns the one text of a thought, if there is any."""
+        """Return the single text of a thought, if there is any."""
         if content.summary and (content.text or len(content.summary) > 1):
             self.ledger.coerce(f"{path}.summary", "a thought has one text and no summaries")
         text = content.text or "\n\n".join(content.summary)
@@ -228,7 +228,7 @@ class PartsWriter:
 
 @define(kw_only=True)
 class WrittenContent:
-    """A content that is being written; ``paths`` tells whence each of its parts is.
+    """A content that is being written; ``paths`` has the path of each of its parts.
 
     Instructions have no role.
     """
@@ -239,12 +239,12 @@ class WrittenContent:
     extras: dict[str, Any] = attrs.field(factory=dict)
 
     def add(self, part: dict[str, Any] | None, path: str) -> None:
-        """Adds a part, if there is one."""
+        """Add a part, if there is one."""
         if part is not None:
             self.parts.append(part)
             self.paths.append(path)
 
     def produce(self) -> dict[str, Any]:
-        """Returns the content as the protocol has it."""
+        """Return the content in the protocol's format."""
         role = {"role": self.role} if self.role else {}
         return merge({**role, "parts": self.parts}, self.extras)

@@ -15,14 +15,14 @@ from vibe_llms.dialects.generate_content.calling.parts import SIGNATURE, Written
 from vibe_llms.dialects.ledger import Ledger
 
 SKIPPING_SEAL: Final = "skip_thought_signature_validator"
-"""What stands for the signature of a call that no model of this vendor has made."""
+"""Placeholder for the signature of a call by another vendor's model."""
 
 BEGIN: Final = "(The conversation begins with a call.)"
-"""What the user says where a conversation begins with a function call."""
+"""The user's message before a conversation that begins with a function call."""
 
 
 def join_calls(contents: Sequence[WrittenContent], ledger: Ledger) -> list[WrittenContent]:
-    """Lets a content with calls follow one of the user's, as it must: it joins its neighbour."""
+    """Join a content with calls to its neighbour, as it must follow one of the user's."""
     joined: list[WrittenContent] = []
     for content in contents:
         before = joined[-1] if joined else None
@@ -43,7 +43,7 @@ def _append(before: WrittenContent, content: WrittenContent) -> None:
 
 
 def sign_calls(contents: Sequence[WrittenContent], ledger: Ledger) -> None:
-    """Gives the calls of the running turn that lack a signature the word that stands for one."""
+    """Give the calls of the current turn without a signature the placeholder for one."""
     begin = max(
         (index for index, content in enumerate(contents) if _is_said_by_user(content)), default=-1
     )
@@ -57,7 +57,7 @@ def sign_calls(contents: Sequence[WrittenContent], ledger: Ledger) -> None:
 
 
 def begin_with_user(contents: list[WrittenContent], ledger: Ledger) -> list[WrittenContent]:
-    """Puts a word of the user before a conversation that would begin with a call."""
+    """Put a message of the user before a conversation that begins with a call."""
     if not contents or contents[0].role != "model" or not _find_calls(contents[0]):
         return contents
     first = type(contents[0])(role="user")

@@ -19,13 +19,13 @@ class OpenItem:
     """An item that has begun.
 
     Attributes:
-        place: Among the items of the response.
-        identity: Which every event about it says.
-        group: Of the contents of a message; none may join any other item.
-        contents: Of a message, those that are complete, in order.
-        canisters: Of a call that is executed elsewhere, that and what may belong to it.
-        native: What the message says beside its contents.
-        parts: How many parts it has so far.
+        place: Index among the items of the response.
+        identity: Its id, which every event about it has.
+        group: Group of the contents of a message; ``None`` for items that contents cannot join.
+        contents: For a message, the complete contents, in order.
+        canisters: For a call that is executed elsewhere, the call and what may belong to it.
+        native: Native data of the message.
+        parts: The number of its parts so far.
     """
 
     place: int

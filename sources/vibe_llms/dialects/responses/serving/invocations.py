@@ -1,4 +1,4 @@
-"""Tools, the choice among them, and schemas in a client's request."""
+"""Tools, tool choice and schemas in a client's request."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from vibe_llms.messages.losses import Loss, LossKind, Translation
 
 _NOTHING: Final[Mapping[str, Any]] = {}
 _Pair: TypeAlias = tuple[InvocableDescription, Mapping[str, Any]]
-"""A tool, and how the client has described it."""
+"""A tool's description, and the client's own form of it."""
 
 
 def normalize_invocables(
     native: Mapping[str, Any],
 ) -> Translation[tuple[tuple[InvocableDescription, ...], str]]:
-    """Returns the descriptions and the choice in a client's request."""
+    """Return the descriptions and the choice in a client's request."""
     tools = native.get("tools") or ()
     names = name_tools(native)
     taken = TakenNames((*CHOICES, *names.values()))
@@ -60,10 +60,10 @@ def normalize_invocables(
 def _normalize_loaded(
     native: Mapping[str, Any], names: Mapping[Home, str], offered: set[str]
 ) -> list[_Pair]:
-    """Returns the tools among the items that are for any model, as they were described last.
+    """Return the tools among the items that any model can use, with their latest descriptions.
 
     Args:
-        offered: The names of those that are offered with the request.
+        offered: The names of the tools in the request itself.
     """
     loaded: dict[str, _Pair] = {}
     for tool in list_loaded(native):
@@ -88,10 +88,10 @@ def _normalize_namespace(
     names: Mapping[Home, str],
     beside: Mapping[str, Any] = _NOTHING,
 ) -> Iterator[_Pair]:
-    """Yields the tools in a namespace, each under the name that it goes by elsewhere.
+    """Yield the tools in a namespace, each under its name in other protocols.
 
     Args:
-        beside: What is noted of each.
+        beside: Notes about each.
     """
     for home, tool in zip(homes, space["tools"], strict=True):
         described = str(tool.get("description") or "")
@@ -102,17 +102,17 @@ def _normalize_namespace(
 
 
 def _normalize_tool(tool: Mapping[str, Any], taken: TakenNames) -> InvocableDescription:
-    if not is_plain(tool) or tool["name"] in taken:  # what is wrong with a name, the vendor says
+    if not is_plain(tool) or tool["name"] in taken:  # the vendor reports errors of names
         name = str(tool.get("name") or tool.get("server_label") or tool.get("type") or "tool")
         return describe_own_tool(PROTOCOL, tool, name, taken)
     return _normalize_plain(tool, {})
 
 
 def _normalize_plain(tool: Mapping[str, Any], noted: dict[str, Any]) -> InvocableDescription:
-    """Returns the description of a function or a custom tool.
+    """Return the description of a function or a custom tool.
 
     Args:
-        noted: Beside it.
+        noted: Notes about it.
     """
     rest = leave(tool, ("type", "name", "description")) | noted
     if tool["type"] == "custom":
@@ -124,7 +124,7 @@ def _normalize_plain(tool: Mapping[str, Any], noted: dict[str, Any]) -> Invocabl
     schema, enforced = rest.pop("parameters", None), rest.pop("strict", None)
     if enforced is True and not is_closed(schema):
         rest[AS_IT_IS] = True
-    if enforced is None:  # then the vendor tries to enforce the schema, as far as it can
+    if enforced is None:  # the vendor then enforces the schema as far as possible
         rest["strict"] = None
     schema = schema if isinstance(schema, Mapping) else None
     return describe_function(PROTOCOL, tool, schema, rest, enforced=enforced is True)
@@ -133,14 +133,14 @@ def _normalize_plain(tool: Mapping[str, Any], noted: dict[str, Any]) -> Invocabl
 def _normalize_search(
     tool: Mapping[str, Any], name: str, noted: dict[str, Any]
 ) -> InvocableDescription:
-    """Returns the search for tools that the client makes itself as a function of any model."""
+    """Return a client's tool search as a function for any model."""
     kept = {SOUGHT: without(tool, "description", "parameters"), **noted}
     told = {"name": name, "description": tool.get("description")}
     return describe_function(PROTOCOL, told, tool["parameters"], kept)
 
 
 def _normalize_choice(native: Mapping[str, Any], pairs: Sequence[_Pair]) -> str:
-    """Returns the choice, as far as ours can say it; the request keeps the rest."""
+    """Return the choice in our terms; the request keeps the rest."""
     choice = native.get("tool_choice")
     names = {invocable.name for invocable, _ in pairs}
     match choice:
@@ -164,7 +164,7 @@ def _normalize_choice(native: Mapping[str, Any], pairs: Sequence[_Pair]) -> str:
 
 
 def find_allowed(native: Mapping[str, Any]) -> frozenset[str] | None:
-    """Returns the names of the tools that may be called, where the choice is among some alone."""
+    """Return the names of the tools that may be called, if the choice allows only some."""
     choice = native.get("tool_choice")
     match choice:
         case {"type": "allowed_tools", "tools": [*tools]}:
@@ -175,7 +175,7 @@ def find_allowed(native: Mapping[str, Any]) -> frozenset[str] | None:
 
 
 def _list_allowed(tool: Mapping[str, Any], names: Mapping[Home, str]) -> list[str]:
-    """Returns the names of what an entry of the choice allows: a tool, or all of a namespace."""
+    """Return the names that an entry of the choice allows: a tool, or all of a namespace."""
     name, space = str(tool.get("name")), tool.get("namespace")
     if tool.get("type") == "namespace":
         return [flat for home, flat in names.items() if home.namespace == name]
@@ -183,7 +183,7 @@ def _list_allowed(tool: Mapping[str, Any], names: Mapping[Home, str]) -> list[st
 
 
 def normalize_schema(native: Mapping[str, Any]) -> Translation[JsonObject | None]:
-    """Returns the schema in a client's request, ``None`` where any text will do."""
+    """Return the schema in a client's request; ``None`` if any text is allowed."""
     text = native.get("text")
     wanted = text.get("format") if isinstance(text, Mapping) else None
     match wanted:

@@ -1,4 +1,4 @@
-"""The items of an answer as they are opened and closed."""
+"""Opening and closing of the items of a streamed answer."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from vibe_llms.messages.identities import produce_identity
 
 _PREFIXES: Final = {"custom_tool_call": "ctc", "function_call": "fc", "message": "msg",
                     "reasoning": "rs", "tool_search_call": "tsc"}  # fmt: skip
-"""What the ids of items begin with, by their types."""
+"""Prefixes of the ids of items, by type."""
 
 
 _ELSEWHERE: Final = Origin(provider="elsewhere", model="unknown")
-"""Of a call that another vendor's model has made, whichever that is."""
+"""Origin of a call by another vendor's model, whichever that is."""
 
 
 class OpenItems:
-    """Opens one item after the other, and closes each with all that it has come to.
+    """Opens one item after the other, and closes each with all of its data.
 
     Args:
         frames: Writes the events.
-        ledger: Takes down what does not go.
-        homes: Where tools in namespaces are at home, by the names that they go by.
+        ledger: Records losses.
+        homes: The namespaces of tools, by their names here.
 
     Attributes:
         item: The open one.
-        written: Those that are complete, as they were written.
+        written: The complete ones, as written.
     """
 
     def __init__(self, frames: Frames, ledger: Ledger, homes: Mapping[str, Home]) -> None:
@@ -55,7 +55,7 @@ class OpenItems:
         self.written: list[dict[str, Any]] = []
 
     def close(self) -> bytes:
-        """Returns the frames with which the open item ends, if there is one."""
+        """Return the frames that end the open item, if there is one."""
         item = self.item
         if item is None:
             return b""
@@ -64,39 +64,39 @@ class OpenItems:
         return self.end(written[0] if written else {"type": item.kind})
 
     def write_part(self, canister: AssistantCanister, path: str) -> dict[str, Any] | None:
-        """Returns the part of a message that the one content of a canister is."""
+        """Return the part of a message for the single content of a canister."""
         parts = produce_items_writer(self._ledger, self._homes).parts
         return parts.write_part(canister.content[0], path, canister, "output_text")
 
     def write(self, canisters: Sequence[AnyCanister], path: str) -> list[dict[str, Any]]:
-        """Returns the items that canisters are."""
+        """Return the items of canisters."""
         writer = produce_items_writer(self._ledger, self._homes)
         writer.write(Placed(canister, path) for canister in canisters)
         return [each.item for each in writer.written]
 
     def write_call(self, call: InvocationCanister, path: str) -> dict[str, Any]:
-        """Returns the item of a call that is ours to execute."""
-        if open_native(call.native) is None:  # and so not what this vendor has said
+        """Return the item of a call that we execute."""
+        if open_native(call.native) is None:  # so not in the vendor's format
             call = attrs.evolve(call, origin=_ELSEWHERE)
         return self.write([call], path)[0]
 
     def write_whole(self, canisters: Sequence[AnyCanister], path: str) -> bytes:
-        """Returns the frames of items that come at once."""
+        """Return the frames of items that are sent as a whole."""
         written = b""
         for body in self.write(canisters, path):
             written += self.open(body["type"], body) + self.end(body)
         return written
 
     def is_search(self, start: ContentStartedEvent) -> bool:
-        """Tells whether a call that begins is a search for tools that the client makes."""
+        """Return whether a call that begins is a client's tool search."""
         return self._homes.get(start.name or "") == SEARCH
 
     def name_call(self, start: ContentStartedEvent) -> dict[str, str]:
-        """Returns the fields that say what is called by a call that begins."""
+        """Return the fields with the tool's name of a call that begins."""
         return name_at_home(start.name or "", read_home_of(start.native), self._homes)
 
     def open(self, kind: str, fields: Mapping[str, Any]) -> bytes:
-        """Returns the frame with which an item begins."""
+        """Return the frame with which an item begins."""
         identity = fields.get("id") or f"{_PREFIXES.get(kind, 'item')}_{produce_identity()}"
         self.item = OpenItem(len(self.written), identity, kind)
         body = {"type": kind, "id": identity, **without(fields, "id", "type")}
@@ -105,10 +105,10 @@ class OpenItems:
         )
 
     def end(self, body: Mapping[str, Any]) -> bytes:
-        """Returns the frame with which the open item ends.
+        """Return the frame that ends the open item.
 
         Args:
-            body: All of it; the id is the one that it has had.
+            body: All of it; the id is that of its beginning.
         """
         item = self.item
         assert item is not None
@@ -118,7 +118,7 @@ class OpenItems:
         return self._frames.write("response.output_item.done", output_index=item.place, item=whole)
 
     def join_message(self, start: ContentStartedEvent) -> bytes:
-        """Opens the message that a content stands in, unless it is open."""
+        """Open the message of a content, unless it is open."""
         item = self.item
         if item is not None and item.kind == "message" and item.group == start.group:
             return b""
@@ -129,7 +129,7 @@ class OpenItems:
         return written
 
     def open_part(self, part: Mapping[str, Any]) -> bytes:
-        """Returns the frame with which a part of the open message begins."""
+        """Return the frame with which a part of the open message begins."""
         assert self.item is not None
         self.item.parts += 1
         return self._frames.tell(
@@ -141,7 +141,7 @@ class OpenItems:
 
 
 def open_native(native: Native | None) -> dict[str, Any] | None:
-    """Returns what is native to this protocol; None where nothing is."""
+    """Return native data of this protocol; ``None`` without any."""
     if native is None or native.protocol != PROTOCOL:
         return None
     return merge({}, read_native(native, "content"))
@@ -150,10 +150,10 @@ def open_native(native: Native | None) -> dict[str, Any] | None:
 def build_item(
     start: ContentStartedEvent, texts: Mapping[str, list[str]], citations: Sequence[Citation]
 ) -> FinishedItem:
-    """Returns what a content is whose end was not waited for; None where nothing tells.
+    """Return the item of a content that was ended early; ``None`` if it is unknown.
 
     Args:
-        texts: What has come of it, by channel.
+        texts: The streamed text, by channel.
     """
     said = {channel: "".join(pieces) for channel, pieces in texts.items()}
     match start.kind:

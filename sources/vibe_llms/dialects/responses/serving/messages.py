@@ -1,4 +1,4 @@
-"""A client's input, items or not, as canisters."""
+"""A client's input, a text or items, as canisters."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from vibe_llms.messages.losses import Translation
 
 
 def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanister, ...]]:
-    """Returns the canisters of a request's ``instructions`` and ``input``.
+    """Return the canisters of a request's ``instructions`` and ``input``.
 
     Raises:
-        RequestError: An item makes no sense.
+        RequestError: An item is invalid.
     """
     canisters: list[AnyCanister] = []
     instructions, given = native.get("instructions"), native.get("input")
@@ -49,26 +49,26 @@ def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanist
     elif given:
         canisters += read_items(given, "input", name_tools(native))
     else:
-        # A vendor that holds the conversation can be asked without a word more.
+        # If the vendor stores the conversation, the input may be empty.
         canisters.append(UserCanister((), native=make_native(PROTOCOL, {"$nothing": True})))
     return Translation(tuple(canisters))
 
 
 def is_told(instructions: Any) -> TypeGuard[str]:
-    """Tells whether instructions are words; anything else stays as it is."""
+    """Return whether instructions are a text; anything else is kept unchanged."""
     return isinstance(instructions, str) and bool(instructions)
 
 
 def read_items(
     items: Iterable[Any], place: str, names: Mapping[Home, str] | None = None
 ) -> list[AnyCanister]:
-    """Returns the canisters of items; what a model did without a break is one turn.
+    """Return the canisters of items; consecutive ones of a model are one turn.
 
     Args:
-        names: By which tools in namespaces go.
+        names: Names here of tools in namespaces.
 
     Raises:
-        RequestError: An item makes no sense.
+        RequestError: An item is invalid.
     """
     canisters: list[AnyCanister] = []
     owners: dict[str, Owner] = {}

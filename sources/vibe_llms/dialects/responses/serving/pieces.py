@@ -1,4 +1,4 @@
-"""The contents of an answer as the items that a stream brings, one after the other."""
+"""Contents of an answer as streamed items, one after the other."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from vibe_llms.messages.contents import (
 )
 
 _CALLS: Final = {"custom_tool_call": "input", "function_call": "arguments"}
-"""From the types of calls whose arguments are streamed to the field that has them."""
+"""Fields of the arguments, by type of call, for calls with streamed arguments."""
 
 _PARTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "refusal": {"type": "refusal", "refusal": ""},
     "text": {"type": "output_text", "text": "", "annotations": [], "logprobs": []},
 }
 _THOUGHT: Final[dict[str, Any]] = {"summary": []}
-"""How parts of a message begin, and reasoning."""
+"""Initial values of parts of a message, and of reasoning."""
 
 _WORDS: Final[Mapping[tuple[str, str], str]] = {
     ("text", "text"): "response.output_text",
@@ -48,22 +48,22 @@ _WORDS: Final[Mapping[tuple[str, str], str]] = {
     ("function_call", "arguments"): "response.function_call_arguments",
     ("custom_tool_call", "arguments"): "response.custom_tool_call_input",
 }
-"""From what grows, and on which channel, to the word of its events."""
+"""Names of events, by the growing field and the channel."""
 
 _BREAK: Final = "\n\n"
-"""The piece that sets one summary off from the next, where this vendor's own are read."""
+"""Separator of two summaries, used when the vendor's own answers are decoded."""
 
 
 class PiecesWriter:
-    """Writes one content after the other into the items that they are, or are in.
+    """Writes one content after the other into their items.
 
     Args:
         frames: Writes the events.
         items: Opens and closes them.
-        ledger: Takes down what does not go.
+        ledger: Records losses.
 
     Attributes:
-        channel: Of the content that goes on, the one on which it does.
+        channel: The current channel of the current content.
     """
 
     def __init__(self, frames: Frames, items: OpenItems, ledger: Ledger) -> None:
@@ -73,14 +73,14 @@ class PiecesWriter:
         self.channel = ""
         self._start: ContentStartedEvent | None = None
         self._texts: dict[str, list[str]] = {}
-        """What has been written of the content, by channel; of summaries, of the last one."""
+        """The written text of the content, by channel; for summaries, that of the last one."""
         self._citations: list[Citation] = []
         self._annotations = self._summary = 0
         self._is_split = False
         self._head = self._tail = b""
 
     def begin(self, start: ContentStartedEvent) -> bytes:
-        """Returns the frames with which a content begins."""
+        """Return the frames with which a content begins."""
         self._start, self.channel, self._texts = start, "", {}
         self._citations = []
         self._annotations = self._summary = 0
@@ -96,7 +96,7 @@ class PiecesWriter:
                 return closed + (self._items.open("reasoning", _THOUGHT | own) if own else b"")
             case "result" if self._items.item is None or not self._items.item.canisters:
                 return self._items.close()
-        return b""  # it is seen in the end whether it stands in the open item
+        return b""  # only its end shows whether it is in the open item
 
     def _begin_call(self, start: ContentStartedEvent, own: Mapping[str, Any] | None) -> bytes:
         if own is not None and "type" in own:
@@ -114,14 +114,14 @@ class PiecesWriter:
         return self._items.open(kind, {**call, **(own or {}), "status": "in_progress"})
 
     def go_on(self, text: str) -> bytes:
-        """Returns the frame of a further piece on the same channel."""
+        """Return the frame of another piece on the same channel."""
         if self._is_split and text == _BREAK and self.channel == "summary":
             return self._split()
         self._texts[self.channel].append(text)
         return self._frames.write_delta(self._head, text, self._tail)
 
     def add(self, channel: Channel, text: str) -> bytes:
-        """Returns the frames of a piece on any channel."""
+        """Return the frames of a piece on any channel."""
         if channel == self.channel:
             return self.go_on(text)
         start, item = self._start, self._items.item
@@ -145,7 +145,7 @@ class PiecesWriter:
         return written + self.go_on(text)
 
     def cite(self, citation: Citation) -> bytes:
-        """Returns the frame of a citation of the text that goes on."""
+        """Return the frame of a citation of the current text."""
         if self._items.item is None:
             return b""
         self._citations.append(citation)
@@ -160,7 +160,7 @@ class PiecesWriter:
         return written
 
     def end(self, event: ContentFinishedEvent) -> bytes:
-        """Returns the frames with which a content ends; its item may not have been waited for."""
+        """Return the frames with which a content ends; its item is missing if it is ended early."""
         written = self._end(event)
         self.channel = ""
         return written
@@ -181,7 +181,7 @@ class PiecesWriter:
                 return self._end_result(item, path)
             case NativeContent():
                 return self._end_native(item, path, native)
-        return b""  # a medium has no place in an answer
+        return b""  # an answer has no field for media
 
     def _end_said(
         self, content: TextualContent | RefusalContent, path: str, native: Native | None
@@ -225,7 +225,7 @@ class PiecesWriter:
         if item is None:  # another vendor has executed it
             return b""
         if item.kind not in _CALLS:
-            item.canisters.append(call)  # what came of it may be within it
+            item.canisters.append(call)  # its result may be within it
             return b""
         whole = self._items.write_call(call, path)
         field = _CALLS[item.kind]
@@ -270,7 +270,7 @@ class PiecesWriter:
         return self._frames.tell(f"response.{kind}.added", self._items.item, **told)
 
     def _end_channel(self) -> bytes:
-        """Ends the part of reasoning that went on until now."""
+        """End the current part of reasoning."""
         start, item, channel = self._start, self._items.item, self.channel
         if start is None or item is None or start.kind != "reasoning" or not channel:
             return b""
@@ -286,14 +286,14 @@ class PiecesWriter:
         )
 
     def _split(self) -> bytes:
-        """Ends a summary: what comes is the next one."""
+        """End a summary: another one follows."""
         written = self._end_channel()
         self._texts.pop("summary", None)
         self._summary += 1
         return written
 
     def _find_place(self, channel: str) -> dict[str, int]:
-        """Returns where in the item a channel of the content is."""
+        """Return the indices of a channel within the item."""
         start, item = self._start, self._items.item
         assert start is not None
         assert item is not None

@@ -1,8 +1,8 @@
-"""An answer piece by piece, as the vendor streams it: items, their parts, and the whole at the end.
+"""A streamed answer in the vendor's format: items, their parts, and the whole at the end.
 
-A message stays open while what is said belongs to it, and a call that was executed elsewhere until
-what came of it is known: both are one item. An item that ends is written once more as a whole, and
-all items are in the response at the end, under the ids that they have had.
+A message stays open while contents belong to it, and a call that was executed elsewhere until its
+result is known, as both are one item. At its end an item is written again as a whole, and all items
+are in the response at the end, under their earlier ids.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from vibe_llms.messages.identities import access_now, produce_identity
 from vibe_llms.messages.requests import Response
 
 _ENDINGS: Final = {"completed": "response.completed", "failed": "response.failed"}
-"""From the status of a response to the event that ends it; for any other it is incomplete."""
+"""The final event for each status of a response; for any other it is incomplete."""
 
 _CODE: Final = "server_error"
 
 
 class StreamWriter(SequentialWriter):
-    """Writes events as the vendor streams them."""
+    """Writes events in the vendor's format."""
 
     PROTOCOL = PROTOCOL
 
@@ -58,13 +58,13 @@ class StreamWriter(SequentialWriter):
         self._base: dict[str, Any] = {}
 
     def write(self, event: StreamEvent) -> bytes:
-        """Returns the frames that an event comes to; see :class:`.StreamWriter`."""
+        """Return the frames for an event; see :class:`.StreamWriter`."""
         pieces = self._pieces
         if (
             event.__class__ is ContentDeltaEvent
             and event.index == self._live
             and event.channel == pieces.channel
-            and event.channel != "arguments"  # those are looked at, too
+            and event.channel != "arguments"  # those are processed, too
         ):
             return pieces.go_on(event.text)
         if isinstance(event, NativeEvent):
@@ -74,7 +74,7 @@ class StreamWriter(SequentialWriter):
         return super().write(event)
 
     def fail(self, error: ConverseError) -> bytes:
-        """Returns the events that tell of an error: one that is nothing else, and the last one."""
+        """Return the events that report an error: one about the error, and the last one."""
         told = compose_openai_error(error, asked="input", status=None)
         begun = self._ensure_begun()
         code = told.get("code") or _CODE
@@ -118,7 +118,7 @@ class StreamWriter(SequentialWriter):
         return self._pieces.end(event)
 
     def _pass_on(self, event: NativeEvent) -> bytes:
-        """Writes how what a vendor executes itself is getting on, where that vendor is meant."""
+        """Write the progress of a call that the vendor executes itself, if this is that vendor."""
         item = self._items.item
         if event.native.protocol != PROTOCOL or item is None or event.index != self._live:
             return b""
@@ -143,7 +143,7 @@ class StreamWriter(SequentialWriter):
 
 
 def _rename(whole: list[dict[str, Any]], streamed: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the items of the whole under the ids that they have had."""
+    """Return the items of the whole answer under their streamed ids."""
     if [item["type"] for item in whole] != [item["type"] for item in streamed]:
         return streamed
     return [
