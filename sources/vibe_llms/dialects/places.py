@@ -1,4 +1,4 @@
-"""Where something stands in a request: the names on the way to it, the outermost first."""
+"""Paths in a request: sequences of names, the outermost first."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def put(body: dict[str, Any], place: Sequence[str], value: Any) -> None:
-    """Puts a value there, with the objects around it that are missing."""
+    """Put a value at a path; create the objects around it that are missing."""
     *groups, field = place
     for group in groups:
         body = body.setdefault(group, {})
@@ -15,16 +15,16 @@ def put(body: dict[str, Any], place: Sequence[str], value: Any) -> None:
 
 
 def look_up(body: object, place: Sequence[str]) -> Any:
-    """Returns what stands there; ``None`` where nothing does."""
+    """Return the value at a path; ``None`` without one."""
     for name in place:
         body = body.get(name) if isinstance(body, Mapping) else None
     return body
 
 
 def take(body: dict[str, Any], place: Sequence[str]) -> Any:
-    """Takes out what stands there, and an object around it that is left empty.
+    """Remove the value at a path, and an object around it that becomes empty; return the value.
 
-    Objects within are not changed, but replaced: they may be somebody else's.
+    Objects within are replaced, not changed, as the caller may share them.
     """
     name, *inner = place
     if not inner:

@@ -148,13 +148,13 @@ class GenerationDoubtedEvent:
 
 @frozen(kw_only=True, slots=False)
 class GenerationParkedEvent:
-    """A request was handed over, to be answered by a vendor's batch; the run rests until it is.
+    """A request was deferred to a vendor's batch; the run is suspended until it is answered.
 
     Attributes:
         key: The place in the conversation: the id of the last canister that is sent.
         turn: The number of the generation in its run, from 1.
         model: The address of the model.
-        desk: Who submits it, and puts the answer into the run's inbox.
+        desk: Name of the service that submits it, and puts the answer into the run's inbox.
     """
 
     type: Literal["generation.parked"] = attrs.field(default="generation.parked", init=False)
@@ -166,17 +166,17 @@ class GenerationParkedEvent:
 
 @frozen(kw_only=True, slots=False)
 class GenerationAnsweredEvent:
-    """What came of a request that was parked; the run goes on with it.
+    """The outcome of a deferred request; the run continues with it.
 
     Attributes:
         key: The place in the conversation: the id of the last canister that was sent.
-        fate: What became of it, in a word: ``answered``, ``failed``, ``expired``, ``cancelled`` or
-            ``lost``; or ``unsent``, after which it has to be parked again.
-        body: The answer, or what the vendor said in its place, in the vendor's words; empty where
-            the conversation has it by now.
-        status: The HTTP status that it would have had; ``None`` where that is not told.
-        seconds: From submitting to reading.
-        letter: Its name in the inbox.
+        fate: The outcome: ``answered``, ``failed``, ``expired``, ``cancelled`` or ``lost``; or
+            ``unsent``, after which it must be deferred again.
+        body: The answer or the vendor's error, in the vendor's format; empty if the conversation
+            has it already.
+        status: The HTTP status for the body; ``None`` if unknown.
+        seconds: Duration from submitting to reading.
+        letter: Its id in the inbox.
     """
 
     type: Literal["generation.answered"] = attrs.field(default="generation.answered", init=False)
@@ -190,17 +190,17 @@ class GenerationAnsweredEvent:
 
 @frozen(kw_only=True, slots=False)
 class ApprovalRequestedEvent:
-    """A call waits for somebody's approval.
+    """A call waits for an approval.
 
     Attributes:
-        key: Of the invocation: the id of its canister.
+        key: The id of the invocation's canister.
         invocation_id: The vendor's id of the call.
-        name: What is to be called.
-        description: What it is for, as the model was told.
-        effect: What executing it does to the world, as a stable word.
-        arguments: With which it is to be called, as canonical JSON.
-        digest: The SHA-256 of name and arguments: what an answer refers to.
-        in_doubt: The call was begun before, and it is not known whether it took effect.
+        name: The name of the tool.
+        description: The tool's description for the model.
+        effect: The effect of executing it, as a stable word.
+        arguments: The arguments, as canonical JSON.
+        digest: The SHA-256 of name and arguments, to which an answer refers.
+        in_doubt: Whether the call was started before, and may have taken effect.
     """
 
     type: Literal["approval.requested"] = attrs.field(default="approval.requested", init=False)
@@ -216,19 +216,19 @@ class ApprovalRequestedEvent:
 
 @frozen(kw_only=True, slots=False)
 class ApprovalAnsweredEvent:
-    """Somebody has answered a request for an approval.
+    """A request for an approval was answered.
 
     Attributes:
         key: The id of the invocation's canister.
-        name: What is to be called.
+        name: The name of the tool.
         digest: The SHA-256 of name and arguments, as they were shown.
         decision: ``allow``, ``deny`` or ``edit``.
-        arguments: Of an edit, those to execute the call with, as canonical JSON.
-        reason: Of a refusal, what the model is told; may be empty.
+        arguments: For an edit, the arguments to execute the call with, as canonical JSON.
+        reason: For a denial, the message to the model; may be empty.
         scope: Whether the answer holds ``once``, for each identical ``call`` of the run, or
-            ``always`` in the run for what is called.
-        letter: Its name in the inbox of the run, where it came from outside.
-        subject: Who has answered, where that is known.
+            ``always`` in the run for this tool.
+        letter: Its id in the inbox of the run, if it came from outside.
+        subject: The user who answered, if known.
     """
 
     type: Literal["approval.answered"] = attrs.field(default="approval.answered", init=False)
@@ -308,11 +308,11 @@ class InvocationFinishedEvent:
 
 @frozen(kw_only=True, slots=False)
 class RunSuspendedEvent:
-    """The run waits for approvals that nobody here can give, or for an answer that is parked.
+    """The run waits for approvals that cannot be given here, or for a deferred answer.
 
     Attributes:
-        run_id: Of the run.
-        digests: Those of the approvals that are waited for: the SHA-256 of name and arguments.
+        run_id: Id of the run.
+        digests: The SHA-256 of name and arguments of each call that waits for an approval.
     """
 
     type: Literal["run.suspended"] = attrs.field(default="run.suspended", init=False)

@@ -1,8 +1,8 @@
-"""What is asked of a run from outside: that there be one, messages, answers, a stop.
+"""Events that others send to a run: its request, messages, approvals, a stop.
 
-Whoever performs a run writes its log alone. Others put such an event into its inbox, where it is
-safe; the log has it as soon as whoever has the log has seen it. ``letter`` is its name there:
-what the log names is not taken twice.
+Only the worker of a run writes its log. Others put these events into its inbox, where they are
+stored; the worker copies them to the log when it reads them. ``letter`` is the event's id in the
+inbox: an id that the log has is not processed again.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from vibe_llms.messages.canisters import AnyCanister
 
 @frozen(kw_only=True, slots=False)
 class RunRequestedEvent:
-    """Somebody wants a run; what is wanted holds until the next such event.
+    """A run was requested; its specification is valid until the next such event.
 
     Attributes:
-        order: What is to be run, and how: the fields of a ``RunSpec``, as plain data.
-        canisters: What is said first; those that the conversation lacks are added to it.
-        subject: On whose behalf.
+        order: The model, the tools and the settings: the fields of a ``RunSpec``, as plain data.
+        canisters: The first messages; those that the conversation lacks are added to it.
+        subject: The user on whose behalf it runs.
     """
 
     type: Literal["run.requested"] = attrs.field(default="run.requested", init=False)
@@ -35,12 +35,12 @@ class RunRequestedEvent:
 
 @frozen(kw_only=True, slots=False)
 class MessageReceivedEvent:
-    """Somebody says something to a run; the model hears it when its turn has come.
+    """A message to a run; it is sent to the model with the next request.
 
     Attributes:
-        canister: What is said.
-        letter: Its name in the inbox.
-        subject: Who says it.
+        canister: The message.
+        letter: Its id in the inbox.
+        subject: The sender.
     """
 
     type: Literal["message.received"] = attrs.field(default="message.received", init=False)
@@ -51,11 +51,11 @@ class MessageReceivedEvent:
 
 @frozen(kw_only=True, slots=False)
 class RunResumedEvent:
-    """A run that was stopped, or has ended, is to go on; its limits begin anew.
+    """A stopped or ended run is to continue, with all of its limits again.
 
     Attributes:
-        letter: Its name in the inbox.
-        subject: Who wants it.
+        letter: Its id in the inbox.
+        subject: The user who asked for it.
     """
 
     type: Literal["run.resumed"] = attrs.field(default="run.resumed", init=False)
@@ -65,11 +65,11 @@ class RunResumedEvent:
 
 @frozen(kw_only=True, slots=False)
 class RunDetachedEvent:
-    """A run goes on although nobody watches it.
+    """A run is to continue without a watcher.
 
     Attributes:
-        letter: Its name in the inbox.
-        subject: Who wants it.
+        letter: Its id in the inbox.
+        subject: The user who asked for it.
     """
 
     type: Literal["run.detached"] = attrs.field(default="run.detached", init=False)
@@ -79,12 +79,12 @@ class RunDetachedEvent:
 
 @frozen(kw_only=True, slots=False)
 class StopRequestedEvent:
-    """A run is to end where it is.
+    """A run is to stop.
 
     Attributes:
-        letter: Its name in the inbox.
-        subject: Who wants it.
-        reason: Why; may be empty.
+        letter: Its id in the inbox.
+        subject: The user who asked for it.
+        reason: The reason; may be empty.
     """
 
     type: Literal["run.stop_requested"] = attrs.field(default="run.stop_requested", init=False)
@@ -95,13 +95,13 @@ class StopRequestedEvent:
 
 @frozen(kw_only=True, slots=False)
 class ApprovalRefusedEvent:
-    """An answer to a request for an approval came too late: another one counts.
+    """An answer to a request for an approval was too late: another one counts.
 
     Attributes:
         key: The id of the invocation's canister.
         digest: The SHA-256 of name and arguments.
-        letter: Its name in the inbox.
-        subject: Who gave it.
+        letter: Its id in the inbox.
+        subject: The user who gave it.
     """
 
     type: Literal["approval.refused"] = attrs.field(default="approval.refused", init=False)
@@ -113,12 +113,12 @@ class ApprovalRefusedEvent:
 
 @frozen(kw_only=True, slots=False)
 class RunRetriedEvent:
-    """What a run needs cannot be reached, or its host has left it; it is tried again later.
+    """A requirement of a run is unreachable, or its worker has left it; it is retried later.
 
     Attributes:
-        detail: What cannot be reached, and why.
-        attempt: How often that has been the case, one after the other; 0 where its host has left.
-        seconds: How long is waited.
+        detail: The unreachable requirement, and the error.
+        attempt: The number of consecutive failures; 0 if its worker has left.
+        seconds: The wait.
     """
 
     type: Literal["run.retried"] = attrs.field(default="run.retried", init=False)

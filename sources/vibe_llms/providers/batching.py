@@ -46,7 +46,7 @@ class BatchableModel(Protocol):
 
     @property
     def descriptor(self) -> ModelDescriptor:
-        """What is known of the model."""
+        """The model's name and attributes."""
 
     def translate(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
         """Translate a request. Raises RequestError, TranslationLossError."""

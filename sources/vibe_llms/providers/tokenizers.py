@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vibe_llms.providers.bodies import EncodedBody
 
 ComposeCount: TypeAlias = Callable[[JsonObject, ModelDescriptor], tuple[str, JsonObject]]
-"""Returns the path and the body of a request to count tokens."""
+"""Returns the path and the body of a request that counts tokens."""
 
 _LACKING: Final = (404, 405, 501)
 """Statuses of servers that implement a protocol without its counting."""

@@ -106,7 +106,7 @@ class Quirks:
 
     @cached_property
     def history(self) -> HistoryRules:
-        """What the vendor asks of ids."""
+        """The vendor's rules for ids."""
         return HistoryRules(
             id_pattern=self.id_pattern,
             alias_length=self.alias_length,
