@@ -263,7 +263,11 @@ def fit_object(schema: JsonObject) -> JsonObject:
 def holds_strictly(
     invocable: InvocableDescription, kept: Mapping[str, Any], path: str, ledger: Ledger
 ) -> bool:
-    """Return whether OpenAI enforces the schema of a tool; it rejects strict tools otherwise."""
+    """Return whether OpenAI enforces the schema of a tool; it rejects strict tools otherwise.
+
+    Args:
+        kept: The tool's native data of the protocol: a client of it may want the tool unchanged.
+    """
     if not invocable.enforced or kept.get(AS_IT_IS) or is_closed(invocable.schema):
         return invocable.enforced
     reason = "the vendor enforces only closed schemas whose properties are all required"
