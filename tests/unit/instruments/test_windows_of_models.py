@@ -200,7 +200,7 @@ async def test_a_model_that_summarizes_with_nothing_is_an_error(
 
     model = Model(f"scripted:{script}", application=application, window="summarize")
 
-    with pytest.raises(ConverseError, match=r"said nothing\. Drop them instead"):
+    with pytest.raises(ConverseError, match=r"oldest turns. Drop them instead"):
         await model.ask(_compose(30))
 
 
