@@ -21,7 +21,7 @@ from vibe_llms.testing.simulator.behaviour import produce_png
 
 pytestmark = pytest.mark.node
 
-DRIVER = Path(__file__).parent.parent / "npm_clients.mjs"
+DRIVER = Path(__file__).parents[1] / "support" / "gateways" / "npm_clients.mjs"
 CLIENTS = {
     "chat": "chat_completions",
     "responses": "responses",
