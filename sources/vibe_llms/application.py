@@ -1,7 +1,8 @@
-"""The one place that builds the object graph: from a configuration to what can be used.
+"""The one place that builds the object graph, from a configuration.
 
-Other code receives the two or three things it needs; only front ends and instruments ask here.
-Everything is made when it is first wanted, so that listing conversations, say, loads no provider.
+Other code receives the two or three objects that it needs; only front ends and instruments use the
+application. Everything is created on first use, so that listing conversations, for example, loads
+no provider.
 """
 
 from __future__ import annotations
@@ -45,10 +46,10 @@ class Application(Closing):
     """The loaded configuration: plugins, models, stored conversations.
 
     Args:
-        configuration: What the user wrote.
-        consent: Asked before code is fetched or much is downloaded; by default nobody is asked
-            and the setting ``yes`` answers.
-        progress: Shows long work; by default nothing is shown.
+        configuration: The user's configuration.
+        consent: Called before code is fetched or a large file is downloaded; by default the setting
+            ``yes`` answers, without asking the user.
+        progress: Shows long operations; by default nothing is shown.
     """
 
     def __init__(
@@ -58,7 +59,9 @@ class Application(Closing):
         consent: Consent | None = None,
         progress: Progress | None = None,
     ) -> None:
-        from vibe_llms.plugins.manager import PluginManager  # not for whoever only imports us
+        from vibe_llms.plugins.manager import (
+            PluginManager,
+        )  # not for callers who only import the package
 
         self.configuration = configuration
         given: dict[str, Any] = {"consent": consent, "progress": progress}
@@ -68,14 +71,14 @@ class Application(Closing):
         )
         self._addresses: dict[str, ModelAddress] = {}
         self._configured: frozenset[str] | None = None
-        # What a client holds open belongs to the event loop in which it was opened.
+        # An open client belongs to the event loop in which it was opened.
         self._clients: dict[tuple[str, asyncio.AbstractEventLoop], _Shared] = {}
         self._endings: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None]] = (
             WeakKeyDictionary()
         )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self  # what uses it may be copied; clients and plugins are there once
+        return self  # its users may be copied; clients and plugins exist once
 
     def __repr__(self) -> str:
         return represent("Application", (("model", self.configuration.model),))
@@ -100,7 +103,7 @@ class Application(Closing):
 
     @cached_property
     def catalogue(self) -> Catalogue:
-        """What is known about the models of all providers."""
+        """Catalogue of the known facts about the models of all providers."""
         return self.plugins.produce_catalogue()
 
     @cached_property
@@ -108,8 +111,8 @@ class Application(Closing):
         """The configured store of conversations.
 
         Raises:
-            UnknownNameError: There is no store of that name.
-            PluginError: It cannot be made.
+            UnknownNameError: No store has that name.
+            PluginError: The store cannot be created.
         """
         from vibe_llms.conversations.stores.choosing import produce_shipped
 
@@ -132,13 +135,13 @@ class Application(Closing):
         )
 
     async def access_model(self, address: str = "", *, holder: object = None) -> ConverserModel:
-        """Returns a model that can be asked.
+        """Return a model that can be called.
 
         Args:
             address: ``provider:name``, a provider for its default model, or a name that only
                 one provider knows; empty for the configured model.
-            holder: Who will :meth:`release` what stands behind the model; by default it stays
-                until :meth:`close`.
+            holder: The object that will :meth:`release` the model's client; by default the client
+                stays open until :meth:`close`.
 
         Raises:
             UnknownNameError: No such provider or model.
@@ -154,11 +157,11 @@ class Application(Closing):
         return model
 
     def restrict(self, named: Iterable[str] = ()) -> None:
-        """Restrict what the clients of a daemon can cause, from now on.
+        """Restrict from now on which models and files the clients of a daemon can use.
 
-        Nothing is downloaded or installed, and no user is asked. A file of this machine is a model
-        only where the operator has configured it: as the default model, by an alias, or in
-        ``named``. May be called again, with other names.
+        Nothing is downloaded or installed, and no user is asked. A local file is a model only if
+        the operator has configured it: as the default model, by an alias, or in ``named``. May be
+        called again, with other names.
 
         Args:
             named: Further addresses that the operator has configured.
@@ -173,7 +176,7 @@ class Application(Closing):
             shared.models.clear()
 
     def ensure_configured(self, address: str) -> None:
-        """Refuse a file that the operator has not configured; load the provider to tell.
+        """Refuse a file that the operator has not configured; loads the provider to decide.
 
         Raises:
             UnknownNameError: The address names such a file, or no provider.
@@ -195,7 +198,9 @@ class Application(Closing):
             )
 
     def find_model(self, address: str, holder: object) -> ConverserModel | None:
-        """Returns a model that was accessed before; else :meth:`access_model` has more to do."""
+        """Return a model that was accessed before; else ``None``, and :meth:`access_model` builds
+        it.
+        """
         resolved = self._addresses.get(address)
         if resolved is None:
             return None
@@ -207,7 +212,7 @@ class Application(Closing):
 
     @cached_property
     def _find_loop(self) -> Callable[[], asyncio.AbstractEventLoop]:
-        """``asyncio.get_running_loop``, which each call asks for: an import there takes 2 µs."""
+        """``asyncio.get_running_loop``, used by each call: an import there takes 2 µs."""
         import asyncio
 
         return asyncio.get_running_loop
@@ -227,7 +232,7 @@ class Application(Closing):
         """Parse the name of a model; see :meth:`access_model`."""
         from vibe_llms.models.addresses import ModelAddress
 
-        if (known := self._addresses.get(address)) is not None:  # each question asks for it
+        if (known := self._addresses.get(address)) is not None:  # looked up by each request
             return known
         configuration = self.configuration
         text = configuration.follow_aliases((address or configuration.model).strip())
@@ -239,7 +244,7 @@ class Application(Closing):
         return resolved
 
     def _complete(self, text: str) -> str:
-        """Adds to a provider alone the model that its table names, if it does."""
+        """Add the model of the provider's table to an address without a model."""
         entry = self.configuration.providers.get(text)
         model = "" if entry is None else entry.settings.get("model", "")
         return f"{text}:{model}" if model else text
@@ -251,27 +256,27 @@ class Application(Closing):
 
     @property
     def is_silent(self) -> bool:
-        """Whether it is known that neither plugins nor telemetry want to hear of conversations."""
+        """True if neither plugins nor telemetry observe conversations."""
         return self.plugins.is_silent and self._observer is None
 
     async def produce_reactors(self) -> Sequence[ConversationReactors]:
-        """Makes the reactors which plugins and telemetry have for a conversation; once per turn."""
+        """Create the reactors of plugins and telemetry for a conversation; once per turn."""
         plugged: Sequence[ConversationReactors] = ()
-        if not self.plugins.is_silent:  # for a thread costs some 100 µs
+        if not self.plugins.is_silent:  # as a thread costs some 100 µs
             import asyncio
 
             plugged = await asyncio.to_thread(self.plugins.produce_reactors)
         return plugged if self._observer is None else [*plugged, self._observer.reactors]
 
     def share_budgets(self, budgets: Budgets) -> None:
-        """Lets providers that are loaded from now on share what their vendors allow with others.
+        """Let providers that are loaded from now on share their vendors' rate limits with others.
 
-        What may be asked a minute is still said by the settings of each provider.
+        The limits per minute still come from the settings of each provider.
         """
         self.plugins.budgets = budgets
 
     async def produce_listeners(self) -> Sequence[Callable[[Any], object]]:
-        """Makes what plugins and telemetry have to hear of a run; once per run."""
+        """Create the listeners of plugins and telemetry for a run; once per run."""
         plugged: Sequence[Callable[[Any], object]] = ()
         if not self.plugins.is_unheard:
             import asyncio
@@ -288,21 +293,21 @@ class Application(Closing):
 
         try:
             return OpenTelemetryObserver(captures_texts=settings.get("texts") or None)
-        except DependencyError as error:  # nobody shall go without an answer for want of a span
+        except DependencyError as error:  # a missing span must not cost the user an answer
             import logging
 
             logging.getLogger("vibe_llms.telemetry").warning("%s", error)
             return None
 
     async def produce_approver(self, name: str | None = None) -> DeferringApprover | None:
-        """Makes an approver; ``None`` for a person at a terminal alone.
+        """Create an approver; ``None`` if only a person at a terminal approves.
 
         Args:
-            name: Of it; by default the configuration chooses.
+            name: Its name; by default the configuration chooses.
 
         Raises:
-            UnknownNameError: There is none of that name.
-            PluginError: It cannot be made.
+            UnknownNameError: No approver has that name.
+            PluginError: The approver cannot be created.
         """
         import asyncio
 
@@ -312,25 +317,25 @@ class Application(Closing):
         return await asyncio.to_thread(self.plugins.load_approver, name)
 
     async def produce_authorizer(self, name: str) -> Authorizer:
-        """Makes what says who may ask a daemon what; the daemon closes it.
+        """Create the authorizer of a daemon's clients; the daemon closes it.
 
         Raises:
-            UnknownNameError: There is none of that name.
-            PluginError: It cannot be made.
+            UnknownNameError: No authorizer has that name.
+            PluginError: The authorizer cannot be created.
         """
         import asyncio
 
         return await asyncio.to_thread(self.plugins.load_authorizer, name)
 
     async def produce_ensembles(self, names: Sequence[str]) -> tuple[Ensemble, ...]:
-        """Makes the ensembles that are configured under these names, none of them connected.
+        """Create the ensembles that are configured under these names, not connected.
 
         Args:
-            names: In their order the ensembles come; a name that is repeated counts once.
+            names: Their order is the order of the ensembles; a repeated name counts once.
 
         Raises:
             UnknownNameError: The configuration has no such ensemble; the nearest names come first.
-            ConverseError: One cannot be loaded, or its settings do not hold.
+            ConverseError: An ensemble cannot be loaded, or its settings are invalid.
         """
         import asyncio
 
@@ -340,16 +345,17 @@ class Application(Closing):
     async def produce_mcp_ensembles(
         self, sources: Sequence[str] | None = None, **answerers: Unpack[Answerers]
     ) -> tuple[McpEnsemble, ...]:
-        """Makes ensembles of MCP servers, none of them connected.
+        """Create ensembles of MCP servers, not connected.
 
         Args:
-            sources: Names of servers that are configured, and paths of files that name some;
-                ``None`` for all that are configured.
-            answerers: Who answers what the servers ask; what nobody answers they may not ask.
+            sources: Names of configured servers, and paths of files that name servers; ``None`` for
+                all that are configured.
+            answerers: They answer the servers' requests; a request without an answerer is not
+                permitted.
 
         Raises:
-            UnknownNameError: There is neither such a server nor such a file.
-            ConfigurationError: What is said about a server does not hold.
+            UnknownNameError: Neither a server nor a file has that name.
+            ConfigurationError: The settings of a server are invalid.
         """
         import asyncio
 
@@ -365,7 +371,7 @@ class Application(Closing):
         )
 
     async def release(self, holder: object) -> None:
-        """Closes those clients of this event loop that nobody but the holder still holds."""
+        """Close the clients of this event loop that only the holder uses."""
         import asyncio
 
         loop = asyncio.get_running_loop()
@@ -373,7 +379,8 @@ class Application(Closing):
             if key[1] is loop and holder in shared.holders:
                 shared.holders.discard(holder)
                 if not shared.holders:
-                    # Out of reach first: whoever asks meanwhile gets a client that stays open.
+                    # Forget the clients first: a caller that asks during the close gets a new
+                    # client, which stays open.
                     del self._clients[key]
                     await shared.client.close()
 
@@ -386,7 +393,7 @@ class Application(Closing):
             await self._clients.pop(key).client.close()
 
     async def _access_client(self, provider: str, holder: object) -> _Shared:
-        """Returns the client of a provider, the same one for all who hold it in one loop."""
+        """Return the client of a provider, shared by all holders in one loop."""
         import asyncio
 
         loop = asyncio.get_running_loop()
@@ -394,7 +401,7 @@ class Application(Closing):
         if shared is None:
             await self._forget_dead_loops()
             loaded = await asyncio.to_thread(self.plugins.load_provider, provider)
-            if (provider, loop) not in self._clients:  # somebody else may have been quicker
+            if (provider, loop) not in self._clients:  # another caller may have been quicker
                 from vibe_llms.configuration.locating import locating
 
                 with locating(self.configuration):
@@ -405,9 +412,9 @@ class Application(Closing):
         return shared
 
     async def _close_at_end(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Sees to it that what nobody has closed is closed when the event loop is wound up.
+        """Close the remaining clients when the event loop shuts down.
 
-        An asynchronous generator that was begun is closed then, as of ``asyncio.run``.
+        An asynchronous generator that was started is closed then, for instance by ``asyncio.run``.
         """
         if loop not in self._endings:
             self._endings[loop] = self._await_end()
@@ -428,7 +435,7 @@ class Application(Closing):
 
 @define(eq=False)
 class _Shared:
-    """A client with the models that were accessed, and those who still need it."""
+    """A client with the models that were accessed, and its holders."""
 
     client: Client
     models: dict[str, ConverserModel] = attrs.field(factory=dict)
@@ -436,11 +443,11 @@ class _Shared:
 
 
 _MOST_NAMES = 1_024
-"""Others may name models, whatever they like; of so many it is remembered what they are."""
+"""Other parties may send any model name; this many resolved names are cached."""
 
 
 def _make_room(remembered: dict[str, Any]) -> None:
-    """Forgets what was remembered first, where there is too much."""
+    """Evict the oldest entry if the cache is full."""
     while len(remembered) >= _MOST_NAMES:
         del remembered[next(iter(remembered))]
 
@@ -450,9 +457,9 @@ _application: Application | None = None
 
 
 def access_application() -> Application:
-    """Returns the application of this process, built from its configuration when first wanted."""
+    """Return the application of this process; build it from its configuration on first use."""
     global _application
-    if _application is not None:  # each question asks for it
+    if _application is not None:  # looked up by each request
         return _application
     with _lock:
         if _application is None:

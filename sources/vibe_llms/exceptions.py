@@ -1,38 +1,39 @@
-"""Every error that a caller can meet.
+"""Exceptions of the package.
 
 ::
 
     ConverseError (Exception)
-    ├── ConfigurationError (ValueError)          what the user wrote does not hold
-    ├── TrustError (PermissionError)             code or a download was not consented to
+    ├── ConfigurationError (ValueError)          invalid configuration
+    ├── TrustError (PermissionError)             code or a download is not permitted
     ├── DependencyError (ImportError)            an optional package is missing
     ├── PluginError (ImportError)                a plugin could not be loaded
-    ├── UnknownNameError (LookupError)           no such provider, model, control …
-    ├── WeightsError (OSError)                   a local model's weights cannot be had
-    ├── RequestError (ValueError)                a request that makes no sense
-    │   ├── ControlError                         a control value out of its domain
-    │   ├── CapabilityError                      the model cannot do what is asked
+    ├── UnknownNameError (LookupError)           unknown provider, model, control …
+    ├── WeightsError (OSError)                   a local model's weights are unusable
+    ├── RequestError (ValueError)                invalid request
+    │   ├── ControlError                         invalid value of a control
+    │   ├── CapabilityError                      the model lacks a capability
     │   └── ContextOverflowError                 more input than the model's window
-    ├── TranslationLossError (ValueError)        `strict`, and something would be lost
-    ├── CodecError (ValueError)                  data that does not read as ours
-    ├── ParseError (ValueError)                  an answer did not become what was wanted
+    ├── TranslationLossError (ValueError)        with `strict`, a translation would lose
+    ├── CodecError (ValueError)                  data in an invalid format
+    ├── ParseError (ValueError)                  an answer could not be parsed
     ├── LimitError (RuntimeError)                a named limit was reached
-    ├── TransportError (ConnectionError)         the other side cannot be reached
-    │   └── TransportTimeoutError (TimeoutError)  it kept us waiting longer than a setting allows
+    ├── TransportError (ConnectionError)         the peer cannot be reached
+    │   └── TransportTimeoutError (TimeoutError)  the peer took longer than allowed
     ├── StreamTruncatedError (EOFError)          a stream ended without its terminator
     ├── ProviderError (RuntimeError)             the vendor answered with an error
-    ├── AccessError (PermissionError)            a daemon of ours does not let a client ask this
+    ├── AccessError (PermissionError)            a daemon denies a client's request
     ├── StoreError (OSError)                     a conversation cannot be read or written
     │   ├── UnknownConversationError (LookupError)
     │   ├── AmbiguousIdentityError (LookupError)
-    │   ├── StaleConversationError               others have written to it meanwhile
-    │   ├── StoreUnavailableError                its database is away, or was, and may come back
+    │   ├── StaleConversationError               another writer changed it
+    │   ├── StoreUnavailableError                its database is unreachable for now
     │   └── CorruptionError (ValueError)
     ├── EnsembleError (ConnectionError)          an ensemble of invocables cannot be used
-    └── ForeignError (RuntimeError)              not ours, from another process
+    └── ForeignError (RuntimeError)              another package's, another process'
 
-A class names what went wrong; its fields are the facts, for programs; ``str`` composes them into
-a line for people: what happened, to which thing, what to do next. ``stage`` says where.
+The class names the kind of failure; its fields are the facts, for programs; ``str`` composes them
+into a message for people: what happened, to which object, what to do next. ``stage`` names the
+stage of the failure.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from vibe_llms.foundation.suggestions import suggest
 
 
 def end_sentence(text: str) -> str:
-    """Puts the stop behind what happened, so that another sentence can follow."""
+    """End the text with a full stop, so that another sentence can follow."""
     return end if (end := text.rstrip()).endswith((".", "?", "!", ":")) else f"{end}."
 
 
@@ -66,8 +67,9 @@ class ConverseError(Factual, Exception):
     """The stable word that names the class in its JSON form."""
     sent: ClassVar[int] = 1
     missed: ClassVar[int] = 0
-    """How often the request was sent that failed, and how often, before the last time, that did
-    not reach the vendor; as far as is known, and no facts."""
+    """How often the failed request was sent, and how many earlier attempts did not reach the
+    vendor, as far as known. Not among the facts.
+    """
 
     detail: str = ""
     remedy: str = ""
@@ -75,20 +77,20 @@ class ConverseError(Factual, Exception):
 
     @property
     def arrived(self) -> tuple[Any, ...]:
-        """The canisters which had arrived of an answer that broke off; no fact, never encoded."""
+        """The canisters received before an answer broke off; not among the facts, never encoded."""
         return cast(tuple[Any, ...], self.__dict__.get("_arrived", ()))
 
     def keep_arrived(self, canisters: Iterable[Any], *, sent: int = 1, missed: int = 0) -> None:
-        """Lets the error carry what had arrived before it, and how often the request was sent."""
+        """Attach what was received before the error, and how often the request was sent."""
         self.__dict__.update(_arrived=tuple(canisters), sent=sent, missed=missed)
 
     @property
     def is_retryable(self) -> bool:
-        """Whether the same request may succeed later."""
+        """True if the same request may succeed later."""
         return False
 
     def describe(self) -> str:
-        """Composes what happened from the facts; subclasses refine it."""
+        """Compose the message from the facts; subclasses refine it."""
         return self.detail or type(self).__name__
 
     def __str__(self) -> str:
@@ -100,7 +102,7 @@ class ConverseError(Factual, Exception):
 
 
 class ConfigurationError(ConverseError, ValueError):
-    """What the user wrote does not hold; all findings at once."""
+    """Invalid configuration; lists all findings."""
 
     WORD: ClassVar[str] = "configuration"
     findings: tuple[Finding, ...] = ()
@@ -108,7 +110,7 @@ class ConfigurationError(ConverseError, ValueError):
 
     @classmethod
     def at(cls, place: str, message: str, line: int = 0, column: int = 0) -> ConfigurationError:
-        """Makes the error of one mistake; see :class:`Finding`."""
+        """Return the error for one mistake; see :class:`Finding`."""
         return cls(findings=(Finding(place=place, line=line, column=column, message=message),))
 
     def describe(self) -> str:
@@ -116,7 +118,7 @@ class ConfigurationError(ConverseError, ValueError):
 
 
 class TrustError(ConverseError, PermissionError):
-    """Running code, installing or downloading was not consented to; ``subject`` names what."""
+    """The user does not permit to run code, install or download ``subject``."""
 
     WORD: ClassVar[str] = "trust"
     subject: str = ""
@@ -132,7 +134,7 @@ class DependencyError(ConverseError, ImportError):
 
 
 class PluginError(ConverseError, ImportError):
-    """A ``plugin`` could not be loaded or broke its contract; the others go on without it."""
+    """A ``plugin`` could not be loaded or broke its contract; other plugins keep working."""
 
     WORD: ClassVar[str] = "plugin"
     plugin: str = ""
@@ -140,12 +142,12 @@ class PluginError(ConverseError, ImportError):
 
 
 class UnknownNameError(ConverseError, LookupError):
-    """A name that nothing answers to.
+    """Unknown name.
 
     Attributes:
-        kind: What was looked for, such as ``provider`` or ``model``.
+        kind: The kind of the name, such as ``provider`` or ``model``.
         name: The name as given.
-        known: The names that would have been right, nearest first.
+        known: Valid names, nearest first.
     """
 
     WORD: ClassVar[str] = "unknown-name"
@@ -163,7 +165,7 @@ class UnknownNameError(ConverseError, LookupError):
 
 
 class WeightsError(ConverseError, OSError):
-    """The weights of a local model, in ``path``, are missing, damaged or not what was pinned."""
+    """The weights of a local model, in ``path``, are missing, damaged or not the pinned ones."""
 
     WORD: ClassVar[str] = "weights"
     path: str = ""
@@ -171,7 +173,7 @@ class WeightsError(ConverseError, OSError):
 
 
 class RequestError(ConverseError, ValueError):
-    """A request that makes no sense, found before anything was sent.
+    """Invalid request, found before it was sent.
 
     Attributes:
         path: The place in the request, such as ``canisters[3].content[0]``.
@@ -183,14 +185,14 @@ class RequestError(ConverseError, ValueError):
 
 
 class ControlError(RequestError):
-    """The value of a ``control`` is outside its domain, or no control has this name."""
+    """The value of a ``control`` is outside its domain, or the control is unknown."""
 
     WORD: ClassVar[str] = "control"
     control: str = ""
 
 
 class CapabilityError(RequestError):
-    """The ``model`` is known to lack a ``capability`` that is asked of it."""
+    """The ``model`` is known to lack a ``capability`` that the request needs."""
 
     WORD: ClassVar[str] = "capability"
     model: str = ""
@@ -198,7 +200,7 @@ class CapabilityError(RequestError):
 
 
 class ContextOverflowError(RequestError):
-    """The input, or input and wanted output, exceed the model's window. Sizes in tokens."""
+    """The input, or input and requested output, exceed the model's window. Sizes in tokens."""
 
     WORD: ClassVar[str] = "context-overflow"
     remedy: str = (
@@ -210,7 +212,7 @@ class ContextOverflowError(RequestError):
 
 
 class TranslationLossError(ConverseError, ValueError):
-    """``strict`` was asked for and the translation would lose something.
+    """With ``strict``, the translation would lose something.
 
     Attributes:
         losses: One line each, as :class:`vibe_llms.messages.losses.Loss` prints itself.
@@ -225,11 +227,11 @@ class TranslationLossError(ConverseError, ValueError):
 
 
 class CodecError(ConverseError, ValueError):
-    """Data that does not read as ours.
+    """Data that is not valid in this package's format.
 
     Attributes:
         path: The place, such as ``$.content[1].type``.
-        known: The words which would have been right there, if it is a matter of words.
+        known: The valid words in this place, where the value must be one of a list.
     """
 
     WORD: ClassVar[str] = "codec"
@@ -243,13 +245,13 @@ class CodecError(ConverseError, ValueError):
 
 
 class ParseError(ConverseError, ValueError):
-    """An answer did not become what was wanted. ``arrived`` has what all attempts brought.
+    """An answer could not be parsed. ``arrived`` holds the answers of all attempts.
 
     Attributes:
-        kind: What was wanted, such as ``City``.
-        text: What arrived last, as the model wrote it.
-        faults: What is wrong with that, one line each.
-        attempts: How many answers were asked for.
+        kind: The expected kind, such as ``City``.
+        text: The last answer, as the model wrote it.
+        faults: The faults of that answer, one line each.
+        attempts: How many answers were requested.
     """
 
     WORD: ClassVar[str] = "parse"
@@ -271,7 +273,7 @@ class LimitError(ConverseError, RuntimeError):
 
     Attributes:
         limit: The name under which the limit is set.
-        value: Its value, in the unit its name tells.
+        value: Its value, in the unit that its name states.
     """
 
     WORD: ClassVar[str] = "limit"
@@ -283,11 +285,11 @@ class LimitError(ConverseError, RuntimeError):
 
 
 class TransportError(ConverseError, ConnectionError):
-    """The other side could not be reached, or went away before it answered.
+    """The peer could not be reached, or disconnected before it answered.
 
     Attributes:
-        should_retry: False where it will be so until somebody changes something, as with a
-            certificate that is not trusted; else ``None``.
+        should_retry: False if a retry fails until the cause is removed, as with an untrusted
+            certificate; else ``None``.
     """
 
     WORD: ClassVar[str] = "transport"
@@ -297,18 +299,19 @@ class TransportError(ConverseError, ConnectionError):
 
     @property
     def is_retryable(self) -> bool:
-        """Whether the same request may succeed later: nothing of an answer had arrived."""
+        """True if the same request may succeed later: nothing of an answer was received."""
         if self.arrived or self.should_retry is False:
             return False
-        return getattr(self, "phase", "") != "total"  # all its time is over
+        return getattr(self, "phase", "") != "total"  # the total time is used up
 
 
 class TransportTimeoutError(TransportError, TimeoutError):
-    """The other side kept us waiting for longer than a setting allows.
+    """The peer took longer than a setting allows.
 
     Attributes:
-        phase: What was waited for: ``connect``, ``first-byte``, ``between-chunks`` or ``total``.
-        seconds: How long it was waited for.
+        phase: The phase that timed out: ``connect``, ``first-byte``, ``between-chunks`` or
+            ``total``.
+        seconds: The timeout.
     """
 
     WORD: ClassVar[str] = "transport-timeout"
@@ -323,19 +326,19 @@ class TransportTimeoutError(TransportError, TimeoutError):
 
 
 class StreamTruncatedError(ConverseError, EOFError):
-    """A stream ended without its terminator; what had arrived is kept."""
+    """A stream ended without its terminator; what was received is kept."""
 
     WORD: ClassVar[str] = "stream-truncated"
     stage: Stage = Stage.FRAME
 
     @property
     def is_retryable(self) -> bool:
-        """Whether the same request may succeed later: nothing of an answer had arrived."""
+        """True if the same request may succeed later: nothing of an answer was received."""
         return not self.arrived
 
 
 class ProviderFault(enum.StrEnum):
-    """What a vendor's error means, whatever words the vendor has for it."""
+    """Meaning of a vendor's error, independent of the vendor's wording."""
 
     AUTHENTICATION = "authentication"
     PERMISSION = "permission"
@@ -365,13 +368,13 @@ class ProviderError(ConverseError, RuntimeError):
 
     Attributes:
         provider: The provider's name.
-        fault: What the error means.
-        status: The HTTP status; ``None`` where there was none.
+        fault: The meaning of the error.
+        status: The HTTP status; ``None`` if there is none.
         vendor_type, vendor_code: The kind of error, and its code, in the vendor's own words.
-        vendor_param: The field of the request that the vendor finds fault with, likewise.
-        request_id: The vendor's name for the exchange, for its support.
-        retry_after_seconds: How long the vendor asks to wait.
-        should_retry: What the vendor says of trying again; ``None`` where it says nothing.
+        vendor_param: The field of the request that the vendor rejects, in the vendor's own words.
+        request_id: The vendor's id of the exchange, for its support.
+        retry_after_seconds: The delay before a retry that the vendor requests.
+        should_retry: The vendor's statement about a retry; ``None`` without one.
     """
 
     WORD: ClassVar[str] = "provider"
@@ -390,18 +393,20 @@ class ProviderError(ConverseError, RuntimeError):
 
     @property
     def is_retryable(self) -> bool:
-        """Whether the same request may succeed later: the vendor knows best, if it says."""
+        """True if the same request may succeed later: the vendor's own statement decides, if there
+        is one.
+        """
         return self.fault in RETRYABLE_FAULTS if self.should_retry is None else self.should_retry
 
 
 class AccessError(ConverseError, PermissionError):
-    """A daemon of ours does not let a client ask this, or not now.
+    """A daemon denies a client's request.
 
     Attributes:
-        fault: ``AUTHENTICATION``: nobody knows who asks; ``PERMISSION``: not for them;
-            ``RATE_LIMITED``: not yet; ``QUOTA``: their budget is spent.
-        subject: Who asks, by the name under which they are known; empty where nobody is.
-        retry_after_seconds: When it may be asked again, where waiting helps.
+        fault: ``AUTHENTICATION``: the client is unknown; ``PERMISSION``: it lacks the permission;
+            ``RATE_LIMITED``: too many requests for now; ``QUOTA``: its budget is spent.
+        subject: The name under which the client is known; empty for an unknown client.
+        retry_after_seconds: The delay before a retry, if waiting helps.
     """
 
     WORD: ClassVar[str] = "access"
@@ -412,7 +417,7 @@ class AccessError(ConverseError, PermissionError):
 
     @property
     def is_retryable(self) -> bool:
-        """Whether waiting helps."""
+        """True if waiting helps."""
         return self.fault is ProviderFault.RATE_LIMITED
 
 
@@ -425,7 +430,7 @@ class StoreError(ConverseError, OSError):
 
 
 class UnknownConversationError(StoreError, LookupError):
-    """No conversation has the id ``identity``, nor one that begins so."""
+    """No conversation has the id ``identity``, or an id that begins with it."""
 
     WORD: ClassVar[str] = "unknown-conversation"
     identity: str = ""
@@ -435,7 +440,7 @@ class UnknownConversationError(StoreError, LookupError):
 
 
 class AmbiguousIdentityError(StoreError, LookupError):
-    """The shortened id ``identity`` fits several conversations: ``candidates``."""
+    """The shortened id ``identity`` matches several conversations: ``candidates``."""
 
     WORD: ClassVar[str] = "ambiguous-identity"
     identity: str = ""
@@ -446,14 +451,15 @@ class AmbiguousIdentityError(StoreError, LookupError):
 
 
 class StoreUnavailableError(StoreError):
-    """The database of a store is out of reach, has something locked for long, or came back without
-    what was written last."""
+    """The database of a store is unreachable, is locked for a long time, or came back without the
+    last writes.
+    """
 
     WORD: ClassVar[str] = "store-unavailable"
 
 
 class StaleConversationError(StoreError):
-    """Others have written to the conversation ``identity`` since it was read; nothing was added."""
+    """Another writer changed the conversation ``identity`` since it was read; nothing was added."""
 
     WORD: ClassVar[str] = "stale-conversation"
     identity: str = ""
@@ -463,7 +469,7 @@ class StaleConversationError(StoreError):
 
 
 class CorruptionError(StoreError, ValueError):
-    """Stored data is damaged, in ``line`` of its file; 0 where the damage is not in a line."""
+    """Stored data is damaged, in ``line`` of its file; 0 if the damage is not in a line."""
 
     WORD: ClassVar[str] = "corruption"
     line: int = 0
@@ -485,11 +491,11 @@ class EnsembleError(ConverseError, ConnectionError):
 
 
 class ForeignError(ConverseError, RuntimeError):
-    """What is left of an error that is not one of ours, or of a cause, from another process.
+    """An error from another process that is not of this package, or a cause of one.
 
     Attributes:
         type: The name of its class.
-        word: The stable word of its class, where that was one of ours.
+        word: The stable word of its class, for a class of this package.
     """
 
     WORD: ClassVar[str] = "foreign"
