@@ -1,11 +1,11 @@
-"""The programs that we start: guarded, bounded, interrupted and ended in one way.
+"""Child programs: watchdogs, bounded output, interrupts and termination.
 
-Between us and a program stands a watchdog (``watchdog``), so that nothing which we have started
-outlives us, whatever ends us. A ``Program`` is one that runs while we do other things: an MCP
-server, a server of models, a command of the shell. ``run_program`` runs one to its end: pip, or a
-module of a plugin that is asked for its hooks. May import foundation; refuses to know
-why a program is started, and what it says.
+A watchdog (``watchdog``) stands between this process and a child program, so that no program
+outlives this process, however it ends. A ``Program`` runs concurrently: an MCP server, a model
+server, a shell command. ``run_program`` runs one to its end: pip, or a plugin module that is
+queried for its hooks. May import foundation; does not depend on why a program is started or on the
+meaning of its output.
 
-The process that applies strangers' schemas (``invocables.validator_process``) is none of these:
-it is our own code, ends by itself when its input does, and limits itself.
+The process that applies foreign schemas (``invocables.validator_process``) does not belong here: it
+is this package's own code, exits when its input ends, and limits itself.
 """

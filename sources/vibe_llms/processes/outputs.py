@@ -1,4 +1,4 @@
-"""What a program says while it runs: the last lines, and a bounded file of the rest."""
+"""Output of a running program: the last lines, and a bounded log file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Final
 
 LOG_BYTES: Final = 4_194_304
-"""How large the file may become; then it begins anew."""
+"""Maximum size of the file; a new file is started beyond it."""
 
 _LINE_BYTES: Final = 65_536
 _SHOWN_LINES: Final = 8
@@ -17,11 +17,11 @@ _SHOWN_CHARACTERS: Final = 300
 
 
 class OutputLog:
-    """Takes what a program says, in bounded space; may be used from several threads.
+    """Bounded log of a program's output. Thread-safe.
 
     Args:
-        path: Of the file; ``None`` for none.
-        scrub: Strikes out, of whole lines, what nobody is to read.
+        path: Of the log file; ``None`` for no file.
+        scrub: Redacts secrets in whole lines.
     """
 
     def __init__(self, path: Path | None, scrub: Callable[[bytes], bytes] | None = None) -> None:
@@ -34,14 +34,14 @@ class OutputLog:
         self._lock = threading.Lock()
 
     def write(self, data: bytes) -> None:
-        """Takes what the program says, cut anywhere."""
+        """Add output, split at any byte."""
         with self._lock:
             self._take(data)
 
     def _take(self, data: bytes) -> None:
-        # Whole lines only: a secret that is cut in two would not be found, and not struck out.
+        # Redact whole lines only: a secret that is split in two would not be found.
         whole, newline, rest = (self._rest + data).rpartition(b"\n")
-        # A line without an end would be kept for good.
+        # A line without an end would be buffered without bound.
         if len(rest) > _LINE_BYTES:
             whole, newline, rest = whole + newline + rest, b"", b""
         self._rest = rest
@@ -70,17 +70,17 @@ class OutputLog:
                 self._size = 0
             self._size += self._file.write(data[-LOG_BYTES:])
             self._file.flush()
-        except OSError:  # no place for a log: the lines are kept, and the program must not stall
+        except OSError:  # the log cannot be written: keep the lines, and do not stall the program
             self._path = None
 
     def tail(self) -> tuple[str, ...]:
-        """Returns the last lines, the last also where it has not ended."""
+        """Return the last lines, including an unfinished one."""
         with self._lock:
             self._flush()
             return tuple(self._lines)
 
     def close(self) -> None:
-        """Takes what was said last, and closes the file. May be called again."""
+        """Add the rest of the output and close the file. May be called again."""
         with self._lock:
             self._flush()
             if self._file is not None:

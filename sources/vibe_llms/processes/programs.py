@@ -1,4 +1,4 @@
-"""A program that runs while we do other things."""
+"""A program that runs concurrently with this process."""
 
 from __future__ import annotations
 
@@ -17,26 +17,27 @@ from vibe_llms.processes.watchdog import compose_watchdog
 CHUNK_BYTES: Final = 65_536
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.002, 0.02
 _KILL_SECONDS: Final = 1.0
-"""How long the system may take to end what was killed."""
+"""How long the system may take to end a killed program."""
 
 
 class Program:
     """A program that was started, its watchdog, and its streams.
 
-    It has a session of its own: an interrupt at the terminal is ours to handle. It ends with us;
-    on Windows, where there are no watchdogs, only if it is ended.
+    It has a session of its own, so this process handles interrupts at the terminal. It ends with
+    this process; on Windows, which has no watchdogs, only if it is stopped.
 
     Args:
         command: The program and its arguments.
-        grace_seconds: How long it may take to end once it was asked to, before it is killed.
-        environment: Its variables; ``None`` for ours.
-        directory: Where it begins: a path, or the descriptor of an open directory; ``None`` for
-            where we are.
+        grace_seconds: Grace period between the request to end and the kill.
+        environment: Its variables; ``None`` for those of this process.
+        directory: Its working directory: a path, or the descriptor of an open directory; ``None``
+            for that of this process.
         takes_input: It has a standard input, which :meth:`open_input` writes to.
-        errors_apart: Its standard error is a stream of its own, rather than one with its output.
+        errors_apart: Give standard error a stream of its own, instead of merging it into the
+            output.
 
     Raises:
-        OSError: It cannot be started. A program that is not there is told by its status alone.
+        OSError: The program cannot be started. A missing program is reported by its status alone.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class Program:
         takes_input: bool = False,
         errors_apart: bool = False,
     ) -> None:
-        # What we start may run as the same user, and could read the keys in our environment.
+        # A child may run as the same user, and could read the keys in this process's environment.
         conceal_keys()
         theirs, self._lifeline = os.pipe()
         place = directory if isinstance(directory, int) else None
@@ -69,7 +70,7 @@ class Program:
                 env=None if environment is None else dict(environment),
                 pass_fds=passed,
                 start_new_session=True,
-                # What has come is read at once: a buffer would wait until it is full.
+                # Unbuffered: a buffer would wait until it is full.
                 bufsize=0,
             )
         except BaseException:
@@ -83,26 +84,26 @@ class Program:
 
     @property
     def status(self) -> int | None:
-        """How it has ended: :data:`.watchdog.SIGNAL_STATUS` and more for a signal.
+        """Exit status: :data:`.watchdog.SIGNAL_STATUS` plus the number for a signal.
 
-        Below 0 where its watchdog was killed; ``None`` as long as it runs.
+        Negative if its watchdog was killed; ``None`` while it runs.
         """
         return self._process.poll()
 
     @property
     def output(self) -> IO[bytes]:
-        """What it writes, for a thread that reads it."""
+        """Its standard output, for a reading thread."""
         assert self._process.stdout is not None
         return self._process.stdout
 
     @property
     def errors(self) -> IO[bytes]:
-        """What it writes to its standard error, where that is apart."""
+        """Its standard error, for a reading thread, if it has its own stream."""
         assert self._process.stderr is not None
         return self._process.stderr
 
     def let_go(self) -> None:
-        """Lets the watchdog end the program and all it has started, and waits for nothing."""
+        """Let the watchdog end the program and all it has started; do not wait."""
         if self._lifeline >= 0:
             lifeline, self._lifeline = self._lifeline, -1
             os.close(lifeline)
@@ -112,16 +113,16 @@ class Program:
     # --- from a thread -----------------------------------------------------------------------
 
     def pause(self, seconds: float) -> bool:
-        """Waits until the program has ended; tells whether it has."""
+        """Wait until the program has ended; return whether it has."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
         return self.status is not None
 
     def stop(self, patience_seconds: float) -> None:
-        """Ends the program and all it has started, and waits for it. Closes nothing that is read.
+        """End the program and all it has started, and wait. Closes no stream that is read.
 
         Args:
-            patience_seconds: How long the watchdog may take; more than the grace.
+            patience_seconds: Timeout for the watchdog; longer than the grace period.
         """
         self.let_go()
         if not self.pause(patience_seconds):
@@ -131,15 +132,15 @@ class Program:
     # --- from an event loop ------------------------------------------------------------------
 
     async def open_output(self) -> asyncio.StreamReader:
-        """Returns what it writes as a stream."""
+        """Return its standard output as a stream."""
         return await self._open(self.output)
 
     async def open_errors(self) -> asyncio.StreamReader:
-        """Returns what it writes to its standard error as a stream, where that is apart."""
+        """Return its standard error as a stream, if it has its own."""
         return await self._open(self.errors)
 
     async def _open(self, pipe: IO[bytes]) -> asyncio.StreamReader:
-        # By hand: the program was started without a loop, as threads use it as well.
+        # Connected by hand: the program was started without a loop, as threads use it as well.
         reader = asyncio.StreamReader()
         protocol = asyncio.StreamReaderProtocol(reader)
         loop = asyncio.get_running_loop()
@@ -149,7 +150,7 @@ class Program:
         return reader
 
     async def open_input(self) -> asyncio.StreamWriter:
-        """Returns its standard input as a stream."""
+        """Return its standard input as a stream."""
         loop = asyncio.get_running_loop()
         pipe = self._process.stdin
         assert pipe is not None
@@ -159,9 +160,9 @@ class Program:
         return asyncio.StreamWriter(transport, protocol, None, loop)
 
     async def wait(self, seconds: float | None = None) -> bool:
-        """Waits until the program has ended; tells whether it has.
+        """Wait until the program has ended; return whether it has.
 
-        The end of its streams is another thing: they may be held by something that has left it.
+        Its streams may stay open longer: a process that left the program may hold them.
         """
         loop = asyncio.get_running_loop()
         deadline = None if seconds is None else loop.time() + seconds
@@ -170,24 +171,24 @@ class Program:
             if deadline is not None and loop.time() >= deadline:
                 return False
             await asyncio.sleep(pause)
-            # Polled: it was not started by asyncio, which so hears nothing of its end.
+            # Polled: asyncio did not start the program and is not notified of its end.
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
         return True
 
     async def end(
         self, patience_seconds: float, *, unread: asyncio.StreamReader | None = None
     ) -> None:
-        """Does what :meth:`stop` does. Whoever cancels this waits all the same for the end.
+        """Stop the program as :meth:`stop` does. A cancelled caller still waits for the end.
 
         Args:
-            patience_seconds: As there.
-            unread: What it writes meanwhile, which nobody reads any more and is let go.
+            patience_seconds: As for :meth:`stop`.
+            unread: Its output stream, which is drained meanwhile because it has no reader.
         """
         self.let_go()
         await finish(self._end(patience_seconds, unread))
 
     async def _end(self, patience_seconds: float, unread: asyncio.StreamReader | None) -> None:
-        # A program that waits for somebody to read what it wrote could not end.
+        # A program that waits for a reader of its output could not end.
         draining = None if unread is None else asyncio.ensure_future(drain(unread))
         try:
             if not await self.wait(patience_seconds):
@@ -199,7 +200,7 @@ class Program:
                 await asyncio.gather(draining, return_exceptions=True)
 
     def close(self) -> None:
-        """Closes the streams, also where something holds on to their other ends."""
+        """Close the streams, even if another process holds their other ends."""
         for transport in self._transports:
             transport.close()
         for pipe in self._unopened:
@@ -207,6 +208,6 @@ class Program:
 
 
 async def drain(reader: asyncio.StreamReader) -> None:
-    """Lets go what is still written: a program that waits to be read could not end."""
+    """Read and discard the rest: a program that waits for a reader could not end."""
     while await reader.read(CHUNK_BYTES):
         pass

@@ -1,4 +1,4 @@
-"""A program that is run to its end, and what it said."""
+"""A program that runs to its end, and its output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.processes.programs import CHUNK_BYTES, Program
 
 OUTPUT_BYTES: Final = 67_108_864
-"""How much a program may write before it is ended."""
+"""Maximum output of a program before it is ended."""
 
 _GRACE_SECONDS: Final = 2.0
 _POLL_SECONDS: Final = 0.1
@@ -21,13 +21,13 @@ _READ_SECONDS: Final = 1.0
 
 @frozen(kw_only=True)
 class Ended:
-    """A program that has ended.
+    """A completed program.
 
     Attributes:
         status: Its exit status.
-        output: What it wrote.
-        errors: What it wrote to its standard error.
-        fault: The limit that ended it, in words; empty where it ended by itself.
+        output: Its standard output.
+        errors: Its standard error.
+        fault: The limit that ended it, in words; empty if it ended without one.
     """
 
     status: int
@@ -36,11 +36,11 @@ class Ended:
     fault: str = ""
 
     def explain(self) -> str:
-        """Returns why it failed, in words; empty where it did not."""
+        """Return the reason of the failure, in words; empty on success."""
         if self.fault or not self.status:
             return self.fault
         lines = self.errors.decode("utf-8", "replace").strip().splitlines()
-        # As pip marks what matters among what it says besides.
+        # pip marks its important lines in this way.
         told = [line for line in lines if line.startswith("ERROR:")] or lines
         return told[-1].removeprefix("ERROR: ") if told else f"it ended with status {self.status}"
 
@@ -53,17 +53,17 @@ def run_program(
     seconds: float | None = None,
     watch: Callable[[], object] | None = None,
 ) -> Ended:
-    """Runs a program to its end. Blocks.
+    """Run a program to its end. Blocks.
 
-    Whatever ends this early, such as an interrupt, ends the program and all it has started.
+    An interrupt or another early end also ends the program and all it has started.
 
     Args:
-        environment: Its variables; ``None`` for ours.
-        seconds: How long it may take.
-        watch: Is called now and then, and at the end; what it raises ends the program.
+        environment: Its variables; ``None`` for those of this process.
+        seconds: The timeout.
+        watch: Called periodically, and at the end; an exception from it ends the program.
 
     Raises:
-        OSError: It cannot be started.
+        OSError: The program cannot be started.
     """
     program = Program(
         command,
@@ -78,7 +78,7 @@ def run_program(
     finally:
         program.stop(_GRACE_SECONDS + 1)
     for stream in streams:
-        # In bounds: what has left the program may hold its streams open for ever.
+        # With a timeout: a process that left the program may hold its streams open forever.
         stream.thread.join(_READ_SECONDS)
     output, errors = (bytes(stream.data) for stream in streams)
     return Ended(status=program.status or 0, output=output, errors=errors, fault=fault)
@@ -90,7 +90,7 @@ def _await_end(
     seconds: float | None,
     watch: Callable[[], object] | None,
 ) -> str:
-    """Waits for the end; returns the limit that is exceeded, in words."""
+    """Wait for the end; return the exceeded limit, in words."""
     until = None if seconds is None else time.monotonic() + seconds
     has_ended = False
     while not has_ended:
@@ -105,12 +105,12 @@ def _await_end(
 
 
 class _Stream:
-    """One of a program's streams, and the thread that reads it to its end."""
+    """One stream of a program, and the thread that reads it to its end."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         self.data = bytearray()
         self.is_over = False
-        # One thread a stream: who reads them in turn waits for one while the other is full.
+        # One thread per stream: reading them in turn would wait for one while the other is full.
         self.thread = threading.Thread(target=self._read, args=(pipe,), daemon=True)
         self.thread.start()
 
@@ -118,6 +118,6 @@ class _Stream:
         with pipe:
             while data := pipe.read(CHUNK_BYTES):
                 if len(self.data) + len(data) > OUTPUT_BYTES:
-                    self.is_over = True  # what comes now is let go: a full pipe would stop it
+                    self.is_over = True  # the rest is discarded: a full pipe would stop the program
                 else:
                     self.data += data

@@ -1,14 +1,14 @@
-"""The small process between us and a program that we start, so that no orphan outlives us.
+"""Watchdog process between this process and a child program; it leaves no orphans.
 
-A watchdog holds the end of a pipe, its lifeline, whose other end is ours. When ours closes,
-because we are done or because we were killed, whatever killed us, the watchdog stops the program
-and all that the program had started. When the program ends by itself, what it leaves behind is
-stopped, too. The program has a session and a group of processes of its own.
+A watchdog holds one end of a pipe, its lifeline; this process holds the other. When this end
+closes, because the work is done or this process was killed, the watchdog stops the program and
+everything that the program has started. When the program ends by itself, the watchdog stops its
+remaining children, too. The program has its own session and process group.
 
-On Linux the watchdog is made the parent of whatever loses its own (a "subreaper"), so that it
-finds also what has left the group on purpose, as daemons do; on other systems that escapes.
-Should the watchdog itself be killed, Linux kills the program, though not what that had started;
-other systems leave both.
+On Linux the watchdog becomes the parent of orphaned descendants (a "subreaper"), so that it also
+finds processes that left the group on purpose, as daemons do; on other systems these escape. If the
+watchdog itself is killed, Linux kills the program, but not the program's children; other systems
+leave both.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Final
 
 SIGNAL_STATUS: Final = 128
-"""A program that a signal ended is reported with this status, plus the signal's number."""
+"""Status of a program that was ended by a signal, plus the signal's number."""
 
 _PROGRAM: Final = """
 import os, select, signal, sys, time
@@ -142,21 +142,22 @@ def compose_watchdog(
     lifeline: int,
     directory: int | None = None,
 ) -> tuple[str, ...]:
-    """Returns the command that starts a watchdog, which starts a program.
+    """Return the command that starts a watchdog, which starts a program.
 
-    The watchdog ends with the status of the program, or with :data:`SIGNAL_STATUS` and more. It
-    is to be started in a session of its own: an interrupt at the terminal is ours to handle.
+    The watchdog's exit status is that of the program, or :data:`SIGNAL_STATUS` plus the signal's
+    number. Start it in a session of its own, so that this process handles interrupts at the
+    terminal.
 
     Args:
         command: The program and its arguments.
-        grace_seconds: How long the program may take to end once it was asked to.
-        lifeline: The descriptor of the pipe's end that the watchdog inherits. The program has
-            the standard input and output of the watchdog to itself.
-        directory: The descriptor, inherited likewise, of the directory in which the program
-            begins; ``None`` for that of the watchdog.
+        grace_seconds: Grace period of the program after the request to end.
+        lifeline: The descriptor of the pipe's end that the watchdog inherits. The program alone
+            uses the watchdog's standard input and output.
+        directory: The inherited descriptor of the program's working directory; ``None`` for that of
+            the watchdog.
     """
-    # A descriptor, not a path, which may mean another directory by the time the program begins.
+    # A descriptor, as a path may mean another directory when the program starts.
     where = -1 if directory is None else directory
     options = (str(grace_seconds), str(lifeline), str(where))
-    # Isolated and without site: it starts sooner, and nothing in the directory can get into it.
+    # Isolated and without site: it starts faster, and cannot import files from the directory.
     return (sys.executable, "-I", "-S", "-c", _PROGRAM, *options, *command)
