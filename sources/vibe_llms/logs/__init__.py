@@ -1,8 +1,7 @@
-"""Files that only grow, line by line: what was acknowledged is there, whatever happened since.
+"""Append-only line files: acknowledged lines survive crashes.
 
-A log is locked by whoever writes to it (``locks``), mended where a crash has torn its end
-(``lines``), waited for until it is on the disk (``disk``), and counted, so that lines which are
-gone are missed (``tallies``). The messages of a conversation, the events of its runs and the
-journal of a batch are such files. May import the errors and the files; refuses to know what the
-lines say, and which folder they lie in.
+A writer locks a log (``locks``), repairs an end that was torn by a crash (``lines``), waits for the
+disk (``disk``), and counts the lines, so that lost lines are detected (``tallies``). The messages
+of a conversation, the events of its runs and the journal of a batch are such files. May import the
+errors and the files; does not depend on the content of the lines, or on their folder.
 """

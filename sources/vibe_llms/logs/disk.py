@@ -1,7 +1,7 @@
-"""The few things which logs and stores ask of a file system, in one place.
+"""The file system operations that logs and stores use.
 
-Whoever wants to prove what happens when the machine stops between two of them replaces this
-class; nothing else in the stores changes a file.
+To test a machine's failure between two operations, replace this class; nothing else in the stores
+changes a file.
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ from io import FileIO
 
 from vibe_llms.foundation.files import naming, open_handle, synchronize_folder
 
-_FILE_MODE = 0o600  # what people tell a model is nobody else's business
+_FILE_MODE = 0o600  # conversations are private
 _FOLDER_MODE = 0o700
 _BINARY = getattr(os, "O_BINARY", 0)  # only Windows has another kind
 _APPENDING = os.O_RDWR | os.O_APPEND | getattr(os, "O_NONBLOCK", 0) | _BINARY
 
 
 class Disk:
-    """Changes files and folders; every method is one step that happens or does not.
+    """File system operations; each method is one step that happens or does not.
 
-    Changing a folder's entries (create, rename, remove) is certain to survive a power failure
-    only after :meth:`synchronize_folder`; bytes only after :meth:`synchronize`.
+    A change of a folder's entries (create, rename, remove) survives a power failure only after
+    :meth:`synchronize_folder`; bytes only after :meth:`synchronize`.
     """
 
     def create(self, path: str) -> FileIO:
-        """Create a file that must not exist yet, to write to it."""
+        """Create a file for writing; it must not exist yet."""
         return open_handle(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, _FILE_MODE)
 
     def open_to_append(self, path: str) -> FileIO:
-        """Opens a file that exists, to read it and to write at its end; a pipe is not waited for.
+        """Open an existing file for reading and appending; does not block on a pipe.
 
-        Whether it is a file is up to the caller, who looks at its size in any case.
+        The caller, who checks the size in any case, also checks that it is a file.
         """
         return open_handle(path, _APPENDING)
 
     def write(self, descriptor: int, data: bytes) -> None:
-        """Writes all of the data, or raises OSError having written some of them."""
+        """Write all of the data; if only a part can be written, raise OSError."""
         written = os.write(descriptor, data)
         while written < len(data):
             written += os.write(descriptor, memoryview(data)[written:])
 
     def note(self, descriptor: int, data: bytes) -> None:
-        """Writes over the beginning of a file; waits for no disk.
+        """Overwrite the beginning of a file; do not wait for the disk.
 
-        For what a power failure may take without harm.
+        For data that a power failure may lose without harm.
         """
         if hasattr(os, "pwrite"):
             os.pwrite(descriptor, data, 0)
@@ -57,51 +57,51 @@ class Disk:
             os.write(descriptor, data)
 
     def truncate(self, descriptor: int, size: int) -> None:
-        """Cuts a file off at a size."""
+        """Truncate a file to a size."""
         os.ftruncate(descriptor, size)
 
     def synchronize(self, descriptor: int) -> None:
-        """Returns when the bytes of the file have reached the disk."""
+        """Wait until the bytes of the file are on the disk."""
         if hasattr(os, "fdatasync"):
             os.fdatasync(descriptor)
         else:
             os.fsync(descriptor)
 
     def synchronize_folder(self, path: str) -> None:
-        """Returns when the entries of the folder have reached the disk."""
+        """Wait until the entries of the folder are on the disk."""
         synchronize_folder(path)
 
     def rename(self, source: str, target: str) -> None:
-        """Gives a file or folder another path; a file that was there is replaced at once."""
+        """Rename a file or folder; replaces an existing file atomically."""
         os.replace(source, target)
 
     def make_folder(self, path: str) -> None:
-        """Makes one folder."""
+        """Create one folder."""
         os.mkdir(path, _FOLDER_MODE)
 
     def remove(self, path: str) -> None:
-        """Removes one file."""
+        """Remove one file."""
         os.unlink(path)
 
     def remove_folder(self, path: str) -> None:
-        """Removes one empty folder."""
+        """Remove one empty folder."""
         os.rmdir(path)
 
     def touch(self, path: str, moment_ns: int | None = None) -> None:
-        """Sets when the file was last written; to now by default."""
+        """Set the time of the last write; by default to now."""
         moment_ns = time.time_ns() if moment_ns is None else moment_ns
         os.utime(path, ns=(moment_ns, moment_ns))
 
 
 def write_new_file(disk: Disk, path: str, data: bytes) -> None:
-    """Creates a file with its bytes on the disk; its entry is up to the caller."""
+    """Create a file with its bytes on the disk; the caller synchronizes its entry."""
     file = disk.create(path)
     try:
         with naming(path):
             disk.write(file.fileno(), data)
             disk.synchronize(file.fileno())
     except BaseException:
-        with suppress(OSError):  # what is half written would only keep a full disk full
+        with suppress(OSError):  # a half-written file would only keep a full disk full
             disk.remove(path)
         raise
     finally:
@@ -110,7 +110,7 @@ def write_new_file(disk: Disk, path: str, data: bytes) -> None:
 
 @contextmanager
 def unfinished_folder(disk: Disk, path: str) -> Iterator[None]:
-    """Makes a folder, to be filled and moved away; removes it where that fails."""
+    """Create a folder to be filled and moved away; remove it on failure."""
     disk.make_folder(path)
     try:
         yield
@@ -122,11 +122,11 @@ def unfinished_folder(disk: Disk, path: str) -> Iterator[None]:
 
 @contextmanager
 def replacing(disk: Disk, path: str) -> Iterator[str]:
-    """Lends a name for a file that then takes the place of another.
+    """Provide a temporary name for a file that then replaces another.
 
-    A crash leaves the old one or the new one. The caller sees to it that the bytes are on the disk,
-    and keeps others from replacing it meanwhile: what earlier ones left, whom a crash had ended
-    before the rename, is removed first.
+    A crash leaves the old file or the new one. The caller puts the bytes on the disk, and locks out
+    other writers of the file: a temporary file that a crash left behind before the rename is
+    removed first.
     """
     folder, name = os.path.split(path)
     folder = folder or "."
@@ -134,7 +134,7 @@ def replacing(disk: Disk, path: str) -> Iterator[str]:
         if re.fullmatch(rf"\.{re.escape(name)}\.[0-9a-f]{{8}}", entry):
             with suppress(OSError):
                 disk.remove(f"{folder}/{entry}")
-    # Beside it, since a rename does not lead from one file system to another.
+    # In the same folder, since a rename cannot cross file systems.
     draft = f"{folder}/.{name}.{os.urandom(4).hex()}"
     with naming(path, draft):
         try:
@@ -148,25 +148,25 @@ def replacing(disk: Disk, path: str) -> Iterator[str]:
 
 
 def replace_file(disk: Disk, path: str, data: bytes) -> None:
-    """Puts a file in the place of another; see :func:`replacing`."""
+    """Replace a file by another; see :func:`replacing`."""
     with replacing(disk, path) as draft:
         write_new_file(disk, draft, data)
 
 
 def make_folders(disk: Disk, path: str) -> None:
-    """Makes a folder and those above it where they are missing, entries on the disk."""
+    """Create a folder and its missing parents, with their entries on the disk."""
     if os.path.isdir(path):
         return
     above = os.path.dirname(path)
     make_folders(disk, above)
     with suppress(FileExistsError):
         disk.make_folder(path)
-    # Also where others were faster: their entry may not be on the disk yet.
+    # Also for existing folders: another process's entry may not be on the disk yet.
     disk.synchronize_folder(above)
 
 
 def remove_tree(disk: Disk, path: str) -> None:
-    """Removes a folder with all that is in it; what others removed meanwhile is no matter."""
+    """Remove a folder and its content; ignore files that others removed at the same time."""
     with suppress(FileNotFoundError):
         for entry in list(os.scandir(path)):
             if entry.is_dir(follow_symlinks=False):

@@ -1,7 +1,7 @@
-"""Locks between processes, which end with the process that holds them however it ends.
+"""Locks between processes; they end with the process that holds them.
 
-A lock is a file, and a log may be its own. ``flock`` belongs to the open file, so that
-it also keeps threads of one process apart.
+A lock is a file; a log may be its own lock. ``flock`` belongs to the open file, so that it also
+excludes threads of the same process.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from io import FileIO
 from vibe_llms.foundation.files import name_file, open_handle
 
 WAIT_SECONDS = 10.0
-"""How long a lock is waited for. The longest that one is held is the copying of a parent's
-history into its forks, or a collection of content: seconds for gigabytes."""
+"""Timeout for a lock. The longest work under a lock is copying a parent's history into its forks,
+or a garbage collection of content: seconds for gigabytes."""
 
 _FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)
-"""Network file systems want a lock to be open for writing; a log is written to at its end."""
+"""Network file systems require that a locked file is open for writing; a log is appended to."""
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.0002, 0.02
 
@@ -30,7 +30,7 @@ if sys.platform == "win32":
 
     def _try(descriptor: int, shared: bool) -> bool:
         try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # it knows no shared locks
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # msvcrt has no shared locks
         except OSError:
             return False
         return True
@@ -58,8 +58,8 @@ def acquire(path: str, *, shared: bool = False, wait_seconds: float = WAIT_SECON
     An interrupt leaves no lock behind: the lock ends with the last reference to the file.
 
     Raises:
-        FileNotFoundError: There is no such file, or it was removed while it was waited for.
-        StoreError: Somebody else kept it for longer than ``wait_seconds``.
+        FileNotFoundError: The file does not exist, or was removed during the wait.
+        StoreError: Another process held the lock for longer than ``wait_seconds``.
     """
     deadline = time.monotonic() + wait_seconds
     while True:
@@ -68,7 +68,7 @@ def acquire(path: str, *, shared: bool = False, wait_seconds: float = WAIT_SECON
             descriptor = file.fileno()
             if not _try(descriptor, shared):
                 _wait(descriptor, path, shared, deadline)
-            # Removed or replaced while we waited: what we hold then locks nobody out.
+            # The file was removed or replaced during the wait: a lock on it would exclude no one.
             if os.path.samestat(os.fstat(descriptor), os.stat(path)):
                 return file
         except BaseException as error:
@@ -76,7 +76,7 @@ def acquire(path: str, *, shared: bool = False, wait_seconds: float = WAIT_SECON
             if isinstance(error, OSError):
                 name_file(error, path)
             raise
-        file.close()  # another file has taken its place: that one is to be locked
+        file.close()  # another file has taken its place: lock that one
 
 
 def _open(path: str) -> FileIO:
@@ -85,7 +85,7 @@ def _open(path: str) -> FileIO:
     except OSError as error:
         if error.errno not in (errno.EROFS, errno.EACCES):
             raise
-        return open_handle(path, os.O_RDONLY)  # enough to read what nobody may change
+        return open_handle(path, os.O_RDONLY)  # enough to read a file that is read-only
 
 
 def _wait(descriptor: int, path: str, shared: bool, deadline: float) -> None:
@@ -106,12 +106,12 @@ def _wait(descriptor: int, path: str, shared: bool, deadline: float) -> None:
 def release(lock: FileIO) -> None:
     """Release a lock."""
     with lock:
-        # Closing alone would leave it with a child that was forked off meanwhile.
+        # Closing alone would leave the lock with a child process that was forked during it.
         _release(lock.fileno())
 
 
 def make_lock(path: str) -> None:
-    """Make the file of a lock where it is missing."""
+    """Create the lock's file if it is missing."""
     open_handle(path, os.O_RDWR | os.O_CREAT, 0o600).close()
 
 
@@ -119,13 +119,13 @@ def make_lock(path: str) -> None:
 def locked(
     path: str, *, shared: bool = False, wait_seconds: float = WAIT_SECONDS
 ) -> Iterator[None]:
-    """Holds the lock at a path, and makes its file where it is missing."""
+    """Hold the lock at a path; create its file if it is missing."""
     while True:
         try:
             lock = acquire(path, shared=shared, wait_seconds=wait_seconds)
             break
         except FileNotFoundError:
-            # Several may make it at the same moment: they all come to lock the same file.
+            # Several processes may create it at the same moment: all lock the same file.
             make_lock(path)
     with lock:
         try:

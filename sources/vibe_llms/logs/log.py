@@ -1,4 +1,4 @@
-"""One file that only grows, while somebody has it open."""
+"""One append-only file, while it is open."""
 
 from __future__ import annotations
 
@@ -22,32 +22,29 @@ _LINE_BYTES: Final = 1 << 16
 class Log:
     """A file of lines, open at its end.
 
-    Opening it to append takes what a crash has torn off its end and sets it aside, in a file of
-    its own beside it. Whoever does so keeps others out, by a lock: of the file itself, or of one
-    beside it where the file may be replaced.
+    Opening it to append moves a torn end into a file of its own next to it. The writer excludes
+    others by a lock: of the file itself, or of a file next to it if the log may be replaced.
 
     Args:
         path: Of the file, which exists.
         disk: Performs every change.
-        lock: What :func:`.locks.acquire` has returned; :meth:`close` gives it back. ``None``
-            where others are kept out already, or need not be.
-        tally: Where it is written down how many lines were acknowledged; ``None`` for nowhere.
-        reading: Change nothing, so that a disk may be full or read-only: a torn end is merely
+        lock: The result of :func:`.locks.acquire`; :meth:`close` releases it. ``None`` if others
+            are locked out already, or need not be.
+        tally: The file that records how many lines were acknowledged; ``None`` for no record.
+        reading: Change nothing, so that the disk may be full or read-only: a torn end is only
             reported.
-        file: The open file, where that is its own lock. The caller closes it, if this fails.
-        known: How large it was when it was closed last, and what was ``acknowledged`` then. Where
-            it is as large by now, nobody has written since: neither its end nor the tally is
-            looked at again.
+        file: The open file, if it is its own lock. The caller closes it if this fails.
+        known: The size when it was last closed, and the ``acknowledged`` lines then. If the size is
+            still the same, nothing was written since: neither its end nor the tally is read again.
 
     Attributes:
         descriptor: Of the open file.
-        end: How many lines were appended since it was opened, and how large the file is, up to
-            its last whole append.
-        acknowledged: How many lines the tally says; ``None`` before it was looked at.
-        notices: What was found torn.
+        end: Lines appended since it was opened, and the file's size up to its last whole append.
+        acknowledged: Lines according to the tally; ``None`` before the tally was read.
+        notices: Reports of a torn end.
 
     Raises:
-        OSError: It cannot be opened or mended.
+        OSError: The file cannot be opened or repaired.
     """
 
     def __init__(
@@ -82,7 +79,7 @@ class Log:
         self._is_torn = False
 
     def _settle(self, reading: bool, known: Tally | None) -> int:
-        """Returns where the whole appends end, with what is torn behind them put right."""
+        """Return the end of the whole appends, after setting a torn end aside."""
         if known is not None and known.size == self._find_end():
             self.acknowledged = known.lines
             return known.size
@@ -96,16 +93,16 @@ class Log:
         return start
 
     def _find_end(self) -> int | None:
-        """Returns how large the file is, for a third of what all that is known of it costs."""
+        """Return the size of the file; costs a third of a full ``stat``."""
         try:
             return os.lseek(self.descriptor, 0, os.SEEK_END)
-        except OSError:  # it is a pipe
+        except OSError:  # the file is a pipe
             return None
 
     def _set_aside(self, start: int, size: int) -> str:
-        """Moves the torn end into a file of its own.
+        """Move the torn end into a file of its own.
 
-        The copy is certain before the original is cut off; a crash between leaves both.
+        The copy is on the disk before the original is cut off; a crash between leaves both.
         """
         torn = read_at(self.descriptor, start, size - start)
         stem = self.path.removesuffix(".jsonl")
@@ -121,15 +118,15 @@ class Log:
     # --- writing ---------------------------------------------------------------------------
 
     def append(self, data: bytes, lines: int = 1, *, certain: bool = False) -> None:
-        """Appends lines. When this returns, they survive the end of this process.
+        """Append lines. When this returns, they survive the end of this process.
 
         Args:
-            data: The lines, as :func:`.lines.join_lines` makes them where there are several.
-            lines: How many there are.
-            certain: Wait for the disk, so that they survive the loss of power, too.
+            data: The lines; several as :func:`.lines.join_lines` makes them.
+            lines: Number of the lines.
+            certain: Wait for the disk, so that they also survive a loss of power.
 
         Raises:
-            OSError: They could not be written. Nothing of them is in the file, as after an
+            OSError: They could not be written. The file contains none of them, as after an
                 interrupt.
         """
         try:
@@ -139,9 +136,9 @@ class Log:
             if certain:
                 self._disk.synchronize(self.descriptor)
             self.end = Tally(self.end.lines + lines, self.end.size + len(data))
-        except BaseException as error:  # also Ctrl-C: what is not acknowledged is taken back
+        except BaseException as error:  # also Ctrl-C: an append that is not acknowledged is undone
             self._is_torn = True
-            with suppress(OSError):  # then the next append, or whoever opens it next, does it
+            with suppress(OSError):  # then the next append or the next writer undoes it
                 self._take_back()
             if isinstance(error, OSError):
                 name_file(error, self.path)
@@ -154,46 +151,46 @@ class Log:
         self._is_torn = False
 
     def synchronize(self) -> None:
-        """Returns when all that can be read survives the loss of power. Raises OSError."""
-        end = self.end  # another thread may append meanwhile
+        """Wait until all lines survive a loss of power. Raises OSError."""
+        end = self.end  # another thread may append during the wait
         with naming(self.path):
             self._disk.synchronize(self.descriptor)
         self._note(end)
 
     def _note(self, end: Tally) -> None:
-        """Writes down what is acknowledged by now."""
+        """Update the tally of acknowledged lines."""
         former, self._certain = self._certain, end
         if self._tally is not None and end.lines > former.lines:
-            known, self.acknowledged = self.acknowledged, None  # nor known after an interrupt
+            known, self.acknowledged = self.acknowledged, None  # unknown also after an interrupt
             self.acknowledged = advance_tally(
                 self._disk, self._tally, self.descriptor, former, end, known
             )
 
     @property
     def modified_ns(self) -> int:
-        """When it was last written to."""
+        """Time of the last write."""
         return os.fstat(self.descriptor).st_mtime_ns
 
     # --- reading ---------------------------------------------------------------------------
 
     def read(self) -> bytes:
-        """Returns all lines."""
+        """Read all lines."""
         with naming(self.path):
             return read_at(self.descriptor, 0, self.end.size)
 
     def read_last(self) -> bytes:
-        """Returns the last line, its end included; nothing where there is none."""
+        """Return the last line, including its end; empty if there is none."""
         size = self.end.size
         with naming(self.path):
-            # The last byte is the end of the line that is sought: the look begins before it.
+            # The last byte is the end of the wanted line: search before it.
             start = find_line_start(self.descriptor, size - 1) if size else 0
             return read_at(self.descriptor, start, size - start)
 
     def read_line(self, offset: int) -> bytes:
-        """Returns the line that begins at a point, without its end.
+        """Return the line that begins at a position, without its end.
 
         Raises:
-            StoreError: There is none any more.
+            StoreError: There is no line at the position.
         """
         data = read_at(self.descriptor, offset, _LINE_BYTES)
         while (end := data.find(b"\n")) < 0:
@@ -206,7 +203,7 @@ class Log:
         return data[:end]
 
     def walk(self) -> Iterator[tuple[int, bytes]]:
-        """Yields where each line begins, and the line without its end; a block in memory."""
+        """Yield the start of each line, and the line without its end; holds one block in memory."""
         at, offset, rest = 0, 0, b""
         size = self.end.size
         while block := read_at(self.descriptor, at, min(_BLOCK_BYTES, size - at)):
@@ -217,7 +214,7 @@ class Log:
                 offset += len(line) + 1
 
     def close(self) -> None:
-        """Closes the file, and lets others in. Does not wait for the disk."""
+        """Close the file and release its lock. Does not wait for the disk."""
         try:
             # A file that is its own lock is closed once, together with the lock.
             if self._file is not self._lock:

@@ -1,11 +1,11 @@
-"""How many lines a log was acknowledged to have, beside the file that holds them.
+"""Tally: the number of acknowledged lines of a log, in a file next to it.
 
-The tally is written after the lines are on the disk, in place, and is not waited for: whatever
-takes a process or the machine down leaves it right or too low, never too high. So fewer lines than
-it says are lines that somebody was told were kept, and are gone; more say nothing.
+The tally is written after the lines are on the disk, in place, without waiting for the disk: a
+crash of the process or the machine leaves it correct or too low, never too high. So if the log has
+fewer lines than the tally says, acknowledged lines are lost; more lines mean nothing.
 
-It also says how large the file was then. Where that is no longer so, because a writer was killed
-in between, or a person has corrected a line by hand, the lines are counted once.
+The tally also records the size of the log. If the size differs, because a writer was killed between
+the two writes or a person edited the log by hand, the lines are counted once.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from vibe_llms.foundation.files import open_handle
 from vibe_llms.logs.disk import Disk
 from vibe_llms.logs.lines import count_lines
 
-_FORM = b"lines = %-20d\nbytes = %-20d\n"  # always as long, so that one write replaces it
+_FORM = b"lines = %-20d\nbytes = %-20d\n"  # fixed size, so that one write replaces it
 _SIZE_BYTES = len(_FORM % (0, 0))
 _PATTERN = re.compile(rb"lines = (\d+) *\nbytes = (\d+) *\n")
-_AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # a pipe is no tally
+_AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # a pipe is not a tally
 _IN_PLACE = os.O_RDWR | _AT_ONCE
 _TO_NOTE = _IN_PLACE | os.O_CREAT
 
 
 class Tally(NamedTuple):
-    """What was acknowledged.
+    """Acknowledged lines of a log.
 
     Attributes:
-        lines: How many.
-        size: How large the file was after them.
+        lines: Number of the lines.
+        size: Size of the file after them.
     """
 
     lines: int = 0
@@ -41,13 +41,13 @@ class Tally(NamedTuple):
 
 
 def read_tally(path: str) -> Tally | None:
-    """Reads a tally; ``None`` where there is none that makes sense, so that nothing is known.
+    """Read a tally; ``None`` if it is missing or invalid.
 
-    An empty one is that of a file in which nothing was acknowledged yet.
+    An empty file is the tally of a log without acknowledged lines.
     """
     try:
         with open_handle(path, os.O_RDONLY | _AT_ONCE) as file:
-            # One byte more than a whole one has, so that a longer file is seen to be none.
+            # One byte more than a valid tally has, so that a longer file is recognized as invalid.
             return _decode(os.read(file.fileno(), _SIZE_BYTES + 1))
     except OSError:
         return None
@@ -61,33 +61,32 @@ def _decode(data: bytes) -> Tally | None:
 
 
 def encode_tally(tally: Tally) -> bytes:
-    """Returns the bytes of the file."""
+    """Return the content of the tally's file."""
     return _FORM % tally
 
 
 def advance_tally(
     disk: Disk, path: str, descriptor: int, former: Tally, end: Tally, known: int | None = None
 ) -> int | None:
-    """Notes that lines were acknowledged behind those that a file had before.
+    """Add newly acknowledged lines to a tally.
 
-    Never raises for what the disk does: the lines are kept, whether they are tallied or not.
+    Never raises for an error of the disk: the lines are kept even if they are not counted.
 
     Args:
-        path: Of the tally, which is made where it is missing.
-        descriptor: Of the file of lines.
-        former: How many lines the caller had counted before the new ones, from wherever, and how
-            large the file was.
+        path: Of the tally, which is created if it is missing.
+        descriptor: Of the log.
+        former: Lines, as counted by the caller, and size of the log before the new lines.
         end: The same with the new lines.
-        known: How many lines the tally says by now, as this returned when the file had the former
-            size: it need not be read again.
+        known: Lines in the tally, as returned by this function when the log had the former size;
+            then the tally need not be read again.
 
     Returns:
-        How many it says now; ``None`` where that is not certain.
+        Lines in the tally now; ``None`` if that is uncertain.
     """
     try:
         try:
             file = open_handle(path, _TO_NOTE if known is None else _IN_PLACE, 0o600)
-        except FileNotFoundError:  # removed by somebody who puts up with what is lost
+        except FileNotFoundError:  # removed by a user to accept a loss
             known, file = None, open_handle(path, _TO_NOTE, 0o600)
         with file:
             tally = file.fileno()
@@ -100,34 +99,34 @@ def advance_tally(
 
 
 def _count_acknowledged(tally: int, descriptor: int, former: Tally) -> int:
-    """Returns how many lines a tally says; those of the file where it is of another size."""
+    """Return the lines in the tally; those in the log if its size differs."""
     known = _decode(os.read(tally, _SIZE_BYTES + 1))
     if known is not None and known.size == former.size:
         return known.lines
-    # What is missing stays missing: the tally never goes down.
+    # Lost lines stay counted: the tally never decreases.
     return max(known.lines if known else 0, count_lines(descriptor, former.size))
 
 
 def renew_tally(disk: Disk, path: str, end: Tally) -> None:
-    """Notes what was acknowledged of a file that was put in the place of another.
+    """Write the tally of a log that replaced another.
 
-    Never raises for what the disk does, as :func:`advance_tally`.
+    Never raises for an error of the disk, as :func:`advance_tally`.
 
     Args:
-        path: Of the tally, which is made where it is missing.
-        end: How many lines, by the number of the last; and how large the file is now.
+        path: Of the tally, which is created if it is missing.
+        end: Number of the last line, and size of the log now.
     """
     with suppress(OSError), open_handle(path, _TO_NOTE, 0o600) as file:
         disk.note(file.fileno(), _FORM % end)
 
 
 def find_loss(path: str, lines: int, place: str) -> Finding | None:
-    """Words how many lines are gone; ``None`` where none are, or where that is not known.
+    """Describe how many lines are lost; ``None`` if none are, or if that is unknown.
 
     Args:
         path: Of the tally.
-        lines: How many there are.
-        place: The file of lines.
+        lines: Lines in the log.
+        place: Path of the log.
     """
     known = read_tally(path)
     if known is None or known.lines <= lines:
