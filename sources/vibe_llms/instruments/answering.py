@@ -1,8 +1,8 @@
-"""What every instrument does: it answers a conversation.
+"""The protocol that all instruments share: answering a conversation.
 
-A :class:`.Model` does it in one call, an :class:`.Engine` in a loop. What is put around them takes
-the one as well as the other: a channel adds a conversation that goes on, a parser has an answer
-mended until it fits, a batch does it for thousands of inputs.
+A :class:`.Model` answers in one call, an :class:`.Engine` in a loop. Wrappers accept either: a
+channel adds a continuing conversation, a parser has an answer corrected until it is valid, a batch
+answers thousands of inputs.
 """
 
 from __future__ import annotations
@@ -16,53 +16,54 @@ from vibe_llms.messages.losses import Loss
 
 
 class Answer(Protocol):
-    """What came of answering: a :class:`.Response`, or the :class:`.RunOutcome` of an engine."""
+    """Result of answering: a :class:`.Response`, or the :class:`.RunOutcome` of an engine."""
 
     @property
     def canisters(self) -> tuple[AnyCanister, ...]:
-        """What the conversation has grown by."""
+        """The canisters added to the conversation."""
 
     @property
     def answer(self) -> tuple[AnyCanister, ...]:
-        """Which of these are the answer; none where there is none."""
+        """The canisters of the answer; empty without an answer."""
 
     @property
     def text(self) -> str:
-        """What was answered, in words."""
+        """The text of the answer."""
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """What translations changed or left out."""
+        """Losses: changes and omissions by translations."""
 
     @property
     def origin(self) -> Origin | None:
-        """Where the answer came from; ``None`` where nobody was asked."""
+        """Origin of the answer; ``None`` if no model was asked."""
 
     @property
     def usage(self) -> Usage | None:
-        """What all of it used, with the summaries made for it; ``None`` where no vendor said."""
+        """Usage of all requests, including summaries; ``None`` if no vendor reported any."""
 
     @property
     def is_answered(self) -> bool:
-        """Whether it is an answer: it does not wait, and was not cut off, refused or failed."""
+        """True if this is an answer: not suspended, cut off, refused or failed."""
 
     @property
     def shortfall(self) -> Shortfall | None:
-        """Why the model's turn is not an answer; ``None`` where it is one, or for other reasons."""
+        """The reason why the model's turn is not an answer; ``None`` if it is one, or for other
+        reasons."""
 
 
 O_co = TypeVar("O_co", bound=Answer, covariant=True)
 
 
 class Answering(Protocol[O_co]):
-    """What answers. How else it can be asked, each says by options of its own."""
+    """An object that answers. Implementations add options of their own."""
 
     async def answer(self, conversation: Input, /) -> O_co:
-        """Answers a conversation, or whatever else can be asked; the given one is as it was.
+        """Answer a conversation or another input, which is not modified.
 
         Raises:
-            ConverseError: No answer, or not to its end.
+            ConverseError: No answer, or an incomplete one.
         """
 
     async def close(self) -> None:
-        """Frees what nobody else needs."""
+        """Free resources that nothing else uses."""

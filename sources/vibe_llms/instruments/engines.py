@@ -1,4 +1,4 @@
-"""An engine: a model with tools, to which a conversation is given, and from which it returns.
+"""An engine: a model with tools that runs conversations.
 
 ``Engine`` is for asynchronous code; ``SyncEngine`` is the same behind the portal.
 """
@@ -69,7 +69,7 @@ _P = ParamSpec("_P")
 
 
 class EngineSettings(EngineOptions, total=False):
-    """All that an engine takes besides its model and its tools; see :class:`Engine`."""
+    """Settings of an engine besides its model and its tools; see :class:`Engine`."""
 
     approver: Approver | None
     limits: Limits | None
@@ -113,7 +113,7 @@ class RunOutcome(RunEnding):
 
     @property
     def is_answered(self) -> bool:
-        """Whether the run answered: it is not suspended and reached no limit."""
+        """True if the run has answered: it is not suspended and reached no limit."""
         return self.reason is Reason.ANSWERED
 
     @property
@@ -130,11 +130,11 @@ class RunOutcome(RunEnding):
 
 
 class Run:
-    """One run of a conversation; made by :meth:`Engine.prepare`. It serves once.
+    """One run of a conversation; created by :meth:`Engine.prepare`. Single use.
 
     Attributes:
-        conversation: Its present state, also after the run was cancelled.
-        outcome: What came of it; ``None`` until it has come to rest.
+        conversation: Its current state, also after a cancellation.
+        outcome: The result; ``None`` until the run stops.
     """
 
     def __init__(
@@ -158,10 +158,11 @@ class Run:
         self._waits = waits or bool(passing)
 
     async def perform(self) -> RunOutcome:
-        """Goes on with the conversation until nothing is left to do, or a limit is reached.
+        """Run the conversation until nothing is left to do, or a limit is reached.
 
         Raises:
-            CancelledError: It was cancelled; ``outcome`` and ``conversation`` tell how far it was.
+            CancelledError: The run was cancelled; ``outcome`` and ``conversation`` hold its
+                progress.
         """
         engine, conversation = self._engine, self.conversation
         asking = attrs.evolve(await engine.produce_asking(), hear=self._hear)
@@ -188,7 +189,7 @@ class Run:
             )
             try:
                 await driver.drive()
-            # Also where it fails or is cancelled: what it came to is there for whoever asks.
+            # Also after an error or a cancellation: the result so far stays readable.
             finally:
                 if driver.ending is not None:
                     self.outcome = RunOutcome(
@@ -217,12 +218,12 @@ class Engine(Closing):
         approver: Decides about calls that need an approval; without one, the run is suspended.
         limits: The fields ``run_…`` limit each run; by default as configured.
         store: Saves the conversation at each step; ``None`` to save nothing.
-        reactors: Hear of every answer.
+        reactors: Callbacks for every answer.
         listener: Receives every event of a run and of its answers.
         stream: Whether answers are streamed.
         application: The configuration to use; by default that of this process.
-        parking: Has requests answered later: a run rests at each of them, as one that waits for
-            an approval. It wants a store.
+        parking: Defers requests, to be answered later: the run is suspended at each of them, as at
+            an approval. Requires a store.
         options: See :class:`EngineOptions`.
     """
 
@@ -259,7 +260,7 @@ class Engine(Closing):
         return represent("Engine", (("", self.model), ("tools", names)))
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_registry": None}  # what is connected belongs to a process
+        return {**self.__dict__, "_registry": None}  # connections belong to a process
 
     @property
     def limits(self) -> Limits:
@@ -269,7 +270,7 @@ class Engine(Closing):
         return self._limits or Limits()
 
     def survey_own(self) -> list[str]:
-        """Names what it was given that belongs to this process, and can go to no other."""
+        """Name the arguments that belong to this process and cannot be sent to another."""
         given = {
             "approver": self.approver,
             "store": self.store,
@@ -290,14 +291,14 @@ class Engine(Closing):
         hear: Hear | None = None,
         waits: bool = False,
     ) -> Run:
-        """Makes a run of a conversation, or of whatever else can be asked.
+        """Create a run of a conversation or of another input.
 
         Args:
-            approvals: Answers to what an earlier run of it waits for.
-            spent: What was used before of what the limits allow, where it is taken up.
-            passing: Errors that do not end it: they are raised, and it can be taken up later.
-            claimed: The same conversation, where its log was claimed for this run.
-            hear: Is given each event of the answers, and waited for.
+            approvals: Answers to the open requests of an earlier run of it.
+            spent: Usage that an earlier run has already counted towards the limits.
+            passing: Temporary errors: they are raised, but the run can be resumed later.
+            claimed: The same conversation, if its log was claimed for this run.
+            hear: Receives each event of the answers; awaited.
             waits: Wait while the disk is full, rather than fail, as with ``passing``.
         """
         if not isinstance(conversation, Conversation):
@@ -312,7 +313,7 @@ class Engine(Closing):
         Raises:
             RequestError: The conversation is empty.
             EnsembleError: Tools could not be connected.
-            StoreError: The conversation could not be stored, or another run has it.
+            StoreError: The conversation could not be stored, or another run holds it.
         """
         return await self.prepare(conversation, approvals).perform()
 
@@ -359,9 +360,9 @@ class Engine(Closing):
         return follow_engine(self, conversation, kind)
 
     def vary(self, tools: Iterable[Ensemble], options: EngineOptions) -> Engine:
-        """Produces an engine like this one, with further tools and other options.
+        """Derive an engine with further tools and other options.
 
-        What is connected here is used there, and stays connected.
+        The new engine shares connected tools, which stay connected.
         """
         varied = copy(self)
         connected = self._given or self._registry
@@ -371,7 +372,7 @@ class Engine(Closing):
         return varied
 
     async def produce_asking(self) -> ModelCall:
-        """Returns how the model is asked in every turn of a run."""
+        """Return the function that asks the model in every turn of a run."""
         options, model, reactors = self._options, self.model, self._reactors
         if isinstance(model, Model):
             fields, converser = model.compose_fields(options), await model.access()
@@ -392,10 +393,10 @@ class Engine(Closing):
         return price_in_cents(origin, self._parking.tier)
 
     async def produce_pattern(self) -> Request:
-        """Returns the request that all runs share, about nothing yet.
+        """Return the empty request that all runs share.
 
         Raises:
-            ConverseError: The model, or a tool, cannot be used.
+            ConverseError: The model or a tool cannot be used.
         """
         asking = await self.produce_asking()
         async with self.access_registry() as registry:
@@ -403,7 +404,7 @@ class Engine(Closing):
             return Request(canisters=said, invocables=registry.describe(), **asking.fields)
 
     async def join_listeners(self) -> Callable[[RunEvent], object] | None:
-        """Returns what hears of a run: the listener, and those that the application has."""
+        """Return the listeners of a run: the engine's own, and those of the application."""
         own = [] if self.listener is None else [self.listener]
         model = self.model
         known = await model.application.produce_listeners() if isinstance(model, Model) else ()
@@ -416,7 +417,7 @@ class Engine(Closing):
 
     @asynccontextmanager
     async def access_registry(self) -> AsyncIterator[Registry]:
-        """Gives the connected ensembles: those that stay connected, or for one run."""
+        """Provide the connected ensembles: the shared ones, or new ones for one run."""
         registry = self._given or self._registry
         if registry is not None:
             yield registry
@@ -425,7 +426,7 @@ class Engine(Closing):
             yield registry
 
     async def load_media(self, conversation: Conversation) -> None:
-        """Loads the bytes of media that a store has taken over, so that they can be sent."""
+        """Load the bytes of media from the store, so that they can be sent."""
         if not needs_content_store(conversation.canisters):
             return
         store = self.store
@@ -437,7 +438,7 @@ class Engine(Closing):
 
     async def close(self) -> None:
         """Disconnect the ensembles and close the model."""
-        # Given up first: a run that begins meanwhile connects its own.
+        # Forget them first: a run that starts during the close connects its own.
         registry, self._registry = self._registry, None
         try:
             if registry is not None:
@@ -450,7 +451,7 @@ class Engine(Closing):
         if self._given is None:
             registry = Registry(self.ensembles)
             await registry.connect()
-            # Only now: a run must not be given one that is not connected yet.
+            # Last: a run must not get an ensemble that is not connected yet.
             self._registry = registry
         return self
 
@@ -458,7 +459,7 @@ class Engine(Closing):
 def entering_reply(
     method: Callable[Concatenate[Any, _P], AbstractAsyncContextManager[ReplyFollowing[T]]],
 ) -> Callable[Concatenate[Any, _P], AbstractContextManager[SyncReplyFollowing[T]]]:
-    """Enters a context of a :class:`.ReplyFollowing`, of whatever it is."""
+    """Enter the context of any :class:`.ReplyFollowing`."""
 
     def produce_face(entered: ReplyFollowing[T]) -> SyncReplyFollowing[T]:
         from vibe_llms.instruments.channels.following import SyncReplyFollowing
@@ -485,10 +486,10 @@ class SyncEngine(SyncFace[Engine]):
 
 
 def price_in_cents(origin: Origin, tier: str = "") -> float | None:
-    """Returns what an answer cost, in US cents; ``None`` where no price is known.
+    """Return the cost of an answer, in US cents; ``None`` if no price is known.
 
     Args:
-        tier: Which of the vendor's prices holds; empty for the usual.
+        tier: The vendor's price tier; empty for the standard tier.
     """
     from vibe_llms.telemetry.prices import Price, price_usage
 

@@ -1,4 +1,4 @@
-"""Upper bounds for the cost of requests and runs, and the money they are counted in.
+"""Upper bounds for the cost of requests and runs, and their unit of money.
 
 Money is an integer: billionths of a dollar, so that sums are exact.
 """
@@ -27,27 +27,27 @@ from vibe_llms.telemetry.prices import OWN_MACHINES, find_dearest
 
 _NANO: Final = 1_000_000_000
 _BYTES_A_TOKEN = 2
-"""An estimate from above: no language that is written has fewer bytes a token for long."""
+"""Upper estimate of tokens: no written language has fewer bytes per token over a longer text."""
 _FORM_TOKENS = 256
-"""What a protocol says around a request's own words, with the schema's instructions."""
+"""Tokens for a protocol's overhead around a request, with the schema's instructions."""
 _BYTES_AROUND_A_TOOL = 128
-"""What a protocol says around the name, the description and the schema of a tool."""
+"""Bytes for a protocol's overhead around the name, the description and the schema of a tool."""
 _ELSEWHERE = ('"url"', '"file_id"', '"content_id"')
-"""What a line of a canister says of media that are held elsewhere."""
+"""Words in a canister's line that refer to media stored elsewhere."""
 
 
 class Estimator:
-    """Says what requests of a batch cost at most.
+    """Estimator of the maximum cost of a batch's requests.
 
     Args:
         descriptor: Of the model.
-        pattern: The request that all are like.
-        attempts: How many answers may be asked for, each with those before it quoted; each sent
-            once.
-        tries: How often each may be sent, every one of which may be billed.
+        pattern: The request that all inputs share.
+        attempts: Maximum number of answers per input; each request quotes the answers before it;
+            each is sent once.
+        tries: How often each request may be sent; each of these may be billed.
 
     Raises:
-        ConfigurationError: Nobody knows what the model costs, or how long an answer may be.
+        ConfigurationError: The model's price or its maximum output is unknown.
     """
 
     is_run = False
@@ -73,22 +73,23 @@ class Estimator:
         self.estimate("")
 
     def estimate(self, said: str) -> int:
-        """Returns what asking for an input costs at most.
+        """Return the maximum cost of an input.
 
         Args:
-            said: The input as it is kept.
+            said: The stored form of the input.
 
         Raises:
-            ConfigurationError: Nobody knows what the model costs, or how much is behind a URL.
+            ConfigurationError: The model's price, or the size of the data behind a URL, is unknown.
         """
         if self._provider in OWN_MACHINES:
             return 0
         first = (self._preface + len(said.encode())) // _BYTES_A_TOKEN + _FORM_TOKENS
         first += self._preface_unseen
-        if any(word in said for word in _ELSEWHERE):  # a mere word of a text costs a look
+        # A mention in plain text only costs a closer look.
+        if any(word in said for word in _ELSEWHERE):
             given = read_input(said)
             first += 0 if isinstance(given, str) else self._bound_unseen(given)
-        again = 2 * self._output + _FORM_TOKENS  # an answer, and what is wrong with it
+        again = 2 * self._output + _FORM_TOKENS  # an answer, and its errors
         longest = first + (self._attempts - 1) * again
         rates = find_dearest(self._provider, self._model, longest)
         if rates is None:
@@ -98,7 +99,7 @@ class Estimator:
         return count_money(total)
 
     def _bound_unseen(self, canisters: Sequence[AnyCanister]) -> int:
-        """Returns how many tokens media are at most whose bytes are not in their canisters."""
+        """Return the maximum tokens of media whose bytes are not in their canisters."""
         total = 0
         for content in media_of(canisters):
             if content.data is not None:
@@ -112,15 +113,16 @@ class Estimator:
 
 
 class RunEstimator:
-    """Says what runs of an engine cost at most: what their limit says.
+    """Estimator of the maximum cost of an engine's runs: their limit.
 
     Args:
         descriptor: Of the model.
         cents: The limit of each run.
-        cap: What the whole batch may cost, in dollars.
+        cap: Budget of the whole batch, in dollars.
 
     Raises:
-        ConfigurationError: Nobody knows what the model costs; or the cap bears not one run.
+        ConfigurationError: The model's price is unknown; or the budget does not suffice for one
+            run.
     """
 
     is_run = True
@@ -141,7 +143,7 @@ class RunEstimator:
         self._amount = count_money(dollars)
 
     def estimate(self, said: str) -> int:
-        """Returns what a run may cost, whatever the input."""
+        """Return the maximum cost of a run, for any input."""
         return self._amount
 
 
@@ -149,20 +151,20 @@ AnyEstimator: TypeAlias = Estimator | RunEstimator
 
 
 def count_money(amount: Decimal) -> int:
-    """Returns dollars as the tables count them; what is less than the smallest counts as one."""
+    """Convert dollars to the tables' unit, rounded up to at least one."""
     return math.ceil(amount * _NANO)
 
 
 def read_money(count: int) -> Decimal:
-    """Returns dollars."""
+    """Convert the tables' unit to dollars."""
     return Decimal(count) / _NANO
 
 
 def write_input(said: str | tuple[AnyCanister, ...]) -> str:
-    """Writes what is said.
+    """Encode an input.
 
     Raises:
-        CodecError: It cannot be written as JSON.
+        CodecError: The input cannot be encoded as JSON.
     """
     return json.dumps(said) if isinstance(said, str) else encode_canisters(said).decode()
 
@@ -171,7 +173,7 @@ _decode_text = msgspec.json.Decoder(str).decode
 
 
 def read_input(written: str) -> str | tuple[AnyCanister, ...]:
-    """Reads what is said. Raises CodecError."""
+    """Decode an input. Raises CodecError."""
     if written.startswith('"'):
         return _decode_text(written)
     return tuple(decode_canisters(written.encode()))

@@ -1,4 +1,4 @@
-"""What can be asked of an instrument: a text, contents, canisters, or a conversation."""
+"""Inputs of an instrument: a text, contents, canisters, or a conversation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vibe_llms.messages.trusting import trusted
 
 
 class HasCanisters(Protocol):
-    """Something with a history, such as a ``Conversation``."""
+    """An object with a history, such as a ``Conversation``."""
 
     @property
     def id(self) -> str:
@@ -22,7 +22,7 @@ class HasCanisters(Protocol):
 
     @property
     def canisters(self) -> Sequence[AnyCanister]:
-        """What has been said, oldest first."""
+        """The canisters, oldest first."""
 
 
 Input: TypeAlias = (
@@ -33,10 +33,10 @@ Input: TypeAlias = (
     | Sequence[AnyCanister]
     | HasCanisters
 )
-"""What can be asked: a text, contents of one message, canisters, or a conversation."""
+"""Input of an instrument: a text, contents of one message, canisters, or a conversation."""
 
 PLACEHOLDER: Final = "?"
-"""What is asked in a request that others are made from."""
+"""Text of the request that serves as a template for others."""
 
 _CANISTERS = tuple(CANISTER_CLASSES.values())
 
@@ -45,7 +45,7 @@ _make_user_canister: Final = trusted(UserCanister)
 
 
 def gather_canisters(prompt: Input) -> tuple[AnyCanister, ...]:
-    """Returns the canisters that an input amounts to, oldest first."""
+    """Return the canisters of an input, oldest first."""
     if prompt.__class__ is str:
         return (say(prompt),)
     if isinstance(prompt, _CANISTERS):
@@ -61,9 +61,9 @@ def gather_canisters(prompt: Input) -> tuple[AnyCanister, ...]:
 
 
 def say(text: str) -> UserCanister:
-    """Makes what a user says of a text; that is most of what is said, and quickly checked."""
+    """Create a user's canister from a text; a fast path for the most frequent input."""
     if not is_whole(text):
-        return UserCanister(text)  # which says where it is broken
+        return UserCanister(text)  # which reports the error in the text
     return _make_user_canister(
         timestamp=access_now(),
         content=(_make_text(text=text),),
@@ -72,10 +72,10 @@ def say(text: str) -> UserCanister:
 
 
 def produce_native(given: JsonObject | Native | None) -> Native | None:
-    """Returns parameters in a vendor's own words, for whoever is asked where nobody is named.
+    """Return parameters in a vendor's own format, for the provider in use if none is named.
 
     Raises:
-        RequestError: They are no JSON object.
+        RequestError: The parameters are not a JSON object.
     """
     if given is None or isinstance(given, Native):
         return given

@@ -1,8 +1,9 @@
-"""A stored run, asked anew: what a model does now is held against what was done.
+"""Live comparison: ask the model again at each step of a stored run, and compare its action with
+the recorded one.
 
-At each step the model is given what was *recorded* before it, so that one step that differs says
-nothing of the next. Nothing is executed here, and nothing is stored; what a vendor's own tools do,
-such as a search, the vendor does again.
+At each step the model gets the *recorded* history before it, so that a difference in one step does
+not affect the next. Nothing is executed here, and nothing is stored; only a vendor's own tools,
+such as a search, run again at the vendor.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ from vibe_llms.telemetry.prices import OWN_MACHINES, Price, price_usage
 
 @frozen(kw_only=True)
 class Deed:
-    """What a model did in one step.
+    """A model's action in one step.
 
     Attributes:
-        calls: What it called, with the arguments in one form.
-        text: What it said.
+        calls: Its calls, with the arguments in a normal form.
+        text: Its text.
     """
 
     calls: tuple[str, ...] = ()
@@ -57,15 +58,15 @@ class Deed:
 
 @frozen(kw_only=True)
 class LiveStep:
-    """One step, then and now.
+    """One step: recorded and live.
 
     Attributes:
-        sequence: The number of the event that tells of it.
-        length: How many canisters were sent.
-        then: What was done.
-        now: What the model did that was asked now.
-        cost: What that cost, in dollars; an estimate from above where it is not known.
-        difference: What is not as it was; empty where all is.
+        sequence: The number of its event.
+        length: The number of canisters that were sent.
+        then: The recorded action.
+        now: The action of the model asked now.
+        cost: Cost of the live request, in dollars; an upper estimate if the cost is unknown.
+        difference: The difference; empty if there is none.
     """
 
     sequence: int
@@ -78,14 +79,14 @@ class LiveStep:
 
 @frozen(kw_only=True)
 class Foresight:
-    """What a comparison is going to ask.
+    """Preview of the requests that a comparison will make.
 
     Attributes:
-        models: Who is asked.
-        steps: How often, at most.
-        cost: What that costs at most, in dollars.
-        remarks: What is not as it was besides what was meant to be.
-        executed: The vendor's own tools that it executed in the run, and may execute again.
+        models: The models that will be asked.
+        steps: Maximum number of requests.
+        cost: Their maximum cost, in dollars.
+        remarks: Unintended differences from the recorded requests.
+        executed: The vendor's own tools that ran during the recorded run, and may run again.
     """
 
     models: tuple[str, ...]
@@ -105,22 +106,22 @@ class _Recorded:
 
 @define(eq=False)
 class LiveComparison(Closing):
-    """The steps of a stored run, each to be asked anew.
+    """Comparison of a stored run with a model asked now, step by step.
 
-    It is entered as an asynchronous context manager, which connects the tools.
+    Enter it as an asynchronous context manager, which connects the tools.
 
     Args:
-        store: Where the run is.
-        identity: Its id, that of a conversation.
-        tools: What the model is told that it may invoke; nothing of it is executed.
-        application: Where models are found; by default what this process has configured.
-        address: Of the model that is asked; empty for the one of each step.
-        instructions: What it is told to be; ``None`` for what it was told.
-        words: Whether other words are a difference, too, and not only other calls.
-        controls: Values on top of the configured ones; ``max_tokens`` bounds what a step may cost.
+        store: The store of the run.
+        identity: Id of the run, which is that of its conversation.
+        tools: The tools that are described to the model; they are not executed.
+        application: Finds the models; by default that of this process.
+        address: Of the model to ask; empty for the recorded model of each step.
+        instructions: Instructions to send instead; ``None`` for the recorded ones.
+        words: Also count a different text as a difference, not only different calls.
+        controls: Override the configured parameters; ``max_tokens`` limits the cost of a step.
 
     Raises:
-        StoreError: There is no such run, or nothing was answered in it.
+        StoreError: The run does not exist, or has no answer.
     """
 
     _store: ConversationStore
@@ -168,11 +169,11 @@ class LiveComparison(Closing):
         return found
 
     async def foresee(self) -> Foresight:
-        """Says what is going to be asked; asks nobody.
+        """Return a preview of the requests; sends none.
 
         Raises:
-            RequestError: The run could invoke something, and now the model could not.
-            ConfigurationError: Nobody knows what the model costs.
+            RequestError: The recorded run had tools, and the model asked now would have none.
+            ConfigurationError: The model's price is unknown.
         """
         remarks = self._compare_pattern()
         total, models = Decimal(0), dict[str, None]()
@@ -189,13 +190,13 @@ class LiveComparison(Closing):
         )
 
     async def perform(self, cap: Decimal) -> AsyncGenerator[LiveStep]:
-        """Asks step by step; yields each, up to the first that differs.
+        """Ask step by step; yield each step, up to the first difference.
 
         Args:
-            cap: What all of it may cost, in dollars.
+            cap: Budget of the comparison, in dollars.
 
         Raises:
-            LimitError: The next step might cost more than the cap leaves.
+            LimitError: The next step might exceed the budget.
             ConverseError: The model cannot be asked.
         """
         spent = Decimal(0)
@@ -234,7 +235,7 @@ class LiveComparison(Closing):
         return self
 
     async def close(self) -> None:
-        """Disconnects the tools, and frees the models. May be called again."""
+        """Disconnect the tools and release the models. May be called again."""
         models, self._models = self._models, {}
         try:
             await self._registry.disconnect()
@@ -265,7 +266,7 @@ class LiveComparison(Closing):
         return {"controls": self._controls}
 
     def _compare_pattern(self) -> tuple[str, ...]:
-        """Says what else would not be sent as it was."""
+        """Describe unintended differences from the recorded request."""
         tools = self._registry.describe()
         had_tools = any(
             each.role == "invocation" for step in self._recorded for each in step.sent
@@ -287,7 +288,7 @@ class LiveComparison(Closing):
     # --- what it costs, and what came of it ------------------------------------------------
 
     async def _estimate(self, model: Model, request: Request) -> Decimal:
-        """Returns what a request costs at most: each try of it may be billed."""
+        """Return the maximum cost of a request: each of its retries may be billed."""
         descriptor = (await model.access()).descriptor
         if descriptor.priced[0] in OWN_MACHINES:
             return Decimal(0)
@@ -296,14 +297,14 @@ class LiveComparison(Closing):
         return read_money(once) * self._attempts
 
     def _price(self, response: Response, most: Decimal) -> Decimal:
-        """Returns what an answer has cost; what was put down for it where nobody knows."""
+        """Return the cost of an answer; the estimate if the cost is unknown."""
         metadata, total = response.metadata, Decimal(0)
         for origin in (metadata.origin, *metadata.summaries):
             price = price_usage(origin.usage, provider=origin.provider, model=origin.model)
             if not isinstance(price, Price) or not price.is_complete:
                 return most
             total += price.amount
-        # A try before it may have been billed.
+        # An earlier try of it may have been billed.
         return total + most / self._attempts * (metadata.attempts - 1)
 
     @property
@@ -327,7 +328,7 @@ def _find_deed(said: Sequence[AnyCanister]) -> Deed:
 
 
 def _find_executed(said: Sequence[AnyCanister]) -> Iterable[str]:
-    """Yields the names of what the vendor has executed itself."""
+    """Yield the names of the tools that the vendor has executed itself."""
     for each in said:
         if isinstance(each, InvocationCanister) and each.owner is Owner.VENDOR:
             yield each.name
@@ -335,7 +336,7 @@ def _find_executed(said: Sequence[AnyCanister]) -> Iterable[str]:
 
 def _write_call(canister: InvocationCanister) -> str:
     arguments = read_arguments(canister)
-    if isinstance(arguments, ArgumentFault):  # shown as it was written
+    if isinstance(arguments, ArgumentFault):  # shown as the model wrote it
         return f"{canister.name}({canister.arguments!r})"
     return f"{canister.name}({canonicalize(arguments)})"
 
@@ -343,7 +344,7 @@ def _write_call(canister: InvocationCanister) -> str:
 def _instruct(
     canisters: tuple[AnyCanister, ...], instructions: str | None
 ) -> tuple[AnyCanister, ...]:
-    """Puts other instructions into the place of the last ones that there are, or before all."""
+    """Replace the last instructions by others; without any, insert them at the start."""
     if instructions is None:
         return canisters
     places = [at for at, each in enumerate(canisters) if isinstance(each, SupervisorCanister)]

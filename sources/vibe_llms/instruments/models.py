@@ -88,7 +88,7 @@ class Model(Closing):
         self._pattern: tuple[object, Request] | None = None
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_pattern": None}  # which is about this process's application
+        return {**self.__dict__, "_pattern": None}  # it refers to this process's application
 
     @property
     def window(self) -> WindowPolicy:
@@ -97,7 +97,7 @@ class Model(Closing):
 
     @property
     def lenient(self) -> bool:
-        """Whether unsupported parameters are replaced or omitted instead of raising an error."""
+        """True if unsupported parameters are replaced or omitted instead of raising an error."""
         given = self._lenient
         return self.application.configuration.lenient if given is None else given
 
@@ -134,14 +134,14 @@ class Model(Closing):
         """Build a request without sending it; return a request unchanged.
 
         Args:
-            prompt: What is asked.
+            prompt: The input.
             options: See :class:`RequestOptions`.
 
         Raises:
-            RequestError: There is nothing to answer.
-            TypeError: There is no such option.
+            RequestError: The prompt is empty.
+            TypeError: Unknown option.
         """
-        # Most questions are a text alone, and the last request but for its words.
+        # Fast path: most questions are a text alone, and share the last request's other fields.
         if not options and prompt.__class__ is str:
             said, identity = (say(prompt),), produce_identity()
             return renew(self._access_pattern(), canisters=said, conversation_id=identity)
@@ -164,14 +164,14 @@ class Model(Closing):
             invocables=_describe(options),
             continuation=options.get("continuation", False),
             **self.compose_fields(options),
-            # Of a question alone, a new one: by it what happens to its answer is told apart.
+            # A new list for a question alone: its identity tells whether the answer belongs to it.
             conversation_id=getattr(prompt, "id", "")
             if hasattr(prompt, "canisters")
             else produce_identity(),
         )
 
     async def _compose(self, prompt: Input | Request, options: RequestOptions) -> Request:
-        """Builds a request, also with tools that have to be connected to be described."""
+        """Build a request, also with tools that must be connected to be described."""
         if (given := options.get("tools")) is not None:
             from vibe_llms.invocables.ensembles import Ensemble, gather_ensembles, list_tools
             from vibe_llms.invocables.registry import Registry
@@ -184,9 +184,10 @@ class Model(Closing):
         return self.request(prompt, **options)
 
     def _access_pattern(self) -> Request:
-        """Returns what all requests for a text begin as: most that it says was said before."""
+        """Return the template of all requests for a text, with the fields they share."""
         application = self.application
-        # As text, for `True` is not `1`; and what the caller has given may be changed in place.
+        # Compared as text, because `True` equals `1`; and the caller may modify its values in
+        # place.
         own = (self.address, self.strict, self._window, self._lenient, repr(self.controls))
         pattern = self._pattern
         if pattern is None or pattern[0] != (application, own):
@@ -226,7 +227,8 @@ class Model(Closing):
             ConverseError: The request failed, or the answer broke off.
         """
         request = await self._compose(prompt, options) if options else self.request(prompt)
-        # Most calls wait for nothing before they ask, and take no turn of the event loop for it.
+        # Fast path: most calls need not wait before the request, and take no turn of the event
+        # loop.
         if prompt.__class__ is not str and needs_content_store(request.canisters):
             request = await self.hydrate(request)
         application = self.application
@@ -370,7 +372,7 @@ class Model(Closing):
         plugged = await self.application.produce_reactors()
         if self._reactors is None and reactors is None and not plugged:
             return None
-        from vibe_llms.events.reactors import join_reactors  # with all events that there are
+        from vibe_llms.events.reactors import join_reactors  # imports all events
 
         return join_reactors(self._reactors, reactors, *plugged)
 
@@ -386,7 +388,7 @@ class Model(Closing):
 
 
 def _describe(options: RequestOptions) -> tuple[InvocableDescription, ...]:
-    """Returns what a model is told about what it may call."""
+    """Return the descriptions of tools for the model."""
     invocables, tools = options.get("invocables", ()), options.get("tools", ())
     if not tools and all(isinstance(each, InvocableDescription) for each in invocables):
         return tuple(invocables)
@@ -398,7 +400,7 @@ def _describe(options: RequestOptions) -> tuple[InvocableDescription, ...]:
 def following(
     method: Callable[Concatenate[Any, _P], AbstractAsyncContextManager[Following[T]]],
 ) -> Callable[Concatenate[Any, _P], AbstractContextManager[SyncFollowing[T]]]:
-    """Enters a context of a :class:`.Following`, of whatever it is."""
+    """Enter the context of any :class:`.Following`."""
 
     def produce_face(entered: Following[T]) -> SyncFollowing[T]:
         from vibe_llms.instruments.parsers.sessions import SyncFollowing
@@ -409,7 +411,7 @@ def following(
 
 
 def _produce_stream_face(stream: AsyncStream) -> SyncStream:
-    from vibe_llms.providers.synchrony import SyncStream  # with all that a provider is
+    from vibe_llms.providers.synchrony import SyncStream  # imports all of the providers
 
     return SyncStream(stream)
 
@@ -436,17 +438,17 @@ class SyncModel(SyncFace[Model]):
 
 
 AnyModel: TypeAlias = "Model | SyncModel | ConverserModel | str"
-"""What a model can be given as: its address, an instrument, or what a provider gives access to."""
+"""Forms of a model: its address, an instrument, or a model of a provider."""
 
 
 def read_model(given: AnyModel, application: Application | None = None) -> Model | ConverserModel:
-    """Returns the model that is meant; a synchronous one is the asynchronous one behind it.
+    """Return the model; for a synchronous one, the asynchronous one behind it.
 
     Args:
-        application: Where an address is looked up.
+        application: Finds the model of an address.
 
     Raises:
-        TypeError: It is none.
+        TypeError: The argument is not a model.
     """
     if isinstance(given, str):
         return Model(given, application=application)

@@ -1,4 +1,4 @@
-"""What can be said to an instrument about what it asks, besides the prompt."""
+"""Options of instruments' requests, besides the prompt."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 
 class EngineOptions(TypedDict, total=False):
-    """What can be said about requests, whatever they are about.
+    """Options of all requests.
 
     Attributes:
-        controls: Values on top of those of the model.
+        controls: Values that override those of the model.
         schema: A JSON Schema to which answers must conform.
         invocation_choice: ``auto``, ``none``, ``required``, or the name of an invocable.
         strict: A request that cannot be translated without a loss is an error.
-        window: What becomes of the oldest turns where the conversation exceeds the model's window:
+        window: Handling of the oldest turns if the conversation exceeds the model's window:
             ``stop``, ``drop`` or ``summarize``.
-        lenient: A control that the model does not take is left out, as a loss that is told.
-        native: Parameters in the words of the vendor who is asked, as it documents them. They win
-            over what the request itself says, and that is told as a loss.
+        lenient: Omit a control that the model does not support, and report a loss.
+        native: Parameters in the vendor's own format, as the vendor documents them. They override
+            fields of the request, which is reported as a loss.
     """
 
     controls: Mapping[str, JsonValue]
@@ -44,14 +44,14 @@ class EngineOptions(TypedDict, total=False):
 
 
 class RequestOptions(EngineOptions, total=False):
-    """What can be said about one request besides its prompt, and all of :class:`EngineOptions`.
+    """Options of one request besides its prompt, and all of :class:`EngineOptions`.
 
     Attributes:
         system: Instructions, put before everything.
-        tools: What the model may call: functions, invokers, descriptions and ensembles, or one of
-            them. Its calls come back in the answer; an :class:`.Engine` executes them.
+        tools: Tools that the model may call: functions, invokers, descriptions and ensembles, or
+            one of them. The answer contains its calls; an :class:`.Engine` executes them.
         invocables: The same, by their descriptions.
-        continuation: The model shall go on with its own last turn.
+        continuation: The model continues its own last turn.
     """
 
     system: str
@@ -61,7 +61,7 @@ class RequestOptions(EngineOptions, total=False):
 
 
 class ParseOptions(RequestOptions, total=False):
-    """What can be said about a request whose answer becomes a value.
+    """Options of a request whose answer is parsed.
 
     Attributes:
         listener: Called with each :class:`.Attempt`.
@@ -79,7 +79,7 @@ def compose_fields(
     window: WindowPolicy = "stop",
     lenient: bool = False,
 ) -> RequestFields:
-    """Returns what requests say: what the options do, else the defaults given besides."""
+    """Merge the fields of requests: the options, else the given defaults."""
     return {
         "model": model,
         "controls": {**(controls or {}), **options.get("controls", {})},
@@ -93,7 +93,7 @@ def compose_fields(
 
 
 def check_options(options: Mapping[str, object]) -> None:
-    """Refuses an option that there is none of, most often a control. Raises TypeError."""
+    """Refuse an unknown option, most often a control. Raises TypeError."""
     for name in options.keys() - RequestOptions.__optional_keys__:
         hint = suggest(name, RequestOptions.__optional_keys__)
         raise TypeError(f"Unknown option {name!r}{hint} Pass controls as controls={{{name!r}: …}}.")

@@ -1,4 +1,4 @@
-"""A channel for asynchronous code: what is asked, in a conversation that goes on."""
+"""A channel for asynchronous code: questions in a continuing conversation."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 class ChannelSettings(EngineSettings, total=False):
-    """What a channel takes besides its model and its parser; see :class:`AsyncChannel`."""
+    """Settings of a channel besides its model and its parser; see :class:`AsyncChannel`."""
 
     prompt: Composing | str | None
     tools: Iterable[Tool] | Tool
@@ -142,13 +142,13 @@ class AsyncChannel(Closing, Generic[T]):
             ConverseError: The request failed. The question is in the conversation: :meth:`resume`
                 asks it again.
         """
-        # Outside of the turn: it may take a while, and touches nothing that others use.
+        # Before the turn: it may take a while, and touches no shared state.
         return await self._ask(await self._compose(said, variables))
 
     async def _ask(self, composed: Sequence[AnyCanister], hear: Hear | None = None) -> Reply[T]:
         async with self._turn:
             engine, choice = await self._link.access()
-            # Within the turn: the question before may have brought the same instructions.
+            # Within the turn: the previous question may have added the same instructions.
             said = _leave_out_known(
                 self.conversation, (*self._list_instructions(choice), *composed)
             )
@@ -218,7 +218,7 @@ class AsyncChannel(Closing, Generic[T]):
         return copied
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        # The model and the tools are shared, as with a fork.
+        # The fork shares the model and the tools.
         return self.__copy__()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -273,7 +273,7 @@ class AsyncChannel(Closing, Generic[T]):
         hear: Hear | None = None,
     ) -> Reply[T]:
         async def answer(said: Sequence[AnyCanister]) -> RunOutcome:
-            # They are for what was waiting, not for answers that are asked to be mended after it.
+            # Approvals are for the suspended run, not for later requests to correct an answer.
             return await self._say(engine, said, () if said else approvals, hear)
 
         if self.parser is None or choice is None:
@@ -285,7 +285,7 @@ class AsyncChannel(Closing, Generic[T]):
             await repair.answer(answer, said)
         except ParseError:
             if not repair.outcomes or repair.outcomes[-1].is_answered:
-                raise  # else there is no answer yet that could fit, and whoever reads it is told
+                raise  # else no answer can be valid yet, and the caller gets the error
         return Reply(outcomes=tuple(repair.outcomes), choice=choice, value=repair.value)
 
     async def _say(
@@ -295,10 +295,10 @@ class AsyncChannel(Closing, Generic[T]):
         approvals: Sequence[Approval],
         hear: Hear | None,
     ) -> RunOutcome:
-        """Has the conversation answered; whatever becomes of that, it has grown."""
+        """Run the conversation; keep what it has gained, even after an error."""
         conversation = self.conversation
         if said:
-            # A copy, so that the channel is as it was where no run can be prepared.
+            # A copy, so that the channel is unchanged if no run can be prepared.
             conversation = conversation.copy()
             conversation.add_canisters(said)
         run = engine.prepare(conversation, approvals, hear=hear, waits=self.waits)
@@ -330,7 +330,7 @@ def _check_settings(settings: Mapping[str, Any]) -> None:
 def _read_prompt(prompt: Composing | str | None) -> Composing | None:
     if not isinstance(prompt, str):
         return prompt
-    from vibe_llms.instruments.prompts import Prompt  # Jinja takes its time
+    from vibe_llms.instruments.prompts import Prompt  # Jinja imports slowly
 
     return Prompt(prompt)
 
@@ -338,7 +338,7 @@ def _read_prompt(prompt: Composing | str | None) -> Composing | None:
 def _leave_out_known(
     conversation: Conversation, canisters: Iterable[AnyCanister]
 ) -> list[AnyCanister]:
-    """Leaves out the instructions that the conversation has been given before."""
+    """Leave out instructions that the conversation already contains."""
     known = {
         text_of(canister)
         for canister in conversation.canisters
@@ -352,10 +352,10 @@ def _leave_out_known(
 
 
 class _Link:
-    """The engine of a channel and of its forks, made when the model is known.
+    """The engine shared by a channel and its forks, created when the model is known.
 
     Attributes:
-        base: The engine that it is to be made of; ``None`` for one of its own.
+        base: The engine to derive it from; ``None`` for a new one.
     """
 
     def __init__(
@@ -375,14 +375,14 @@ class _Link:
         self._choice: ModeChoice | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # The engine is made anew: connected tools belong to a process.
+        # The engine is created anew: connected tools belong to a process.
         return {**self.__dict__, "_engine": None, "_choice": None}
 
     async def access(self) -> tuple[Engine, ModeChoice | None]:
-        """Returns the engine, and how the form of answers is asked for.
+        """Return the engine, and the mode of structured output.
 
         Raises:
-            CapabilityError: The model is known not to do what the parser insists on.
+            CapabilityError: The model is known to lack the mode that the parser requires.
         """
         if self._engine is None:
             self._engine = await self._produce()
@@ -401,8 +401,7 @@ class _Link:
             if self._choice.mode is Mode.NATIVE:
                 options["schema"] = parser.kind.asked
             elif self._choice.mode is Mode.TOOL:
-                # With tools, others may be invoked on the way; without, there is only the answer to
-                # give.
+                # With tools, the model may call others first; without, it can only give the answer.
                 options["invocation_choice"] = "required" if has_tools else parser.name
                 answering = (FunctionsEnsemble("answer", (parser.produce_invoker(),)),)
         if base is not None:
@@ -410,11 +409,11 @@ class _Link:
         return Engine(self.model, (*self._tools, *answering), **{**self._settings, **options})
 
     async def open(self) -> None:
-        """Connects the tools, so that they stay connected."""
+        """Connect the tools, so that they stay connected."""
         engine, _ = await self.access()
         await engine.__aenter__()
 
     async def close(self) -> None:
-        """Disconnects the tools, and frees the model."""
+        """Disconnect the tools and release the model."""
         if self._engine is not None:
             await self._engine.close()

@@ -1,4 +1,4 @@
-"""What makes canisters of values, and how it is called from an event loop."""
+"""Protocol for objects that turn values into canisters, and how an event loop calls them."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from vibe_llms.messages.canisters import AnyCanister
 
 
 class Composing(Protocol):
-    """What makes canisters of values: a ``Prompt``, for one."""
+    """An object that turns values into canisters, such as a ``Prompt``."""
 
     @property
     def variables(self) -> Collection[str]:
         """The names of the values that :meth:`compose` takes."""
 
     def compose(self, /, **values: Any) -> Sequence[AnyCanister]:
-        """Returns what is to be said. Raises RequestError."""
+        """Return the canisters of the message. Raises RequestError."""
 
 
 async def compose_aside(prompt: Composing, values: Mapping[str, Any]) -> tuple[AnyCanister, ...]:
-    """Returns what a prompt makes of values; where it has a schema, without holding the loop.
+    """Compose a prompt's message; with a schema, without blocking the event loop.
 
-    What is unusual in a schema is applied by another process, whose answer is waited for.
+    Unusual parts of a schema are applied by another process; this waits for its answer.
 
     Raises:
-        RequestError: The values do not suit the prompt.
+        RequestError: The values do not fit the prompt.
     """
     if getattr(prompt, "schema", None) is None:
         return tuple(prompt.compose(**values))

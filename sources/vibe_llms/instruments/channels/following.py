@@ -1,4 +1,4 @@
-"""A reply that is followed while it arrives, through all that is invoked on the way."""
+"""A reply that is streamed while it arrives, across tool calls."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ T = TypeVar("T")
 
 
 class ReplyFollowing(Closing, Generic[T]):
-    """A value on its way. Iterating yields what has arrived of it, and the value itself last.
+    """A value that is being received. Iterating yields partial values, and the complete value last.
 
-    With each answer of the model, after a call or a mistake that was mended, what arrives begins
-    anew. Where the run waits or comes to a limit there is no value; :meth:`reply` says why.
+    Each new answer of the model, after a call or a corrected mistake, starts the partial value
+    again. If the run is suspended or reaches a limit, there is no value; :meth:`reply` states the
+    reason.
 
     Args:
-        parser: Makes the value.
-        answer: Has the conversation answered; each event of an answer is given to what it is given.
+        parser: Creates the value.
+        answer: Runs the conversation; passes each event of an answer to its argument.
     """
 
     def __init__(self, parser: Parser[T], answer: Callable[[Hear], Awaitable[Reply[T]]]) -> None:
@@ -47,7 +48,7 @@ class ReplyFollowing(Closing, Generic[T]):
         """Receive the rest and return the reply, with its value, its runs and its conversation.
 
         Raises:
-            ParseError: No answer fits.
+            ParseError: No answer is valid.
             ConverseError: No answer.
         """
         async for _ in aiter(self):
@@ -65,7 +66,7 @@ class ReplyFollowing(Closing, Generic[T]):
         return (await self.reply()).value
 
     async def close(self) -> None:
-        """Stop the run where it is."""
+        """Stop the run."""
         if self._steps is not None:
             await self._steps.aclose()
 
@@ -97,7 +98,7 @@ class ReplyFollowing(Closing, Generic[T]):
 
 
 class SyncReplyFollowing(SyncFace[ReplyFollowing[T]], Generic[T]):
-    """As :class:`ReplyFollowing`, for synchronous code: iterate it with a plain ``for``."""
+    """:class:`ReplyFollowing` for synchronous code: iterate it with a plain ``for``."""
 
     __iter__ = iterating(ReplyFollowing.__aiter__)
     reply = blocking(ReplyFollowing[T].reply)

@@ -1,4 +1,4 @@
-"""What comes of asking a channel."""
+"""The reply of a channel."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ T = TypeVar("T")
 
 @frozen(kw_only=True, eq=False)
 class Reply(Generic[T]):
-    """What came of asking a channel.
+    """Reply of a channel.
 
     Attributes:
-        outcomes: Of each run: one, and one more for each answer that had to be mended.
-        choice: How the parser's form was asked for; ``None`` without a parser.
+        outcomes: One per run: the first, and one for each answer that had to be corrected.
+        choice: The mode of structured output; ``None`` without a parser.
     """
 
     outcomes: tuple[RunOutcome, ...]
@@ -33,10 +33,10 @@ class Reply(Generic[T]):
 
     @property
     def value(self) -> T:
-        """What the parser made of the answer; without a parser its text.
+        """The parsed answer; without a parser, its text.
 
         Raises:
-            ParseError: There is no answer yet: the run waits, or came to a limit, or was refused.
+            ParseError: There is no answer: the run is suspended, reached a limit, or was refused.
         """
         if not isinstance(self._value, Absence):
             return self._value
@@ -49,42 +49,42 @@ class Reply(Generic[T]):
 
     @property
     def has_value(self) -> bool:
-        """Whether :attr:`value` can be read: the model has answered, and the answer fits."""
+        """True if :attr:`value` can be read: the model has answered, and the answer is valid."""
         return not isinstance(self._value, Absence)
 
     @property
     def outcome(self) -> RunOutcome:
-        """What came of the last run."""
+        """Outcome of the last run."""
         return self.outcomes[-1]
 
     @property
     def conversation(self) -> Conversation:
-        """The conversation after the last run, to go on from."""
+        """The conversation after the last run; continue from here."""
         return self.outcome.conversation
 
     @property
     def text(self) -> str:
-        """What was answered, in words."""
+        """The text of the answer."""
         return self.outcome.text
 
     @property
     def requests(self) -> tuple[ApprovalRequest, ...]:
-        """What waits for an approval, so that the run waits, too."""
+        """Open approval requests, for which the run is suspended."""
         return self.outcome.requests
 
     @property
     def canisters(self) -> tuple[AnyCanister, ...]:
-        """What the runs have added to the conversation."""
+        """The canisters that the runs added to the conversation."""
         return tuple(each for outcome in self.outcomes for each in outcome.canisters)
 
     @property
     def usage(self) -> Usage | None:
-        """What all of it used; ``None`` where no vendor said."""
+        """Usage of all runs; ``None`` if no vendor reported any."""
         return add_usages(outcome.usage for outcome in self.outcomes)
 
     @property
     def is_resumable(self) -> bool:
-        """Whether the run can go on: it waits for an approval, or came to a limit."""
+        """True if the run can be resumed: it waits for an approval, or reached a limit."""
         return self.outcome.state is State.AWAIT or self.outcome.reason is Reason.LIMIT
 
     def _tell_why(self) -> str:

@@ -1,4 +1,4 @@
-"""A channel for synchronous code: the same behind the portal."""
+"""A channel for synchronous code: the asynchronous one behind the portal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A channel as a tool: what one model invokes is another one, with a purpose of its own."""
+"""A channel as a tool: one model calls another model that has a purpose of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vibe_llms.invocables.outcomes import Outcome, fail, produce_outcome
 from vibe_llms.messages.canisters import Usage
 
 DEPTH_LIMIT: Final = 3
-"""How deeply channels may invoke channels, unless somebody says otherwise."""
+"""Default for how deeply channels may call channels."""
 
 _depth: ContextVar[int] = ContextVar("vibe_llms_channel_depth", default=0)
 
@@ -32,7 +32,7 @@ class ToolChannel(Closing):
         engine = Engine("anthropic:claude", tools=[critic])
 
     Args:
-        model: As of :class:`.AsyncChannel`, like what is not listed here.
+        model: As of :class:`.AsyncChannel`, like the arguments not listed here.
         name: As the other model calls it.
         description: Its purpose, which is all that the other model knows about it.
         prompt: Its variables are the arguments; by default there is one argument, ``text``.
@@ -69,9 +69,9 @@ class ToolChannel(Closing):
             "schema": _derive_schema(self._channel.prompt),
             "effect": effect,
             "needs_approval": needs_approval,
-            "time_limit_seconds": None,  # the limits of its own runs hold
+            "time_limit_seconds": None,  # the limits of its own runs apply
         }
-        produce_invoker(self)  # a mistake shows where it was made
+        produce_invoker(self)  # report a mistake here, where it was made
 
     def __repr__(self) -> str:
         return represent("ToolChannel", (("name", self.name),))
@@ -82,7 +82,7 @@ class ToolChannel(Closing):
         return produce_invoker(self)
 
     async def __call__(self, context: InvocationContext, /, **arguments: Any) -> Outcome:
-        """Answers one call."""
+        """Answer one call."""
         depth = _depth.get()
         if depth >= self._depth:
             return fail(
@@ -120,7 +120,7 @@ class ToolChannel(Closing):
 
 
 def _derive_schema(prompt: Composing | None) -> JsonObject:
-    """Returns the schema of the arguments: the prompt's own, or a text for each variable."""
+    """Return the schema of the arguments: the prompt's own, or a string for each variable."""
     schema = getattr(prompt, "schema", None)
     if isinstance(schema, Mapping):
         return schema

@@ -1,6 +1,6 @@
 """Structured output: values of your own types out of what models answer.
 
-A parser derives a JSON Schema from a type, brings a model to answer in that form by the way which
-promises most with it, and makes a value of the answer, or says what is wrong with it. May import
-what instruments may. Refuses to send anything: whoever asks hands the answers in.
+A parser derives a JSON Schema from a type, asks a model to answer in that form, in the strongest
+mode that it supports, and turns the answer into a value, or reports its errors. May import what
+instruments may. Sends nothing: the caller passes the answers in.
 """

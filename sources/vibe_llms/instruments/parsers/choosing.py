@@ -1,4 +1,4 @@
-"""By which way a model is brought to answer in a form, and why by this one."""
+"""Choice of the mode of structured output, with its reason."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from vibe_llms.models.schema_features import MAPS, RECURSION
 
 
 class Mode(enum.StrEnum):
-    """How a model is brought to answer in a form.
+    """Mode of structured output.
 
-    ``NATIVE``: the vendor holds the answer to the schema. ``TOOL``: the model invokes something
-    whose arguments are the answer. ``PROMPT``: it is asked to, in words.
+    ``NATIVE``: the vendor enforces the schema. ``TOOL``: the model makes a call whose arguments are
+    the answer. ``PROMPT``: the prompt asks for the form, in words.
     """
 
     NATIVE = "native"
@@ -25,11 +25,11 @@ class Mode(enum.StrEnum):
 
 @frozen
 class ModeChoice:
-    """The mode that is taken with a model.
+    """The mode chosen for a model.
 
     Attributes:
-        mode: How the model is brought to answer in a form.
-        reason: Why so, in one sentence.
+        mode: The mode of structured output.
+        reason: The reason, in one sentence.
     """
 
     mode: Mode
@@ -46,15 +46,15 @@ def choose_mode(
     has_tools: bool = False,
     needs: Sequence[str] = (),
 ) -> ModeChoice:
-    """Chooses the mode that promises most with a model, by what is known of it.
+    """Choose the strongest mode that the model is known to support.
 
     Args:
-        wanted: A mode that somebody has already decided on.
-        has_tools: The model may invoke other things on its way to the answer.
-        needs: The capabilities that enforcing the schema needs.
+        wanted: A mode that was already decided on.
+        has_tools: The model may make other calls before its answer.
+        needs: The capabilities that enforcing the schema requires.
 
     Raises:
-        CapabilityError: The model is known not to do what was decided on.
+        CapabilityError: The model is known to lack the wanted mode.
     """
     if wanted is not None:
         return _confirm(attributes, wanted, needs)
@@ -86,7 +86,7 @@ _LACKS = {
 
 
 def _find_unmet(attributes: ModelAttributes, needs: Sequence[str]) -> str:
-    """Returns the first capability that the model is known not to have; empty for none."""
+    """Return the first capability that the model is known to lack; empty for none."""
     no = Capability.NO
     return next((need for need in needs if attributes.access_capability(need) is no), "")
 

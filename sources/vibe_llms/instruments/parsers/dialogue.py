@@ -1,4 +1,4 @@
-"""The dialogue with a model until its answer fits, or there have been enough attempts."""
+"""Dialogue with a model until its answer is valid, or the attempts are used up."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _Out = TypeVar("_Out", bound=Answer)
 
 @frozen(kw_only=True)
 class ParseAttempt:
-    """One answer, and what is wrong with it.
+    """One answer, and its faults.
 
     Attributes:
-        number: Which attempt, counted from 1.
+        number: Number of the attempt, from 1.
         response: The answer.
-        faults: What does not fit; empty where all does.
-        is_last: Whether no further answer is asked for.
+        faults: The faults of the answer; empty if it is valid.
+        is_last: True if no further answer is requested.
     """
 
     number: int
@@ -49,12 +49,12 @@ class ParseAttempt:
 
 @frozen(kw_only=True)
 class Parsed(Generic[T]):
-    """A value, and how it came to be.
+    """A value with the attempts that led to it.
 
     Attributes:
-        value: The value, of the type that was asked for.
-        choice: By which mode, and why.
-        attempts: All answers, the last of which became the value.
+        value: The value, of the requested type.
+        choice: The mode, and its reason.
+        attempts: All answers; the last one became the value.
     """
 
     value: T
@@ -68,12 +68,12 @@ class Parsed(Generic[T]):
 
     @property
     def usage(self) -> Usage | None:
-        """What all attempts used together; ``None`` where no vendor said."""
+        """Usage of all attempts; ``None`` if no vendor reported any."""
         return add_usages(attempt.response.usage for attempt in self.attempts)
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """What the translations lost on the way, such as parts of the schema."""
+        """Losses in the translations, such as parts of the schema."""
         return tuple(dict.fromkeys(each for one in self.attempts for each in one.response.losses))
 
 
@@ -81,17 +81,18 @@ Listener = Callable[[ParseAttempt], object]
 
 
 Say = Callable[[Sequence[AnyCanister]], Awaitable[_Out]]
-"""Has a conversation answered after something more was said; at first there may be nothing."""
+"""Function that adds canisters to a conversation and has it answered; at first there may be none to
+add."""
 
 
 @define(kw_only=True)
 class Repair(Generic[T, _Out]):
-    """Has answers mended until one fits; goes around a model as well as around an engine.
+    """Corrects answers until one is valid; wraps a model as well as an engine.
 
     Attributes:
-        outcomes: All answers, the last of which fits, or was the last attempt.
-        mending: What is to be said to the last one, where that does not fit.
-        value: Of the one that fits; ``ABSENT`` before.
+        outcomes: All answers; the last one is valid, or was the last attempt.
+        mending: The message that asks to correct the last answer, if it is invalid.
+        value: Of the valid answer; ``ABSENT`` before.
     """
 
     parser: Parser[T]
@@ -101,24 +102,24 @@ class Repair(Generic[T, _Out]):
     value: T | Absence = attrs.field(default=ABSENT, init=False)
 
     async def answer(self, answer: Say[_Out], said: Sequence[AnyCanister] = ()) -> T:
-        """Asks until an answer fits, and returns its value.
+        """Ask until an answer is valid, and return its value.
 
         Raises:
-            ParseError: None did.
-            ConverseError: No answer, or not to its end.
+            ParseError: No answer is valid.
+            ConverseError: No answer, or an incomplete one.
         """
         while not await self.take(await answer(said)):
             said = self.mending
         return cast("T", self.value)
 
     async def take(self, outcome: _Out, *, is_last: bool = False) -> bool:
-        """Tells whether an answer fits: then there is a value; else ``mending`` is to be said.
+        """Check an answer; if it is valid set the value, else set ``mending``.
 
         Args:
-            is_last: There shall be no further attempt.
+            is_last: No further attempt follows.
 
         Raises:
-            ParseError: It does not fit, and that was the last attempt.
+            ParseError: The answer is invalid, and that was the last attempt.
         """
         self.outcomes.append(outcome)
         try:
@@ -136,17 +137,17 @@ class Repair(Generic[T, _Out]):
         return True
 
     def note(self, outcome: _Out, faults: Sequence[ArgumentFault], *, is_last: bool) -> None:
-        """Hears of each answer, and of what is wrong with it."""
+        """Called with each answer and its faults."""
 
 
 @define(kw_only=True)
 class Dialogue(Repair[T, Response], Generic[T]):
-    """What has been asked of a model and answered so far, and what is to be asked next.
+    """Requests to a model with their answers, and the next request.
 
     Attributes:
-        request: To be sent next.
-        listener: Hears of each attempt.
-        attempts: So far.
+        request: The next request.
+        listener: Called with each attempt.
+        attempts: The attempts so far.
     """
 
     request: Request
@@ -155,25 +156,25 @@ class Dialogue(Repair[T, Response], Generic[T]):
 
     @property
     def parsed(self) -> Parsed[T] | None:
-        """The value with all that led to it; ``None`` while no answer fits."""
+        """The value with its attempts; ``None`` while no answer is valid."""
         if isinstance(self.value, Absence):
             return None
         return Parsed(value=self.value, choice=self.choice, attempts=tuple(self.attempts))
 
     async def converse(self, ask: Callable[[Request], Awaitable[Response]]) -> Parsed[T]:
-        """Asks until an answer fits. Raises what :meth:`answer` does."""
+        """Ask until an answer is valid. Raises as :meth:`answer` does."""
         await self.answer(lambda _: ask(self.request))
         return cast("Parsed[T]", self.parsed)
 
     async def take(self, outcome: Response, *, is_last: bool = False) -> bool:
-        """The same; where an answer does not fit, ``request`` asks to mend it."""
+        """Check an answer; if it is invalid, ``request`` asks to correct it."""
         fits = await super().take(outcome, is_last=is_last)
         if not fits:
             self.request = self.request.extend((*outcome.canisters, *self.mending))
         return fits
 
     def note(self, outcome: Response, faults: Sequence[ArgumentFault], *, is_last: bool) -> None:
-        """Keeps an attempt, and tells of it."""
+        """Keep an attempt, and pass it to the listener."""
         number = len(self.outcomes)
         attempt = ParseAttempt(
             number=number, response=outcome, faults=tuple(faults), is_last=is_last
@@ -184,7 +185,7 @@ class Dialogue(Repair[T, Response], Generic[T]):
 
 
 def compose_words(parser: Parser[T], mode: Mode, faults: Sequence[ArgumentFault]) -> str:
-    """Quotes what is wrong with an answer, and asks to mend it."""
+    """Quote the faults of an answer, and ask to correct it."""
     lines = "\n".join(f"- {fault}" for fault in faults)
     way = (
         f"Call {parser.name} again with the whole, corrected answer."
@@ -195,9 +196,9 @@ def compose_words(parser: Parser[T], mode: Mode, faults: Sequence[ArgumentFault]
 
 
 def reply(answer: Sequence[AnyCanister], words: str) -> tuple[AnyCanister, ...]:
-    """Says something to an answer: as the result of what it invoked, else as the user."""
+    """Reply to an answer: as the result of its call, else as the user."""
     done = {each.invocation_id for each in answer if isinstance(each, ResultCanister)}
-    # Each has to get a result: vendors refuse conversations in which one is missing.
+    # Each call needs a result: vendors reject conversations with a missing result.
     results = tuple(
         ResultCanister(
             words, invocation_id=canister.invocation_id, name=canister.name, is_error=True

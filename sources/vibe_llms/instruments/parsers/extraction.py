@@ -1,4 +1,4 @@
-"""Finds the one JSON value that a text means, or says why there is none."""
+"""Extraction of the one JSON value in a text."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ _FENCE: Final = re.compile(r"^ *(```+|~~~+) *\w* *\n(.*?)^ *\1 *$", re.DOTALL | 
 def extract(text: str, fits: Callable[[Any], bool], openings: str = "{") -> Any:
     """Returns the JSON value in a text: the text itself, a fenced block of it, or among prose.
 
-    A comma before a closing bracket and lines that break within texts are taken as the slips
-    that they are. Nothing is guessed: where several values are in the text, exactly one of
-    them has to fit.
+    Trailing commas before a closing bracket and line breaks within strings are accepted. Nothing is
+    guessed: if the text contains several values, exactly one of them must be valid.
 
     Args:
         openings: The characters with which a value among prose may begin.
 
     Raises:
-        Unfit: There is no value, or it is not clear which one is meant.
+        Unfit: There is no value, or several are possible.
     """
     text = text.strip()
     if not text:
@@ -33,7 +32,7 @@ def extract(text: str, fits: Callable[[Any], bool], openings: str = "{") -> Any:
     try:
         return read_whole(text)
     except JsonFault as fault:
-        # A fence says what is meant; in prose, brackets may be anything.
+        # A fence marks the value; in prose, brackets may mean anything.
         values = _read_fences(text) or [value for value, _, _ in read_values(text, openings)]
         if values:
             return _choose(values, fits)
@@ -43,7 +42,8 @@ def extract(text: str, fits: Callable[[Any], bool], openings: str = "{") -> Any:
 def read_whole(text: str) -> Any:
     """Reads a text that is one JSON value and nothing else. Raises JsonFault."""
     try:
-        # Python's own reader is faster, and most answers are sound; ours forgives slips.
+        # Python's own parser is faster, and most answers are valid JSON; the package's own parser
+        # tolerates mistakes.
         return json.loads(text, strict=False, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         reader = JsonReader()
@@ -55,7 +55,7 @@ def read_whole(text: str) -> Any:
 
 
 def _refuse_constant(word: str) -> Any:
-    # `NaN` and `Infinity`, which Python reads and JSON has not.
+    # `NaN` and `Infinity`, which Python accepts and JSON lacks.
     raise ValueError(word)
 
 

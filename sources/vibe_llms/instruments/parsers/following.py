@@ -1,4 +1,4 @@
-"""Follows an answer while it is on its way, and shows what has arrived of the value."""
+"""Partial values of an answer that is being received."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from vibe_llms.providers.interfaces import AsyncStream
 
 
 class TextReader:
-    """Reads the JSON value among the words of an answer, as far as it has arrived.
+    """Reader of the JSON value in an answer's text, while it arrives.
 
     Args:
         openings: The characters with which it may begin.
@@ -35,24 +35,24 @@ class TextReader:
         self._opening = re.compile(f"[{re.escape(openings)}]")
         self._reader: JsonReader | None = None
         self._pieces: list[str] = []
-        """Of the text since the place where the value that is being read began."""
+        """Text since the start of the value that is being read."""
         self._tries = 0
 
     @property
     def value(self) -> Any:
-        """What has arrived; ``ABSENT`` before anything has."""
+        """The value received so far; ``ABSENT`` at the start."""
         return ABSENT if self._reader is None else self._reader.value
 
     def feed(self, text: str) -> bool:
-        """Reads on; tells whether something has become visible."""
+        """Read more text; return whether the visible value has changed."""
         before = (self._tries, self._reader.changes if self._reader else 0)
         if self._reader is not None and not self._reader.is_complete:
             self._pieces.append(text)
             try:
                 self._reader.feed(text)
-            except JsonFault:  # it was no value that began there
+            except JsonFault:  # no value began there
                 self._reader = None
-                # From behind the character that was taken for the beginning of a value.
+                # After the character that was mistaken for the beginning of a value.
                 self._search("".join(self._pieces)[1:])
         elif self._reader is None:
             self._search(text)
@@ -73,7 +73,7 @@ class TextReader:
 
 @define
 class AnswerFollower:
-    """What has arrived of an answer, event by event: of its invocation, or of its text."""
+    """The part of an answer received so far, event by event: of its invocation, or of its text."""
 
     parser: Parser[Any]
     _kinds: dict[int, str] = attrs.field(factory=dict, init=False)
@@ -89,16 +89,16 @@ class AnswerFollower:
 
     @property
     def value(self) -> Any:
-        """What a reader gave of the answer, plain."""
+        """The reader's value of the answer, as plain data."""
         return self._reader.value
 
     @property
     def partial(self) -> Any:
-        """What has arrived of the value; ``ABSENT`` before anything has."""
+        """The partial value; ``ABSENT`` at the start."""
         return self.parser.kind.glimpse(self._reader.value)
 
     def take(self, event: StreamEvent) -> bool:
-        """Takes an event; tells whether more is visible than before."""
+        """Take an event; return whether the visible value has changed."""
         match event:
             case ContentStartedEvent(index=index):
                 self._start(event)
@@ -117,11 +117,12 @@ class AnswerFollower:
             self._kinds[event.index] = "text"
         is_ours = event.owner is Owner.OURS and event.name == self.parser.name
         if event.kind == "invocation" and is_ours and not self._is_called:
-            self._kinds = {event.index: "invocation"}  # what was said before it is no answer
+            # The text before an invocation is not the answer.
+            self._kinds = {event.index: "invocation"}
             self._is_called, self._reader = True, self._produce_reader()
 
     def _finish(self, index: int, kind: str, text: str) -> bool:
-        """Takes the whole of what came without pieces."""
+        """Take the complete content, where it arrived without parts."""
         if self._kinds.get(index) != kind or index in self._fed:
             return False
         self._fed.add(index)

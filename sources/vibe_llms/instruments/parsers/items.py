@@ -1,4 +1,4 @@
-"""The items of a list, each as soon as it is complete."""
+"""Items of a list, each as soon as it is complete."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from vibe_llms.invocables.validation import CHECK_PAIRS, weigh
 
 
 class ItemReader:
-    """Makes values of the items of an array that is on its way.
+    """Creates values from the items of an array that is being received.
 
     Args:
         parser: Of a list.
 
     Raises:
-        RequestError: It is of something else.
+        RequestError: The parser is not one of a list.
     """
 
     def __init__(self, parser: Parser[Any]) -> None:
@@ -32,10 +32,10 @@ class ItemReader:
         self._is_over = False
 
     async def take(self, plain: Any) -> list[Any]:
-        """Returns the items that have become complete, as values.
+        """Return the newly completed items, as values.
 
         Args:
-            plain: What has arrived of the whole answer.
+            plain: The part of the whole answer received so far.
         """
         complete = self._list_complete(plain)
         if all(self._kind.is_at_hand(weigh(item, CHECK_PAIRS)) for item in complete):
@@ -56,14 +56,14 @@ class ItemReader:
         for item in complete:
             try:
                 values.append(self._kind.make(item))
-            except Unfit:  # it is told with the whole
+            except Unfit:  # reported with the whole value
                 self._is_over = True
                 break
         self._count += len(values)
         return values
 
     def list_rest(self, value: Any) -> list[Any]:
-        """Returns the items of the whole value that have not been yielded."""
+        """Return the items of the complete value that have not been yielded."""
         return list(value)[self._count :]
 
 
@@ -71,7 +71,7 @@ def derive_item_kind(parser: Parser[Any]) -> TargetType:
     """Derives the kind of the items of a list.
 
     Raises:
-        RequestError: What the parser makes is no list.
+        RequestError: The parser's value is not a list.
     """
     hint = unwrap(parser.kind.hint)
     members = typing.get_args(hint)

@@ -1,4 +1,4 @@
-"""What an answer shall become: its schema, and how what fits becomes a value."""
+"""Target of parsing: its schema, and the conversion of valid answers into values."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from vibe_llms.invocables.validation import (
 from vibe_llms.messages.json_values import ensure_schema
 
 WRAP: Final = "value"
-"""The one member of the object that is put around what is no object itself."""
+"""Name of the only member of the object that wraps a value which is not an object."""
 
 Check = Callable[[Any], object]
 
 
 class Unfit(ValueError):
-    """An answer that does not fit, and all that is wrong with it. Never leaves the parsers."""
+    """An invalid answer with all its faults. Never leaves the parsers."""
 
     def __init__(self, *faults: ArgumentFault) -> None:
         super().__init__("; ".join(map(str, faults)))
@@ -43,16 +43,16 @@ class Unfit(ValueError):
 
 @frozen(kw_only=True, eq=False)
 class TargetType:
-    """What an answer shall become.
+    """Target type of a parser.
 
     Attributes:
         name: For people, such as ``City`` or ``list[City]``.
-        schema: What an answer is held to: always an object, as vendors need it.
-        asked: What a model is asked for: the schema without leeway, as vendors enforce it. Its
-            objects are closed, and all that has a default is asked for.
-        is_wrapped: The object is ours, and has what is wanted as its one member.
+        schema: The schema that answers must fit: always of an object, as vendors require.
+        asked: The schema sent to the model: without leeway, as vendors enforce it. Its objects are
+            closed, and members with a default are required.
+        is_wrapped: The object is a wrapper; its only member is the wanted value.
         hint: The type; ``Any`` for a JSON Schema.
-        description: What the docstring of a class begins with.
+        description: The first paragraph of a class's docstring.
     """
 
     name: str
@@ -68,46 +68,48 @@ class TargetType:
 
     @property
     def is_list(self) -> bool:
-        """Whether what is wanted is an array."""
+        """True if the wanted value is an array."""
         inner = self.schema["properties"][WRAP] if self.is_wrapped else {}  # type: ignore[index,call-overload]
         return isinstance(inner, Mapping) and inner.get("type") == "array"
 
     def make(self, plain: Any) -> Any:
-        """Makes the value of what a model answered.
+        """Create the value of a model's answer.
 
-        What is wanted is taken without the object around it, too, where it fits. Applying the
-        schema may wait for another process, unless :meth:`is_at_hand` says that it does not.
+        A value without its wrapper is accepted, too, if it is valid. Applying the schema may wait
+        for another process, unless :meth:`is_at_hand` excludes it.
 
         Raises:
-            Unfit: It does not fit.
+            Unfit: The answer is invalid.
         """
         misfits = []
         for inner in self._unwrap(plain):
             whole = {WRAP: inner} if self.is_wrapped else inner
             try:
-                # Converting proves what it converts; plain data are held to nothing but the schema.
+                # Conversion validates what it converts; plain data are validated by the schema
+                # alone.
                 if self._is_plain and self._validator.check(whole):
                     raise Misfit("does not fit")
                 return self._take(inner)
             except Misfit as misfit:
                 misfits.append(misfit)
-        # The schema is asked where nothing fits, for it names all faults and not the first alone.
+        # If nothing is valid, apply the schema, because it reports all faults and not only the
+        # first.
         faults = self._validator.check(plain)
         raise self._fail(misfits[0], plain, faults) from misfits[0]
 
     def make_fitting(self, plain: Any) -> Any:
-        """Makes the value of an answer that is known to fit the schema. Raises Unfit."""
+        """Create the value of an answer that is known to fit the schema. Raises Unfit."""
         try:
             return self._take(self._unwrap(plain)[0])
         except Misfit as misfit:
             raise self._fail(misfit, plain) from misfit
 
     def is_at_hand(self, weight: DataWeight) -> bool:
-        """Tells whether a value is certainly made of data so large without another process."""
+        """Return whether data of this size are certainly converted without another process."""
         return self._validator.is_at_hand(weight)
 
     def fits(self, plain: Any) -> bool:
-        """Tells whether a value can be made of what a model answered."""
+        """Return whether an answer can be converted to a value."""
         try:
             self.make(plain)
         except Unfit:
@@ -115,13 +117,13 @@ class TargetType:
         return True
 
     def glimpse(self, plain: Any) -> Any:
-        """Returns what a part of an answer shows of the value; ``ABSENT`` while that is nothing."""
+        """Return the partial value of a partial answer; ``ABSENT`` while there is none."""
         if self.is_wrapped and isinstance(plain, dict):
             plain = plain.get(WRAP, ABSENT)
         return view(self.hint, plain)
 
     def _take(self, inner: Any) -> Any:
-        """Converts what fits the schema. Raises Misfit."""
+        """Convert data that fit the schema. Raises Misfit."""
         value = self._convert(inner)
         if self._check is not None:
             try:
@@ -131,15 +133,15 @@ class TargetType:
         return value
 
     def _fail(self, misfit: Misfit, plain: Any, faults: tuple[ArgumentFault, ...] = ()) -> Unfit:
-        if not faults:  # the schema has no words for it
+        if not faults:  # the schema cannot express the fault
             place = f".{WRAP}" if self.is_wrapped else ""
             faults = tuple(_quote(fault, plain) for fault in misfit.move(place).faults)
         return Unfit(*map(_rename, faults))
 
     def _unwrap(self, plain: Any) -> list[Any]:
-        """Returns what may be meant, the likeliest first."""
+        """Return the possible values, the likeliest first."""
         if self.is_wrapped and isinstance(plain, dict) and plain.keys() == {WRAP}:
-            # Without our object around it, an answer may be one that has just this member itself.
+            # An answer without the wrapper may itself have a member of that name.
             return [plain[WRAP], plain]
         return [plain]
 
@@ -147,15 +149,15 @@ class TargetType:
 def derive_kind(
     kind: Any, name: str, *, context: Any = None, check: Check | None = None
 ) -> TargetType:
-    """Derives all about a kind from a type, or from a JSON Schema.
+    """Derive the target type of a type or a JSON Schema.
 
     Args:
         name: Of the parser, for errors.
         context: For the validators of pydantic's classes.
-        check: Called with each value; it raises ValueError for one that is not to be taken.
+        check: Called with each value; raises ValueError to reject it.
 
     Raises:
-        RequestError: The type has no counterpart in JSON; or the schema is none.
+        RequestError: The type has no counterpart in JSON; or the schema is invalid.
     """
     if isinstance(kind, Mapping):
         hint: Any = Any
@@ -188,7 +190,7 @@ def _keep(plain: Any) -> Any:
 
 
 def _find_root(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """Returns a schema with the definitions within, and an object where a reference was."""
+    """Return a schema with its definitions, and an object in place of a reference at its root."""
     name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
     root = {**definitions[name], **schema} if name in definitions else dict(schema)
     if name in definitions:
@@ -197,7 +199,7 @@ def _find_root(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str,
 
 
 def _wrap(schema: dict[str, Any]) -> dict[str, Any]:
-    """Puts an object around a schema; what refers to its root is led there."""
+    """Wrap a schema in an object; references to its root are adapted."""
     inner = dict(schema)
     outer = {name: inner.pop(name) for name in _OUTER if name in inner}
     whole: dict[str, Any] = {
@@ -229,7 +231,7 @@ def _demand(schema: Any) -> Any:
         demanded.setdefault("additionalProperties", False)
         demanded["required"] = list(properties)
     if "$ref" in demanded and len(demanded.keys() - {"$defs"}) > 1:
-        # Nothing may stand beside a reference.
+        # A reference allows no other keywords next to it.
         demanded["anyOf"] = [{"$ref": demanded.pop("$ref")}]
     return demanded
 
@@ -238,7 +240,7 @@ _BY_NAME: Final = ("properties", "$defs")
 _DATA: Final = ("enum", "const", "examples")
 
 _OUTER: Final[tuple[str, ...]] = ("$schema", "$defs", "definitions")
-"""What stands at the root of a schema, wherever the rest of it goes."""
+"""Keywords that stay at the root of a schema when the rest moves."""
 
 
 def _lead(schema: Any) -> Any:
@@ -256,7 +258,7 @@ _REACHES_ROOT: Final = re.compile(r"#(?:$|/(?!\$defs/|definitions/))")
 
 
 def name_kind(kind: Any) -> str:
-    """Returns what people call a kind."""
+    """Return the name of a type for people."""
     if isinstance(kind, Mapping):
         return str(kind.get("title") or "JSON Schema")
     is_class = isinstance(kind, type) and typing.get_origin(kind) is None
@@ -271,7 +273,8 @@ def _describe(kind: Any) -> str:
     if not is_class or not (issubclass(kind, enum.Enum) or list_fields(kind)):
         return ""
     words = inspect.cleandoc(vars(kind).get("__doc__") or "").split("\n\n")[0]
-    is_made = words.startswith((f"{kind.__name__}(", "An enumeration"))  # by whoever made the class
+    # Written by the author of the class.
+    is_made = words.startswith((f"{kind.__name__}(", "An enumeration"))
     return "" if is_made else " ".join(words.split())
 
 
@@ -283,7 +286,7 @@ _STEP: Final = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 
 
 def _quote(fault: ArgumentFault, plain: Any) -> ArgumentFault:
-    """Adds what was given to a fault, where it can be found."""
+    """Add the value to a fault, if it can be found."""
     for step in _STEP.finditer(fault.path.removeprefix("arguments")):
         key: Any = step[1] if step[2] is None else int(step[2])
         try:

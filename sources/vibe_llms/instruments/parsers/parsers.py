@@ -1,4 +1,4 @@
-"""A parser: what an answer shall become, and by which way a model is brought to it."""
+"""Parser: a target type, and the mode in which a model answers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ T = TypeVar("T")
 ModeWord: TypeAlias = Literal["auto", "native", "tool", "prompt"]
 
 ATTEMPTS: Final = 3
-"""How many answers are asked for, the first one included, unless somebody says otherwise."""
+"""Default maximum number of answers, including the first."""
 
 
 class Parser(Generic[T]):
@@ -50,19 +50,18 @@ class Parser(Generic[T]):
         kind: An attrs, dataclass, TypedDict, NamedTuple or pydantic class; ``list[...]``, a
             union, ``Literal``, an enumeration, any plain type; or a JSON Schema, whose values
             stay plain data.
-        mode: How a model is brought to answer so: ``native`` (the vendor holds it to the
-            schema), ``tool`` (the answer is the arguments of an invocation), ``prompt`` (in
-            words). ``auto`` takes the first of these that the model is known to be capable of.
-        attempts: How many answers are asked for at most: each one that does not fit is quoted
-            with its faults, and the model is asked to mend it.
-        name: What a model calls the answer as an invocation; by default the class's name.
-        description: What the answer is for; by default the first paragraph of the docstring.
-        context: What pydantic's validators get as ``info.context``.
-        check: Called with each value; it raises ValueError, whose text the model is told, for
-            one that is not to be taken.
+        mode: Mode of structured output: ``native`` (the vendor enforces the schema), ``tool`` (the
+            answer is the arguments of a call), ``prompt`` (in words). ``auto`` takes the first of
+            these that the model is known to support.
+        attempts: Maximum number of answers: each invalid answer is quoted with its faults, and the
+            model is asked to correct it.
+        name: The name of the answer as a tool; by default the class's name.
+        description: The purpose of the answer; by default the first paragraph of the docstring.
+        context: Passed to pydantic's validators as ``info.context``.
+        check: Called with each value; raises ValueError to reject it, with a text for the model.
 
     Raises:
-        RequestError: The kind has no counterpart in JSON, or an argument makes no sense.
+        RequestError: The type has no counterpart in JSON, or an argument is invalid.
     """
 
     @overload
@@ -122,36 +121,36 @@ class Parser(Generic[T]):
         )
 
     def __reduce__(self) -> tuple[Callable[[], Parser[T]], tuple[()]]:
-        return self._rebuild, ()  # what converts values is made anew
+        return self._rebuild, ()  # the converters are created anew
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self  # it does not change
+        return self  # it is immutable
 
     def __repr__(self) -> str:
         return represent("Parser", (("", self.kind.name),))
 
     @property
     def schema(self) -> JsonObject:
-        """The JSON Schema to which an answer is held; always of an object."""
+        """The JSON Schema that answers must fit; always of an object."""
         return self.kind.schema
 
     def choose(self, attributes: ModelAttributes, *, has_tools: bool = False) -> ModeChoice:
-        """Says which mode is taken with a model, and why.
+        """Return the mode for a model, and its reason.
 
         Args:
-            has_tools: The model may invoke other things on its way to the answer.
+            has_tools: The model may make other calls before its answer.
 
         Raises:
-            CapabilityError: The model is known not to do what the parser's own mode needs.
+            CapabilityError: The model is known to lack the parser's own mode.
         """
         needs = survey_features(self.kind.asked)
         return choose_mode(attributes, self._mode, has_tools=has_tools, needs=needs)
 
     def compose(self, request: Request, attributes: ModelAttributes) -> tuple[Request, ModeChoice]:
-        """Returns a request whose answer this parser can read, and how it was made so.
+        """Return a request whose answer this parser can read, and its mode.
 
         Raises:
-            RequestError: The request itself has a schema or invocables.
+            RequestError: The request already has a schema or invocables.
         """
         if request.schema is not None or request.invocables:
             raise _refuse(
@@ -174,20 +173,20 @@ class Parser(Generic[T]):
 
     @property
     def instructions(self) -> str:
-        """The words by which a model is asked to answer in the form."""
+        """The instructions that ask a model to answer in this form."""
         schema = json.dumps(self.schema, ensure_ascii=False)
         return f"Answer with JSON that conforms to this JSON Schema, and nothing else:\n{schema}"
 
     def describe(self) -> InvocableDescription:
-        """Returns what a model is told about the invocation whose arguments are the answer."""
+        """Return the description of the tool whose arguments are the answer."""
         return InvocableDescription(
             name=self.name, description=self.description, schema=self.schema, enforced=False
         )
 
     def produce_invoker(self) -> Invoker:
-        """Produces the invoker whose arguments are the answer; it ends a run that it is part of.
+        """Create the invoker whose arguments are the answer; its call ends the run.
 
-        What does not fit is refused with its faults, so that the model can mend it.
+        An invalid answer is refused with its faults, so that the model can correct it.
         """
         return Invoker(
             name=self.name,
@@ -201,23 +200,23 @@ class Parser(Generic[T]):
 
     def _bind(self, arguments: JsonObject, context: object) -> Bound:
         try:
-            self.kind.make_fitting(arguments)  # whoever performs a call has applied the schema
+            self.kind.make_fitting(arguments)  # the invoker's caller has applied the schema
         except Unfit as unfit:
             misfits = [Misfit(each.rule, each.path.removeprefix("answer")) for each in unfit.faults]
             raise Misfit(misfits[0].rule, misfits[0].path, misfits[1:]) from unfit
         return Bound()
 
     def read(self, answer: Response | Sequence[AnyCanister] | str) -> T:
-        """Makes the value of an answer.
+        """Create the value of an answer.
 
-        May wait for another process, which applies what is unusual in a schema;
-        :meth:`read_meanwhile` does not hold an event loop until it has answered.
+        May wait for another process, which applies unusual parts of a schema;
+        :meth:`read_meanwhile` does not block the event loop for it.
 
         Args:
             answer: A response, its canisters, or its text.
 
         Raises:
-            ParseError: The answer does not fit.
+            ParseError: The answer is invalid.
             RequestError: The schema cannot be applied, or that takes too long.
         """
         try:
@@ -226,16 +225,16 @@ class Parser(Generic[T]):
             raise self.fail([answer], unfit) from unfit
 
     async def read_meanwhile(self, answer: Response | Sequence[AnyCanister] | str) -> T:
-        """Does what :meth:`read` does, and lets the event loop go on meanwhile."""
+        """Do the same as :meth:`read` without blocking the event loop."""
         try:
             return await self.judge(answer)
         except Unfit as unfit:
             raise self.fail([answer], unfit) from unfit
 
     async def judge(self, answer: Response | Sequence[AnyCanister] | str) -> T:
-        """The same, for those who go on: raises Unfit, with the faults."""
+        """The same, for callers that ask again: raises Unfit, with the faults."""
         written = self._find_text(answer)
-        # No value that is read from a text has more nodes than that has characters.
+        # A value read from a text has at most as many nodes as the text has characters.
         if self.kind.is_at_hand(DataWeight(len(written) + 1, len(written))):
             return self._make(written)
         import asyncio
@@ -248,12 +247,12 @@ class Parser(Generic[T]):
         return answer if isinstance(answer, str) else self.find(answer)
 
     def _make(self, written: str) -> T:
-        # Only where a list is wanted may a value begin with a bracket: prose has many of those.
+        # Only a list may begin with a bracket: prose contains many of those.
         value = extract(written, self.kind.fits, "{[" if self.kind.is_list else "{")
         return cast(T, self.kind.make(value))
 
     def find(self, canisters: Sequence[AnyCanister]) -> str:
-        """Returns what a model wrote as the answer: of an invocation, its arguments.
+        """Return the answer as the model wrote it; of an invocation, its arguments.
 
         Raises:
             Unfit: There are several, and they differ.
@@ -273,7 +272,7 @@ class Parser(Generic[T]):
     def fail(
         self, answers: Sequence[Answer | Sequence[AnyCanister] | str], unfit: Unfit
     ) -> ParseError:
-        """Composes the error of answers the last of which does not fit."""
+        """Compose the error after the last invalid answer."""
         listed = [each if isinstance(each, (str, Sequence)) else each.canisters for each in answers]
         last = listed[-1]
         error = ParseError(
@@ -293,13 +292,13 @@ class Parser(Generic[T]):
     @overload
     def follow(self, stream: SyncStream) -> Iterator[Any]: ...
     def follow(self, stream: AsyncStream | SyncStream) -> AsyncIterator[Any] | Iterator[Any]:
-        """Yields what has arrived of the value, whenever that is more; the value itself last.
+        """Yield the partial value whenever it grows; the value itself last.
 
-        Of an object that is a :class:`Partial`: its attributes, ``ABSENT`` where nothing has
-        arrived; of an array a sequence of what has arrived.
+        For an object, a :class:`Partial`: its attributes, ``ABSENT`` while not received; for an
+        array, a sequence of the items received so far.
 
         Raises:
-            ParseError: The answer does not fit. It is known at the end alone.
+            ParseError: The answer is invalid, which is known only at the end.
         """
         from vibe_llms.instruments.parsers.following import follow
 
@@ -312,11 +311,11 @@ class Parser(Generic[T]):
     @overload
     def follow_items(self, stream: SyncStream) -> Iterator[Any]: ...
     def follow_items(self, stream: AsyncStream | SyncStream) -> AsyncIterator[Any] | Iterator[Any]:
-        """Yields the items of a list, each as soon as it is complete, as a value of its type.
+        """Yield the items of a list, each as soon as it is complete, as a value of its type.
 
         Raises:
-            RequestError: What the parser makes is no list.
-            ParseError: An item does not fit, or the answer is no list.
+            RequestError: The parser's value is not a list.
+            ParseError: An item is invalid, or the answer is not a list.
         """
         from vibe_llms.instruments.parsers.following import follow_items
 
@@ -326,7 +325,7 @@ class Parser(Generic[T]):
 
 
 def show_answer(canisters: Sequence[AnyCanister]) -> str:
-    """Returns what a model wrote: its texts, and the arguments of its invocations."""
+    """Return a model's output: its texts, and the arguments of its invocations."""
     written = [
         canister.arguments if isinstance(canister, InvocationCanister) else text_of(canister)
         for canister in canisters
@@ -335,7 +334,7 @@ def show_answer(canisters: Sequence[AnyCanister]) -> str:
 
 
 def insert_instructions(canisters: Sequence[AnyCanister], words: str) -> tuple[AnyCanister, ...]:
-    """Puts instructions behind those with which a conversation begins."""
+    """Insert instructions after those at the start of a conversation."""
     place = 0
     while place < len(canisters) and isinstance(canisters[place], SupervisorCanister):
         place += 1
@@ -348,7 +347,7 @@ async def _take() -> str:
 
 def _compose_name(kind: Any) -> str:
     name = re.sub(r"\W+", "_", name_kind(kind), flags=re.ASCII).strip("_")
-    # What is also a word for a choice of invocations could not be chosen by its name.
+    # A name that is also a keyword for a choice of invocations could not be chosen.
     is_plain = isinstance(kind, type) and kind.__module__ != "builtins" and name.isidentifier()
     return name if is_plain and name not in CHOICES else "answer"
 
@@ -380,7 +379,7 @@ def _advise(answer: Answer | Sequence[AnyCanister] | str) -> str:
         return ""
     shortfall = answer.shortfall
     told = "" if shortfall is None or shortfall.limit else shortfall.detail
-    # The vendor's own words, where it has some.
+    # The vendor's own text, if it has one.
     if ":" in told:
         return f"{told} Ask {'again' if answer.stop_reason not in _ADVICE else 'otherwise'}."
     return _ADVICE.get(answer.stop_reason, told)

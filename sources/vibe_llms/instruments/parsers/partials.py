@@ -1,4 +1,4 @@
-"""What has arrived of an object of a class, while the rest is still on its way."""
+"""The partial object of a class, while the rest is still arriving."""
 
 from __future__ import annotations
 
@@ -29,12 +29,11 @@ class NamedField:
 
 
 class Partial:
-    """What has arrived of an object: its attributes, ``ABSENT`` where nothing has.
+    """Partial object: its attributes, ``ABSENT`` while not received.
 
-    A text may still be growing; anything else is there when it is whole, as a value of its type;
-    objects and arrays within are partial themselves. Nothing is checked before the whole has
-    arrived: a value that does not fit its type stays
-    absent.
+    A text may still be growing; any other value appears when it is complete, as a value of its
+    type; objects and arrays within are partial themselves. Nothing is validated before the whole
+    has arrived: a value that does not fit its type stays absent.
     """
 
     __slots__ = ("_arrived", "_fields", "_name")
@@ -68,16 +67,16 @@ class Partial:
 
 
 def survey_arrived(partial: Partial) -> dict[str, Any]:
-    """Returns by name the attributes of which something has arrived."""
+    """Return the received attributes by name."""
     named = {name: getattr(partial, name) for name in partial._fields}
     return {name: value for name, value in named.items() if value is not ABSENT}
 
 
 def view(hint: Any, value: Any) -> Any:
-    """Returns what has arrived of a value of a type, in Python's terms.
+    """Return a partial value as its Python type.
 
     Args:
-        value: What a reader gave; ``ABSENT`` where nothing has arrived.
+        value: A reader's value; ``ABSENT`` if nothing was received.
     """
     hint = unwrap(hint)
     origin, members = typing.get_origin(hint), typing.get_args(hint)
@@ -98,16 +97,16 @@ def view(hint: Any, value: Any) -> Any:
 
 
 def unwrap(hint: Any) -> Any:
-    """Returns a type without its other names and without annotations."""
+    """Return a type without aliases and annotations."""
     hint = getattr(hint, "__value__", hint)  # type X = …
     hint = getattr(hint, "__supertype__", hint)  # NewType
     return typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
 
 
 class PartialList(Sequence[Any]):
-    """What has arrived of an array: its items, of which the last may be partial.
+    """Partial array: the items received so far, of which the last may be partial.
 
-    They are made when somebody looks: most of a long list has been seen before.
+    Items are created on access: most of a long list has been read before.
     """
 
     __slots__ = ("_arrived", "_count", "_hint")
@@ -148,11 +147,11 @@ def _view_array(kind: Any, members: tuple[Any, ...], value: list[Any]) -> Any:
     hint, make = members[0] if members else Any, ARRAYS.get(kind, tuple)
     if make is list or make is tuple:
         return PartialList(hint, value)
-    # A text that still grows would be another member of a set with each of its pieces.
+    # A growing text would add another member to a set with each of its parts.
     items = [view(hint, each) for each in value if not is_growing(each)]
     try:
         return make([each for each in items if each is not ABSENT])
-    except TypeError:  # what is partial cannot be in a set
+    except TypeError:  # a partial value cannot be a member of a set
         return ABSENT
 
 
@@ -180,7 +179,7 @@ def _view_plain(hint: Any, value: Any) -> Any:
         return _derive(hint).convert(value)
     except Misfit:
         return ABSENT
-    except RequestError:  # a type that pydantic alone knows
+    except RequestError:  # a type that only pydantic supports
         return value
 
 
@@ -194,13 +193,13 @@ def _view_union(members: tuple[Any, ...], value: Any) -> Any:
     if isinstance(value, dict):
         return _view_some_object(hints, value)
     if isinstance(value, GrowingText) and not all(map(_shows_growth, hints)):
-        return ABSENT  # it may become something other than a text
+        return ABSENT  # it may become another type than a text
     views = (view(hint, value) for hint in hints)
     return next((each for each in views if each is not ABSENT), ABSENT)
 
 
 def _shows_growth(hint: Any) -> bool:
-    """Tells whether a text of a union with this member can be shown while it grows."""
+    """Return whether a text of a union with this member can be shown while it grows."""
     if hint in (str, int, float, bool, None, type(None)):
         return True
     kind = typing.get_origin(hint) or hint
@@ -209,7 +208,7 @@ def _shows_growth(hint: Any) -> bool:
 
 
 def _view_some_object(hints: list[Any], value: dict[str, Any]) -> Any:
-    """Views an object which is of one of several classes: as all those that it may still be."""
+    """Convert an object of a union: as an object of all classes that are still possible."""
     classes = {
         hint: fields
         for hint in hints
@@ -237,7 +236,7 @@ def _may_be(fields: Mapping[str, NamedField], value: dict[str, Any]) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def list_fields(kind: Any) -> Mapping[str, NamedField] | None:
-    """Returns the fields of a class by the names of its attributes; ``None`` of any other type."""
+    """Return the fields of a class by the names of its attributes; ``None`` for any other type."""
     if is_pydantic(kind):
         return {
             name: NamedField(info.validation_alias or info.alias or name, info.annotation)

@@ -1,8 +1,8 @@
-"""Reads JSON while it is being written: at any moment what has arrived, and nothing invented.
+"""Incremental JSON reader: returns the value received so far, and invents nothing.
 
-What one prefix of a text gives, a longer one gives, too, or continues it: texts grow, arrays and
-objects get more members, and what is there stays. A number is there when it has ended, for
-``1`` may become ``12``; of an escape in a text nothing is there before it is whole.
+The value of a longer text contains or continues the value of its prefix: texts grow, arrays and
+objects get more members, and existing members stay. A number appears when it has ended, because
+``1`` may become ``12``; an escape in a text appears when it is complete.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from vibe_llms.messages.json_values import DEPTH_LIMIT
 
 
 class JsonFault(ValueError):
-    """A text is no JSON.
+    """Invalid JSON.
 
     Args:
-        reason: What is wrong, in words.
-        position: Where, counted in characters from the beginning of the reading.
+        reason: The fault, in words.
+        position: Its position in characters from the start of the reading.
     """
 
     def __init__(self, reason: str, position: int) -> None:
@@ -53,13 +53,13 @@ _GROWING: Final = (GrowingText, GrowingArray, GrowingObject)
 
 
 def is_growing(value: Any) -> TypeGuard[GrowingText | GrowingArray | GrowingObject]:
-    """Tells whether more of a value may arrive."""
+    """Return whether more of a value may arrive."""
     return value.__class__ in _GROWING
 
 
 @define
 class _Frame:
-    """An array or an object that is open, and the name at which it goes on."""
+    """An open array or object, and the name of its next member."""
 
     container: list[Any] | dict[str, Any]
     key: str = ""
@@ -71,7 +71,7 @@ class _Frame:
             self.container.append(value)
 
     def picture(self, inner: Any) -> Any:
-        """Returns a copy that also holds what is growing within."""
+        """Return a copy, including growing values within."""
         if isinstance(self.container, dict):
             pictured = GrowingObject(self.container)
             if inner is not ABSENT:
@@ -99,40 +99,40 @@ _WORDS: Final = {"true": True, "false": False, "null": None}
 _State = Callable[[str, int], int | None]
 
 TRIES_LIMIT: Final = 1_000
-"""At how many places of one text a value is looked for."""
+"""Maximum number of positions in a text at which a value is searched."""
 
 
 class JsonReader:
-    """Reads one JSON value piece by piece.
+    """Incremental reader of one JSON value.
 
-    It takes control characters within texts as they are, and a comma before a closing bracket
-    as the slip that it is: neither can mean anything else.
+    It accepts control characters within strings, and a comma before a closing bracket: neither can
+    mean anything else.
     """
 
     def __init__(self) -> None:
         self._frames: list[_Frame] = []
         self._root: Any = ABSENT
         self._held = ""
-        """What came and cannot be read yet: half an escape, or a number that may go on."""
+        """Text that cannot be interpreted yet: half an escape, or a number that may continue."""
         self._position = 0
         self._pieces: list[str] | None = None
-        """Of the text that is being read; ``None`` outside of texts."""
+        """Parts of the current string; ``None`` outside of strings."""
         self._is_key = False
         self._state: _State = self._read_value
         self.changes = 0
-        """Counts what has become visible in the value."""
+        """Counts changes of the visible value."""
         self.is_complete = False
-        """Whether the whole value has arrived."""
+        """True if the whole value has arrived."""
 
     @property
     def value(self) -> Any:
-        """What has arrived, ``ABSENT`` before anything has; see :func:`is_growing`.
+        """The value received so far, ``ABSENT`` at the start; see :func:`is_growing`.
 
-        What is still open is copied, so that it does not change any more.
+        Open parts are copied, so that they do not change later.
         """
         growing: Any = ABSENT
         if self._pieces is not None and not self._is_key:
-            self._pieces = ["".join(self._pieces)]  # so that it is joined once
+            self._pieces = ["".join(self._pieces)]  # so that they are joined once
             growing = GrowingText(self._pieces[0])
         if not self._frames and growing is ABSENT:
             return self._root
@@ -141,13 +141,13 @@ class JsonReader:
         return growing
 
     def feed(self, text: str) -> int:
-        """Reads on.
+        """Read more text.
 
         Returns:
-            How many characters at the end of the text come after the value.
+            The number of characters at the end of the text that follow the value.
 
         Raises:
-            JsonFault: The text is no JSON.
+            JsonFault: The text is not JSON.
         """
         text = f"{self._held}{text}" if self._held else text
         start, self._held, place = self._position, "", 0
@@ -166,18 +166,18 @@ class JsonReader:
         return 0
 
     def finish(self) -> Any:
-        """Ends the reading and returns the value.
+        """End the reading and return the value.
 
         Raises:
-            JsonFault: It has not ended.
+            JsonFault: The value is incomplete.
         """
         if not self.is_complete and self._pieces is None:
-            self.feed(" ")  # after which a number has ended
+            self.feed(" ")  # ends a number
         if not self.is_complete:
             raise JsonFault("the text is truncated", self._position + len(self._held))
         return self._root
 
-    # Each state reads something at a place and returns the place after it; ``None`` asks for more.
+    # Each state reads from a position and returns the next position; ``None`` requests more text.
 
     def _read_value(self, text: str, place: int) -> int | None:
         place = _skip_blank(text, place)
@@ -185,7 +185,7 @@ class JsonReader:
             return place
         first = text[place]
         if first == "]" and self._frames and isinstance(self._frames[-1].container, list):
-            return self._close(place)  # an empty array, or after a comma too many
+            return self._close(place)  # an empty array, or after a trailing comma
         if first in "{[":
             if len(self._frames) >= DEPTH_LIMIT:
                 raise _Fault(f"more than {DEPTH_LIMIT} levels", place)
@@ -280,7 +280,7 @@ class JsonReader:
         return place + 1
 
     def _settle(self, value: Any) -> None:
-        """Puts a value that is complete where it belongs."""
+        """Add a complete value to its container."""
         self.changes += 1
         if self._frames:
             self._frames[-1].add(value)
@@ -303,7 +303,7 @@ def _skip_blank(text: str, place: int) -> int:
 
 
 def _read_escape(text: str, place: int) -> tuple[str, int] | None:
-    """Reads what begins with a backslash; ``None`` where its end has not arrived."""
+    """Read an escape sequence; ``None`` if its end has not arrived."""
     if place + 1 == len(text):
         return None
     kind = text[place + 1]
@@ -315,9 +315,9 @@ def _read_escape(text: str, place: int) -> tuple[str, int] | None:
     if unit is None or not 0xD800 <= unit < 0xDC00:
         return None if unit is None else (chr(unit), place + 6)
     rest = text[place + 6 : place + 8]
-    # Nothing, or a part of it: the other half of the character may be still on its way.
+    # Empty or incomplete: the other half of the surrogate pair may still arrive.
     if not "\\u".startswith(rest):
-        return chr(unit), place + 6  # half a character, and nothing that completes it
+        return chr(unit), place + 6  # half of a surrogate pair, without the other half
     second = _read_unit(text, place + 6) if rest == "\\u" else None
     if second is None:
         return None
@@ -355,19 +355,19 @@ def _read_number(word: str, place: int) -> int | float:
         except ValueError:  # more digits than Python reads
             raise _Fault("a number with too many digits", place) from None
     number = float(word)
-    if number - number != 0:  # of what is infinite, this is no number
+    if number - number != 0:  # false for finite numbers
         raise _Fault("too large a number", place)
     return number
 
 
 def read_values(text: str, openings: str = "{") -> Iterator[tuple[Any, int, int]]:
-    """Finds the JSON values in a text that begin with one of some characters.
+    """Find the JSON values in a text that begin with one of some characters.
 
     Yields:
-        Each value, and where it begins and ends; none lies within another.
+        Each value with its start and its end; the values do not overlap.
     """
     place, opening = 0, re.compile(f"[{re.escape(openings)}]")
-    # Each try may read to the end: without a bound, a text of brackets takes quadratic time.
+    # Each try may read to the end: without a limit, a text of brackets takes quadratic time.
     for _ in range(TRIES_LIMIT):
         found = opening.search(text, place)
         if found is None:

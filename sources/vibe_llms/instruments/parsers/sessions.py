@@ -1,4 +1,4 @@
-"""An answer that is followed while it arrives, and asked for again where it does not fit."""
+"""Streamed answers that are parsed, and requested again if they are invalid."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Open = Callable[[Request], AbstractAsyncContextManager[AsyncStream]]
 
 
 class Following(Closing, Generic[T]):
-    """A value on its way. Iterating yields what has arrived of it, and the value itself last.
+    """A value that is being received. Iterating yields partial values, and the complete value last.
 
-    An answer that does not fit is mended as long as there are attempts: then what arrives
-    begins anew, and ``attempt`` counts it.
+    An invalid answer is corrected as long as there are attempts: then the partial value starts
+    again, and ``attempt`` counts it.
     """
 
     def __init__(self, dialogue: Dialogue[T], open_stream: Open) -> None:
@@ -36,7 +36,7 @@ class Following(Closing, Generic[T]):
 
     @property
     def attempt(self) -> int:
-        """Which answer is arriving, counted from 1."""
+        """Number of the answer that is being received, from 1."""
         return min(len(self._dialogue.attempts) + 1, self._dialogue.parser.attempts)
 
     def __aiter__(self) -> AsyncIterator[Any]:
@@ -45,13 +45,13 @@ class Following(Closing, Generic[T]):
         return self._steps
 
     def items(self) -> AsyncIterator[Any]:
-        """Yields the items of a list, each as soon as it is complete.
+        """Yield the items of a list, each as soon as it is complete.
 
-        There is one attempt: what has been yielded cannot be taken back.
+        There is only one attempt: yielded items cannot be taken back.
 
         Raises:
-            RequestError: The value is no list.
-            ParseError: The answer does not fit.
+            RequestError: The value is not a list.
+            ParseError: The answer is invalid.
         """
         if self._steps is not None:
             raise ConverseError(
@@ -63,10 +63,10 @@ class Following(Closing, Generic[T]):
         return self._steps
 
     async def parsed(self) -> Parsed[T]:
-        """Receives the rest, and returns the value with all that led to it.
+        """Receive the rest and return the value with its attempts.
 
         Raises:
-            ParseError: No answer fits.
+            ParseError: No answer is valid.
         """
         async for _ in aiter(self):
             pass
@@ -79,11 +79,11 @@ class Following(Closing, Generic[T]):
         return self._parsed
 
     async def value(self) -> T:
-        """Receives the rest, and returns the value. Raises ParseError."""
+        """Receive the rest and return the value. Raises ParseError."""
         return (await self.parsed()).value
 
     async def close(self) -> None:
-        """Stops the answer where it is."""
+        """Stop the answer."""
         if self._steps is not None:
             await self._steps.aclose()
 
@@ -116,11 +116,11 @@ class Following(Closing, Generic[T]):
 
 
 class SyncFollowing(SyncFace[Following[T]], Generic[T]):
-    """As :class:`Following`, for synchronous code: iterate it with a plain ``for``."""
+    """:class:`Following` for synchronous code: iterate it with a plain ``for``."""
 
     @property
     def attempt(self) -> int:
-        """Which answer is arriving, counted from 1."""
+        """Number of the answer that is being received, from 1."""
         return self.asynchronous.attempt
 
     __iter__ = iterating(Following.__aiter__)

@@ -1,8 +1,8 @@
-"""Prompts: texts with variables, which are known and checked before anything is rendered.
+"""Prompts: templates with variables, which are checked before rendering.
 
-May import the messages and what checks values against a schema. Refuses to know models and
-conversations: a prompt becomes a text, contents or canisters, and others send those. Jinja
-comes in when the first prompt is made, not before.
+May import the messages and the validation of values against a schema. Does not know models and
+conversations: a prompt becomes a text, contents or canisters, and others send those. Jinja is
+imported when the first prompt is created, not before.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What rendering a prompt may use up: characters, and time.
+"""Budgets for rendering a prompt: characters and time.
 
-A template may come from a stranger. Whatever it makes is counted before it is made, so that
-nothing has to be interrupted and nothing large exists even for a moment.
+A template may come from a stranger. Its output is counted before it is created, so that nothing has
+to be interrupted and nothing large exists even for a moment.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.contents import AnyContent, TextualContent
 
-_FIRST = 0xF0000  # of a plane of Unicode that is for private use as a whole
+_FIRST = 0xF0000  # in a plane of Unicode that is for private use only
 _PRIVATE = re.compile("[\U000f0000-\U000ffffd]")
 _EDGE = chr(_FIRST)
 
@@ -36,22 +36,22 @@ class Placements:
 
     Attributes:
         contents: In the order in which they were printed.
-        nonce: What no value can hold, since it is new each time.
+        nonce: A new mark each time, so that no value can contain it.
     """
 
     contents: list[AnyContent] = attrs.field(factory=list)
     nonce: str = attrs.field(factory=lambda: _hide(secrets.randbits(64)))
 
     def place(self, content: AnyContent) -> str:
-        """Returns the mark in the place of a content."""
+        """Return the mark that stands for a content."""
         self.contents.append(content)
         return f"{_EDGE}{self.nonce}{_EDGE}{_hide(len(self.contents) - 1)}{_EDGE}"
 
     def cut(self, text: str) -> tuple[AnyContent, ...] | None:
-        """Cuts a text into contents; blank texts between them are left out.
+        """Split a text into contents; blank texts between them are left out.
 
         Returns:
-            Nothing, where a mark has not survived what the template did with it.
+            ``None`` if the template has damaged a mark.
         """
         if not self.contents:
             return (TextualContent(text),)
@@ -69,17 +69,17 @@ class Placements:
 
 
 _ROOM: Final = 8
-"""How many times the characters of a whole prompt may be made on the way to it."""
+"""Factor for the characters of intermediate texts, relative to those of the whole prompt."""
 
 
 @define(eq=False)
 class RenderingBudget:
-    """What is left of what one rendering may use.
+    """Remaining budget of one rendering.
 
     Attributes:
-        limits: ``prompt_characters`` bounds each text, and eightfold all that is made on the
-            way; ``prompt_seconds`` bounds the time of the processor.
-        placements: The contents that find a place in the prompt.
+        limits: ``prompt_characters`` limits each text, and eightfold all intermediate texts;
+            ``prompt_seconds`` limits the processor time.
+        placements: The contents that are placed in the prompt.
     """
 
     limits: Limits
@@ -89,11 +89,11 @@ class RenderingBudget:
 
     def __attrs_post_init__(self) -> None:
         self._room = _ROOM * self.limits.prompt_characters
-        # Of this thread alone: what others do meanwhile is not the template's fault.
+        # Time of this thread alone: the template does not pay for other threads.
         self._deadline = time.thread_time() + self.limits.prompt_seconds
 
     def tick(self) -> None:
-        """Ends the rendering where its time is over."""
+        """End the rendering when its time is used up."""
         if time.thread_time() > self._deadline:
             seconds = self.limits.prompt_seconds
             raise LimitError(
@@ -105,9 +105,9 @@ class RenderingBudget:
             )
 
     def admit(self, size: int) -> None:
-        """Counts what is about to be made: a text of so many characters, or so many values."""
+        """Count a text of so many characters, or so many values, before it is created."""
         self.tick()
-        # One more, so that what is empty has an end, too.
+        # One more, so that a loop of empty values ends, too.
         self._room -= size + 1
         if size > self.limits.prompt_characters or self._room < 0:
             most = self.limits.prompt_characters
@@ -120,12 +120,12 @@ class RenderingBudget:
             )
 
     def weigh(self, value: Any, *, is_printed: bool = False) -> None:
-        """Counts all that a value holds, as often as it holds it.
+        """Count everything that a value contains, as often as it contains it.
 
         Args:
-            is_printed: It is about to become a text: nothing undefined may be among it.
+            is_printed: The value is about to be printed: it must contain nothing undefined.
         """
-        # Not recursive: values may nest deeper than Python calls, or hold themselves.
+        # Not recursive: values may nest deeper than Python's call stack, or contain themselves.
         heap = [value]
         while heap:
             each = heap.pop()
@@ -139,16 +139,16 @@ class RenderingBudget:
                 self.admit(len(each))
                 heap.extend(each)
             elif is_printed and isinstance(each, Undefined):
-                str(each)  # raises, and says which
+                str(each)  # raises an error that names it
             else:
                 self.admit(1)
 
     def count(self, values: Iterable[Any], size: int) -> Iterable[Any]:
-        """Yields the values of a loop, each of which makes a text of so many characters."""
+        """Yield the values of a loop, each of which creates a text of so many characters."""
         for value in values:
             self.admit(size)
             yield value
 
 
 BUDGET: Final[ContextVar[RenderingBudget]] = ContextVar("BUDGET")
-"""The budget of the rendering that goes on in this thread or task."""
+"""Budget of the current rendering in this thread or task."""

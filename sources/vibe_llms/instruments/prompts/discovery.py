@@ -1,4 +1,4 @@
-"""Reads the templates of a prompt with all their partials, and finds what is wrong with them."""
+"""Reads the templates of a prompt with all their partials, and finds their faults."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vibe_llms.instruments.prompts.scopes import Variables, find_variables
 from vibe_llms.instruments.prompts.templates import Sandbox
 
 INCLUSIONS_LIMIT: Final = 200
-"""How many times partials may be included, those in partials counted each time."""
+"""Maximum number of inclusions of partials, including those in partials."""
 
 _FORBIDDEN: Final = {
     nodes.Extends: "Prompts do not support 'extends': include partials, or import macros.",
@@ -32,13 +32,13 @@ _Reference = nodes.Include | nodes.Import | nodes.FromImport
 
 @define(eq=False)
 class Explorer:
-    """Reads templates with their partials, and leaves both in a sandbox.
+    """Reads templates with their partials, and adds both to a sandbox.
 
     Attributes:
-        partials: Where partials come from.
-        sources: The text of each template, by the name that the sandbox knows.
-        places: What each is called in errors.
-        findings: What is wrong.
+        partials: The source of partials.
+        sources: The text of each template, by its name in the sandbox.
+        places: Their names in errors.
+        findings: The faults.
     """
 
     partials: Partials
@@ -52,7 +52,7 @@ class Explorer:
         self.sandbox = Sandbox(self.sources)
 
     def explore(self, name: str, source: str, place: str) -> Variables:
-        """Reads a template; what is wrong with it or its partials becomes findings."""
+        """Read a template; faults in it or its partials become findings."""
         tree = self._read(name, source, place, ())
         if tree is not None and not self.findings:
             try:
@@ -62,7 +62,7 @@ class Explorer:
         return Variables(frozenset(), frozenset())
 
     def compile(self) -> dict[str, Template]:
-        """Returns the templates ready to be rendered; those that cannot be become findings."""
+        """Return the compiled templates; those that cannot be compiled become findings."""
         templates = {}
         for name, place in self.places.items():
             try:
@@ -74,7 +74,7 @@ class Explorer:
     def _read(
         self, name: str, source: str, place: str, around: tuple[str, ...]
     ) -> nodes.Template | None:
-        """Returns the tree of a template, in it the trees of its partials."""
+        """Return the tree of a template, including the trees of its partials."""
         self.sources[name], self.places[name] = source, place
         try:
             tree: nodes.Template = self.sandbox.parse(source, name)
@@ -110,13 +110,13 @@ class Explorer:
         """Returns the tree of a partial.
 
         Raises:
-            PartialProblem: There is none.
+            PartialProblem: The partial does not exist.
         """
         self._inclusions += 1
         if name in around:
             circle = " → ".join((*around[around.index(name) :], name))
             self.report(place, line, f"The partial includes itself: {circle}.")
-        # Told of once, and not for each that follows.
+        # Report it once, not for each of its consequences.
         elif self._inclusions == INCLUSIONS_LIMIT + 1:
             message = f"Partials are included more than {INCLUSIONS_LIMIT} times."
             self.report(place, line, message)
@@ -126,7 +126,7 @@ class Explorer:
         return None
 
     def report(self, place: str, line: Any, message: str) -> None:
-        """Adds a finding, once."""
+        """Add a finding, once."""
         finding = produce_finding(place, line, message)
         if finding not in self.findings:
             self.findings.append(finding)
@@ -134,7 +134,7 @@ class Explorer:
 
 @define(eq=False)
 class _Inliner(NodeTransformer):
-    """Puts the trees of partials where they are included, so that scopes are as they will be."""
+    """Inserts the trees of partials where they are included, so that scopes are correct."""
 
     explorer: Explorer
     place: str
@@ -174,7 +174,7 @@ class _Inliner(NodeTransformer):
                 continue
             if tree is not None:
                 yield tree
-        # Of several names one is enough: the first that is there is included.
+        # One of several names suffices: the first existing one is included.
         if len(problems) == len(names) and not is_optional:
             self.explorer.report(self.place, node.lineno, " ".join(problems))
 
@@ -192,7 +192,7 @@ class _Inliner(NodeTransformer):
 
 
 def _list_names(node: nodes.Expr) -> list[str] | None:
-    """Returns the names by which a template refers to partials; nothing where they are computed."""
+    """Return the names of the included partials; empty if they are computed."""
     items = node.items if isinstance(node, (nodes.List, nodes.Tuple)) else [node]
     names = [each.value for each in items if isinstance(each, nodes.Const)]
     if len(names) < len(items) or not all(isinstance(each, str) for each in names):

@@ -1,4 +1,4 @@
-"""The filters that a prompt has: those of Jinja that make sense in one, within the budget."""
+"""Filters of prompts: Jinja's suitable ones, within the budget."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vibe_llms.instruments.prompts.budgets import BUDGET
 from vibe_llms.instruments.prompts.operations import bound_loop, join, produce_text, replace, weigh
 
 _WIDTH: Final = 999
-"""How wide something may be padded, indented or rounded."""
+"""Maximum width for padding, indenting and rounding."""
 
 _SPECIFICATION: Final = re.compile(
     r"%(?:\([^()]*\))?[-+ #0]*(?P<width>\*|\d*)(?:\.(?P<precision>\*|\d*))?"
@@ -27,9 +27,9 @@ _NESTED_NAME: Final = re.compile(r"%\([^()]*\(")  # Python would look for its wi
 
 
 def _bound(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Lets one of Jinja's filters work within the budget."""
+    """Make one of Jinja's filters count towards the budget."""
 
-    @functools.wraps(function)  # with what Jinja notes on it about its first argument
+    @functools.wraps(function)  # keeps Jinja's attributes about its first argument
     def perform(*arguments: Any, **named: Any) -> Any:
         BUDGET.get().tick()
         made = function(*arguments, **named)
@@ -39,7 +39,7 @@ def _bound(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _bound_textual(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same for a filter that is applied to a text."""
+    """The same for a filter of texts."""
     place = 1 if hasattr(function, "jinja_pass_arg") else 0
 
     @functools.wraps(function)
@@ -93,9 +93,9 @@ def _format(value: Any, *arguments: Any, **named: Any) -> str:
         for number in (found["width"] or "0", found["precision"] or "0"):
             if number == "*":
                 raise SecurityError("A format must write widths as numbers, without '*'.")
-            # So many digits are too wide in any case, and more of them would take long to read.
+            # A width with more digits is too large in any case, and slow to read.
             _ensure_width(int(number[:9]))
-    # Each may come to the greatest width.
+    # Each may take the maximum width.
     BUDGET.get().admit(len(text) + text.count("%") * _WIDTH)
     if named:
         return text % {name: _produce_formattable(each) for name, each in named.items()}
@@ -107,7 +107,7 @@ def _produce_formattable(value: Any) -> Any:
 
 
 def _write_json(value: Any, indent: int | None = None) -> str:
-    """Writes a value as people and models read it: nothing is escaped for HTML."""
+    """Write a value as JSON for people and models: without HTML escapes."""
     _ensure_width(indent or 0)
     weigh(value)
     return json.dumps(value, ensure_ascii=False, indent=indent)
@@ -163,4 +163,4 @@ FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "tojson": _write_json,
     "wordwrap": pass_environment(_wrap),
 }
-"""By the name that a template writes."""
+"""By name in templates."""

@@ -1,4 +1,4 @@
-"""The values that a prompt is rendered with: which there must be, and what they must be."""
+"""Input values of a prompt: the required ones, and their schema."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from vibe_llms.invocables.validation import Validator, produce_validator
 
 @frozen(kw_only=True)
 class Inputs:
-    """What a prompt takes.
+    """Inputs of a prompt.
 
     Attributes:
-        name: What the prompt is called.
-        known: The variables that it has or that the schema describes.
+        name: The prompt's name.
+        known: Variables of the template or the schema.
         required: Those of them that must be given.
-        defaults: What stands in for those that are not given.
+        defaults: Default values.
         schema: The JSON Schema of the values, if there is one.
-        gaps: What the template uses and the schema does not describe, in words.
+        gaps: Variables that the template uses and the schema does not describe, in words.
     """
 
     name: str
@@ -41,10 +41,10 @@ class Inputs:
         required: frozenset[str],
         schema: JsonObject | type | None,
     ) -> Self:
-        """Makes the inputs of a prompt.
+        """Create the inputs of a prompt.
 
         Raises:
-            RequestError: The schema is none, or its class has no counterpart in JSON.
+            RequestError: The schema is invalid, or its class has no counterpart in JSON.
         """
         if schema is None:
             return cls(name=name, known=variables, required=required, defaults={})
@@ -71,10 +71,10 @@ class Inputs:
         )
 
     def check(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Returns the values with the defaults of those that are not given.
+        """Return the values, completed with the defaults.
 
         Raises:
-            RequestError: With all that is wrong.
+            RequestError: With all faults.
         """
         complete = {**self.defaults, **values}
         missing = sorted(self.required - complete.keys())

@@ -1,7 +1,7 @@
-"""What a template may do with values beside filters: print, put together, reckon, call.
+"""Operations of templates besides filters: printing, concatenation, arithmetic, calls.
 
-Whatever is not here a template cannot do. It can look at values and choose among them; it can
-act on nothing: only the harmless methods of plain values can be called.
+A template can do only what is defined here. It can read values and choose among them, but has no
+side effects: only harmless methods of plain values can be called.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from vibe_llms.messages.contents import CONTENT_CLASSES
 _CONTENTS: Final = tuple(CONTENT_CLASSES.values())
 _MUTE: Final = (LoopContext, Macro, Namespace, Iterator, type, types.ModuleType)
 _EXPANSION: Final = 256
-"""How many times longer than its form Python lets a moment become that is written down."""
+"""Maximum factor by which Python's output of a date is longer than its format."""
 _DIGITS: Final = 10_000
-"""How many digits a whole number may come to."""
+"""Maximum digits of a whole number."""
 
 
 def produce_text(value: Any) -> str:
-    """Returns the text that a value becomes in a prompt; of a content a mark in its place."""
+    """Return the text of a value in a prompt; for a content, a mark in its place."""
     budget = BUDGET.get()
     if isinstance(value, Undefined):
-        return str(value)  # raises, and says which
+        return str(value)  # raises an error that names it
     if isinstance(value, _CONTENTS):
         return budget.placements.place(value)
     if isinstance(value, _MUTE) or callable(value) or _says_nothing(type(value)):
@@ -45,20 +45,20 @@ def produce_text(value: Any) -> str:
 
 
 def _says_nothing(kind: Any) -> bool:
-    """Tells whether values of a class would print no more than their address."""
+    """Return whether values of a class would print no more than their address."""
     inherits: bool = kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__
     return inherits
 
 
 def concatenate(first: Any, *others: Any) -> str:
-    """Performs the operator ``~``."""
+    """Apply the operator ``~``."""
     texts = [produce_text(each) for each in (first, *others)]
     BUDGET.get().admit(sum(map(len, texts)))
     return "".join(texts)
 
 
 def join(values: Any, separator: Any = "") -> str:
-    """Puts texts together, with another between them."""
+    """Join texts with a separator."""
     between = produce_text(separator)
     texts = [produce_text(each) for each in bound_loop(values, len(between))]
     BUDGET.get().admit(sum(map(len, texts)) + len(between) * len(texts))
@@ -66,27 +66,27 @@ def join(values: Any, separator: Any = "") -> str:
 
 
 def replace(value: Any, old: Any, new: Any, count: int | None = None) -> str:
-    """Puts one text in the place of another."""
+    """Replace one text by another."""
     text, old, new = produce_text(value), produce_text(old), produce_text(new)
     BUDGET.get().admit(len(text) + text.count(old) * len(new))
     return text.replace(old, new, -1 if count is None else count)
 
 
 def format_time(moment: Any, form: Any) -> str:
-    """Writes a moment down; the C library lets each directive say a width."""
+    """Format a date; the C library accepts a width in each directive."""
     text = produce_text(form)
     BUDGET.get().admit(_EXPANSION * len(text))
     return str(moment.strftime(text))
 
 
 def weigh(value: Any) -> Any:
-    """Counts what a list, tuple or table holds, and returns it."""
+    """Count the content of a list, tuple or table, and return it."""
     BUDGET.get().weigh(value)
     return value
 
 
 def bound_loop(values: Any, size: int = 0) -> Iterable[Any]:
-    """Returns the values of a loop, as many as the budget admits."""
+    """Return the values of a loop, as many as the budget permits."""
     return BUDGET.get().count(iter(values), size)
 
 
@@ -161,16 +161,16 @@ _METHODS: Final[tuple[tuple[Any, frozenset[str]], ...]] = (
 
 
 def choose_callable(called: Any, offered: Iterable[Any]) -> Any:
-    """Returns what is called in place of what a template calls.
+    """Return the bounded replacement of a callable that a template uses.
 
     Args:
-        offered: The functions that templates have.
+        offered: The functions of templates.
 
     Raises:
-        SecurityError: A template cannot call this.
+        SecurityError: A template must not call this.
     """
     if isinstance(called, (Macro, Undefined)) or any(called is each for each in offered):
-        return called  # an undefined one says so itself
+        return called  # an undefined one raises its own error
     owner, name = getattr(called, "__self__", None), getattr(called, "__name__", "")
     if isinstance(owner, str) and name == "join":
         return functools.partial(join, separator=owner)

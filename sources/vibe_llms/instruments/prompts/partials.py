@@ -1,4 +1,4 @@
-"""Where the partials of a prompt come from: what was given, or files beside it."""
+"""Partials of a prompt: given texts, or files next to it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from vibe_llms.foundation.files import read_beginning
 from vibe_llms.foundation.suggestions import suggest
 
 MAXIMUM_BYTES: Final = 1_000_000
-"""What one file of a prompt may hold."""
+"""Maximum size of one file of a prompt."""
 
 
 class PartialProblem(Exception):
-    """A partial cannot be had; the message says why."""
+    """A partial is unavailable; the message states the reason."""
 
 
 @frozen
@@ -24,18 +24,18 @@ class Partials:
     """The partials that a prompt may include.
 
     Attributes:
-        given: Their texts, by name; they win over files.
-        directory: Where files may be read; none where the prompt came from no file.
+        given: Their texts, by name; they take precedence over files.
+        directory: The directory of readable files; ``None`` if the prompt is not from a file.
     """
 
     given: Mapping[str, str]
     directory: Path | None = None
 
     def read(self, name: str) -> tuple[str, str]:
-        """Returns a partial's text and what it is called in errors.
+        """Return a partial's text and its name in errors.
 
         Raises:
-            PartialProblem: There is none, or it must not be read.
+            PartialProblem: It does not exist, or must not be read.
         """
         if name in self.given:
             return self.given[name], name
@@ -46,12 +46,12 @@ class Partials:
 
     def _find(self, name: str, directory: Path) -> Path:
         pure = PurePosixPath(name)
-        # Backslashes and colons lead out on Windows.
+        # Backslashes and colons can leave the directory on Windows.
         if pure.is_absolute() or ".." in pure.parts or "\\" in name or ":" in name or "\0" in name:
             raise PartialProblem(
                 f"{name!r} is not the name of a file below the prompt's directory."
             )
-        # Followed to its end, for a link may lead out.
+        # Resolved, because a symbolic link may leave the directory.
         path = (directory / pure).resolve()
         if not path.is_relative_to(directory):
             raise PartialProblem(f"{name!r} leads out of the prompt's directory.")
@@ -63,7 +63,7 @@ class Partials:
 
 
 def read_source(path: Path) -> str:
-    """Reads a file of a prompt.
+    """Read a file of a prompt.
 
     Raises:
         PartialProblem: It cannot be read.

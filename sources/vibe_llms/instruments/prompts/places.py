@@ -1,4 +1,4 @@
-"""Where in a template something stands: the line, which Jinja knows, and the column."""
+"""Positions in a template: the line, which Jinja knows, and the column."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from vibe_llms.exceptions import Finding
 
 
 class LineNumber(int):
-    """The number of a line that also knows a column; Jinja carries it wherever lines go."""
+    """A line number that also has a column; Jinja passes it on with the line."""
 
     column: int
 
     def __new__(cls, number: int, column: int) -> LineNumber:
-        """Makes a line; both count from 1."""
+        """Create a line number; line and column count from 1."""
         line = super().__new__(cls, number)
         line.column = column
         return line
@@ -24,10 +24,10 @@ class LineNumber(int):
 def place_tokens(
     source: str, tokens: Iterable[tuple[int, str, str]]
 ) -> Iterator[tuple[int, str, str]]:
-    """Gives each token of a template the column where it begins.
+    """Add its column to each token of a template.
 
     Args:
-        tokens: As Jinja's lexer finds them, with their texts as they stand in the source.
+        tokens: From Jinja's lexer, with their source texts.
     """
     position = 0
     for number, kind, text in tokens:
@@ -39,10 +39,10 @@ def place_tokens(
 
 
 def keep_lines(tokens: Iterable[tuple[int, str, str]]) -> Iterator[tuple[int, str, str]]:
-    """Gives a line that ends with an inclusion its end back.
+    """Restore the line break after an inclusion at the end of a line.
 
-    Jinja takes the end of a line away after every ``{% … %}``: right after those that decide
-    something, and wrong after one in whose place text comes.
+    Jinja removes the line break after every ``{% … %}``: correct after control statements, and
+    wrong after one that inserts text.
     """
     words: list[str] = []
     for number, kind, text in tokens:
@@ -58,7 +58,7 @@ def keep_lines(tokens: Iterable[tuple[int, str, str]]) -> Iterator[tuple[int, st
 
 
 def find_column(source: str, number: int, word: str) -> int:
-    """Returns the column at which a word first stands on a line; 0 where it does not."""
+    """Return the column of a word's first occurrence on a line; 0 if it does not occur."""
     lines = source.splitlines()
     if not 0 < number <= len(lines):
         return 0
@@ -70,9 +70,9 @@ _OFFSET = re.compile(r" at (\d+)$")
 
 
 def place_error(source: str, line: int | None, message: str) -> tuple[int, str]:
-    """Returns the line of an error of Jinja's, with its column, and what is wrong.
+    """Return the line of a Jinja error, with its column, and the message.
 
-    The lexer alone tells an offset, in its words.
+    Only the lexer reports an offset, in its message.
     """
     found = _OFFSET.search(message)
     if found is None or isinstance(line, LineNumber):
@@ -82,6 +82,6 @@ def place_error(source: str, line: int | None, message: str) -> tuple[int, str]:
 
 
 def produce_finding(place: str, line: Any, message: str) -> Finding:
-    """Makes a finding about a place in a template."""
+    """Create a finding about a position in a template."""
     column = getattr(line, "column", 0)
     return Finding(place=place, line=int(line or 0), column=column, message=message)

@@ -1,4 +1,4 @@
-"""A prompt: a template whose variables are known before it is rendered."""
+"""A prompt: a template whose variables are known before rendering."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vibe_llms.messages.contents import AnyContent, TextualContent
 if TYPE_CHECKING:
     from vibe_llms.instruments.prompts.scopes import Variables
 
-_TEXT: Final = "\0text"  # as no file of a partial can be called
+_TEXT: Final = "\0text"  # no file of a partial can have this name
 _SYSTEM: Final = "\0system"
 _NO_LIMITS: Final = Limits()
 
@@ -34,20 +34,20 @@ class Prompt:
     Args:
         text: The template.
         system: A template for instructions, put before everything as a supervisor's canister.
-        name: What the prompt is called in errors.
+        name: The prompt's name in errors.
         partials: Templates that these two can include, by name.
         schema: What the values must be: a JSON Schema of an object, or an attrs, dataclass,
             TypedDict or pydantic class. Its defaults stand in for values that are not given.
-        limits: ``prompt_characters`` and ``prompt_seconds`` hold for one rendering.
+        limits: ``prompt_characters`` and ``prompt_seconds`` apply to each rendering.
 
     Attributes:
-        variables: The names of all variables, those of the partials among them.
-        required: Those without which the prompt cannot be rendered: not every mention of them
-            has a ``default`` or stands where they are known to be ``defined``.
+        variables: The names of all variables, including those of the partials.
+        required: Variables without which the prompt cannot be rendered: at least one use has no
+            ``default`` and is not guarded by ``defined``.
         schema: The JSON Schema of the values, if one was given or a class for one.
 
     Raises:
-        ConfigurationError: The templates do not hold; each finding with line and column.
+        ConfigurationError: The templates are invalid; each finding has a line and a column.
     """
 
     def __init__(
@@ -73,14 +73,14 @@ class Prompt:
         schema: JsonObject | type | None = None,
         limits: Limits = _NO_LIMITS,
     ) -> Self:
-        """Reads a prompt from a file; it can include what lies in the same directory or below.
+        """Read a prompt from a file; it can include files in the same directory or below.
 
         The other arguments are those of the class. Neither ``..`` nor a symbolic link leads out
         of the directory. To have the instructions in a file too, let ``system`` include it:
         ``system='{% include "system.md" %}'``.
 
         Raises:
-            ConfigurationError: It cannot be read, or does not hold.
+            ConfigurationError: The file cannot be read, or is invalid.
         """
         path = Path(path)
         try:
@@ -103,7 +103,7 @@ class Prompt:
         limits: Limits,
         place: str = "",
     ) -> None:
-        from vibe_llms.instruments.prompts.discovery import Explorer  # Jinja takes its time
+        from vibe_llms.instruments.prompts.discovery import Explorer  # Jinja imports slowly
 
         self.text, self.system, self.name = text, system, name
         self._given = (text, system, name, partials, schema, limits, place)
@@ -129,38 +129,38 @@ class Prompt:
         return _rebuild, (type(self), self._given)  # its templates are compiled anew
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self  # it does not change
+        return self  # it is immutable
 
     def __repr__(self) -> str:
         called = (("", self.name),) if self.name else ()
         return represent("Prompt", (*called, ("variables", sorted(self.variables))))
 
     def render(self, /, **values: Any) -> str:
-        """Renders the prompt to a text.
+        """Render the prompt to a text.
 
         Args:
-            values: One for each required variable, and for others as wanted.
+            values: One for each required variable, and optional others.
 
         Raises:
-            RequestError: Values are missing, unknown or not what the schema says, all told at
-                once; or the template cannot do with them what it does, told with its line.
-            LimitError: It takes too long, or comes to too much.
+            RequestError: Values are missing, unknown or do not fit the schema, all reported
+                together; or the template cannot process them, reported with its line.
+            LimitError: Rendering takes too long, or the result is too large.
         """
         contents = self._render(_TEXT, self._inputs.check(values))
         return self._ensure_text(contents, "render_contents")
 
     def render_contents(self, /, **values: Any) -> tuple[AnyContent, ...]:
-        """Renders the prompt to contents: values that are contents, such as images, stay whole.
+        """Render the prompt to contents: values that are contents, such as images, stay whole.
 
-        The text is cut where they stand; blank pieces between them are left out. Raises what
+        The text is split at their positions; blank parts between them are left out. Raises as
         :meth:`render` does.
         """
         return self._render(_TEXT, self._inputs.check(values))
 
     def compose(self, /, **values: Any) -> tuple[SupervisorCanister | UserCanister, ...]:
-        """Renders the prompt to canisters: the instructions, if any, and what the user says.
+        """Render the prompt to canisters: the instructions, if any, and the user's message.
 
-        Raises what :meth:`render` does.
+        Raises as :meth:`render` does.
         """
         checked = self._inputs.check(values)
         canisters: list[SupervisorCanister | UserCanister] = []

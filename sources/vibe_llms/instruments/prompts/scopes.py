@@ -1,4 +1,4 @@
-"""Which variables a template has, and which of them it cannot do without."""
+"""Variables of a template: all, and the required ones."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _NONE: Names = frozenset()
 
 
 def drop_guarded(tree: nodes.Template) -> nodes.Template:
-    """Takes those mentions out of a tree that do no harm: what is left is required.
+    """Remove guarded mentions from a tree; the remaining variables are required.
 
     A mention is guarded by the filter ``default``, by the tests ``defined`` and ``undefined``
-    themselves, and wherever one of these tests has decided that the variable is there.
+    themselves, and wherever one of these tests has established that the variable is defined.
     """
     changed: nodes.Template = _Dropper().visit(tree)
     return changed
@@ -40,7 +40,7 @@ class _Dropper(NodeTransformer):
 
     def visit_Test(self, node: nodes.Test) -> nodes.Node:  # noqa: N802
         if node.name in ("defined", "undefined") and isinstance(node.node, nodes.Name):
-            # To ask whether it is there is no need of it.
+            # A test for existence does not require the variable.
             return nodes.Const(True)
         return self.generic_visit(node)
 
@@ -73,7 +73,7 @@ class _Dropper(NodeTransformer):
         return self._visit_both(node, truth=False)
 
     def _visit_both(self, node: nodes.And | nodes.Or, *, truth: bool) -> nodes.Node:
-        """The right side is reached only after the left one came out so."""
+        """The right side is reached only after this result of the left one."""
         reached = self.present | _find_present(node.left, truth=truth)
         node.left = self.visit(node.left)
         (node.right,) = self._visit_under(reached, [node.right])
@@ -87,7 +87,7 @@ class _Dropper(NodeTransformer):
 
 
 def _find_present(test: nodes.Node, *, truth: bool) -> Names:
-    """Returns the variables that are certainly there where a test comes out so."""
+    """Return the variables that are certainly defined if a test has this result."""
     if isinstance(test, nodes.Not):
         return _find_present(test.node, truth=not truth)
     if isinstance(test, nodes.Test) and isinstance(test.node, nodes.Name):
@@ -104,7 +104,7 @@ class Variables:
     """The variables of a template.
 
     Attributes:
-        known: All that it looks at.
+        known: All variables that it reads.
         required: Those without which it cannot be rendered.
     """
 
@@ -113,11 +113,11 @@ class Variables:
 
 
 def find_variables(tree: nodes.Template) -> Variables:
-    """Finds the variables of a tree, and takes it apart.
+    """Find the variables of a tree; modifies the tree.
 
-    To Jinja, a name that the branches of a decision set may always have to be given. So it is
-    asked twice: of the tree as it is, and with each branch a scope of its own, after which
-    stands what all branches have set. Either answer errs on the safe side.
+    Jinja counts a name that is set in the branches of a decision as one that may always be needed.
+    So the variables are found twice: in the unmodified tree, and with a separate scope for each
+    branch, followed by the names that all branches set. Both results err on the safe side.
     """
     whole = meta.find_undeclared_variables(tree)
     _Separator().visit(tree)
@@ -127,7 +127,7 @@ def find_variables(tree: nodes.Template) -> Variables:
 
 
 class _Separator(NodeTransformer):
-    """Makes a scope of each branch of a decision, and sets after it what all of them set."""
+    """Makes each branch of a decision a scope, and then sets the names that all branches set."""
 
     def visit_If(self, node: nodes.If) -> Any:  # noqa: N802
         branches = [node.body, *(branch.body for branch in node.elif_), node.else_]
@@ -145,7 +145,7 @@ class _Separator(NodeTransformer):
 
 
 def _list_targets(body: Iterable[nodes.Node]) -> Iterable[str]:
-    """Yields the names that statements set, those within decisions included."""
+    """Yield the names that statements set, including those within decisions."""
     for node in body:
         if isinstance(node, (nodes.Assign, nodes.AssignBlock)):
             yield from (each.name for each in node.target.find_all(nodes.Name))
@@ -156,7 +156,7 @@ def _list_targets(body: Iterable[nodes.Node]) -> Iterable[str]:
 
 
 def _sets_first(body: Iterable[nodes.Node], name: str) -> bool:
-    """Tells whether statements certainly set a name before they look at it."""
+    """Return whether statements certainly set a name before they read it."""
     for node in body:
         if isinstance(node, (nodes.Assign, nodes.AssignBlock)):
             inputs = [each for field, each in node.iter_fields() if field != "target"]

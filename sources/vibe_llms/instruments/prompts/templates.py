@@ -1,6 +1,6 @@
-"""Templates: Jinja's, in a sandbox that is narrower than Jinja's own.
+"""Jinja templates in a sandbox that is stricter than Jinja's own.
 
-Whoever needs a prompt comes here, and Jinja with it; the module of ``Prompt`` does without.
+Rendering a prompt imports this module, and Jinja with it; the module of ``Prompt`` does not.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from vibe_llms.instruments.prompts.places import find_column, keep_lines, place_
 _BOUND_LOOP: Final = "bound loop"
 _CONCATENATE: Final = "concatenate"
 _WEIGH: Final = "weigh"
-# Filters with a space in their names: no template can write them.
+# Filters with a space in their names: templates cannot use them.
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
-    """Where the templates of one prompt live: its own text and its partials, and nothing else.
+    """Sandbox of one prompt's templates: its own text and its partials.
 
     Args:
         sources: The texts, by name.
@@ -43,7 +43,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
             trim_blocks=True,
             lstrip_blocks=True,
             undefined=StrictUndefined,
-            optimized=False,  # else filters would be applied while it is compiled
+            optimized=False,  # else filters would be applied during compilation
             autoescape=False,
             finalize=_finalize,
             loader=DictLoader(sources),
@@ -51,19 +51,19 @@ class Sandbox(ImmutableSandboxedEnvironment):
             auto_reload=False,
         )
         self.sources = sources
-        self.filters = {  # instead of Jinja's, not besides
+        self.filters = {  # replaces Jinja's filters
             **FILTERS,
             _BOUND_LOOP: operations.bound_loop,
             _CONCATENATE: operations.concatenate,
             _WEIGH: operations.weigh,
         }
-        # Jinja's others make up text or keep state, and a template only looks.
+        # Jinja's other functions create text or keep state; a template may only read.
         self.globals = {name: self.globals[name] for name in ("dict", "namespace", "range")}
 
     def _tokenize(
         self, source: str, name: str | None, filename: str | None = None, state: str | None = None
     ) -> TokenStream:
-        """Lets every token know its column."""
+        """Add its column to every token."""
         source = self.preprocess(source, name, filename)
         tokens = place_tokens(source, self.lexer.tokeniter(source, name, filename, state))
         return TokenStream(self.lexer.wrap(keep_lines(tokens), name, filename), name, filename)
@@ -78,18 +78,18 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return super()._generate(_Guard().visit(source), name, filename, defer_init)
 
     def get_template(self, name: Any, *args: Any, **named: Any) -> Template:
-        """Returns a template; while a prompt is rendered its text counts as made."""
+        """Return a template; during rendering, its text counts towards the budget."""
         budget = BUDGET.get(None)
         if budget is not None and name in self.sources:
             budget.admit(len(self.sources[name]))
         return super().get_template(name, *args, **named)
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """Performs an operator within the budget."""
+        """Apply an operator within the budget."""
         return operations.OPERATORS[operator](left, right)
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **named: Any) -> Any:  # noqa: N805
-        """Calls what a template may call, within the budget."""
+        """Call a function or method within the budget."""
         BUDGET.get().tick()
         chosen = operations.choose_callable(__obj, __self.globals.values())
         return operations.weigh(__context.call(chosen, *args, **named))
@@ -97,7 +97,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
 @pass_context
 def _finalize(context: Context, value: Any) -> Any:
-    """Makes a text of what a template prints."""
+    """Convert printed values to text."""
     return operations.produce_text(value)
 
 
@@ -107,14 +107,14 @@ def produce_text(
     values: Mapping[str, Any],
     budget: RenderingBudget,
 ) -> str:
-    """Renders a template within a budget.
+    """Render a template within a budget.
 
     Args:
-        places: What each of the sandbox's sources is called in errors.
+        places: Names of the sandbox's sources in errors.
 
     Raises:
-        RequestError: The values do not go with what the template does with them.
-        LimitError: It would take too long, or come to too much.
+        RequestError: The template cannot process the values.
+        LimitError: Rendering would take too long, or the result would be too large.
     """
     token = BUDGET.set(budget)
     try:
@@ -124,7 +124,7 @@ def produce_text(
     except RecursionError as error:
         detail = "A macro calls itself without end, or a value nests too deeply."
         raise _produce_error(error, template, places, detail) from error
-    except Exception as error:  # whatever a value's own properties raise, too
+    except Exception as error:  # including errors of a value's own properties
         raise _produce_error(error, template, places, _describe(error)) from error
     finally:
         BUDGET.reset(token)
@@ -144,7 +144,7 @@ def _describe(error: Exception) -> str:
 def _produce_error(
     error: Exception, template: Template, places: Mapping[str, str], detail: str
 ) -> RequestError:
-    """Makes an error that says where in which template it happened."""
+    """Create an error with the template and line in which it happened."""
     name, line = _find_line(error.__traceback__, template)
     source = template.environment.sources[name]  # type: ignore[attr-defined]
     column = 0
@@ -157,7 +157,7 @@ def _produce_error(
 
 
 def _find_line(traceback: TracebackType | None, template: Template) -> tuple[str, int]:
-    """Returns the template in which it happened, the innermost, and the line."""
+    """Return the innermost template in which it happened, and the line."""
     found = (template.name or "", 0)
     while traceback is not None:
         inner = traceback.tb_frame.f_globals.get("__jinja_template__")
@@ -168,7 +168,7 @@ def _find_line(traceback: TracebackType | None, template: Template) -> tuple[str
 
 
 class _Guard(NodeTransformer):
-    """Puts the budget between a template and all by which it could grow without one."""
+    """Adds the budget to every operation of a template that could grow without one."""
 
     def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
@@ -183,7 +183,7 @@ class _Guard(NodeTransformer):
     def visit_CondExpr(self, node: nodes.CondExpr) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
         if node.expr2 is None:
-            node.expr2 = nodes.Const("")  # what everybody expects of `{{ word if wanted }}`
+            node.expr2 = nodes.Const("")  # the expected result of `{{ word if wanted }}`
         return node
 
     def _visit_literal(self, node: Any) -> nodes.Node:

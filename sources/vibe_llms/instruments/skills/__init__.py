@@ -1,7 +1,7 @@
-"""Skills: a prompt, ensembles and controls in one file, so that a way of working can be shared.
+"""Skills: a prompt, ensembles and controls in one file that can be shared.
 
-May import the prompts and the configuration. Refuses to grant anything: a skill chooses among
-what its user has configured, and whoever is asked about an invocation is asked all the same.
+May import the prompts and the configuration. Grants no permission: a skill chooses among what its
+user has configured, and calls still require their approvals.
 """
 
 from __future__ import annotations

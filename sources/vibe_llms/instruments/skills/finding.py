@@ -1,5 +1,5 @@
-"""Finds skills by their names: the user's own, the project's, and those that ship; and reads them,
-all mistakes in one at once.
+"""Finds skills by their names: the user's own, the project's, and the shipped ones; reads them and
+reports all mistakes in a file together.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from vibe_llms.tables.documents import Document, parse_document, read_bytes
 from vibe_llms.tables.reading import TableReader
 
 _OURS: Final = {"name", "place"}
-"""Fields of which the file says nothing."""
+"""Fields that are not read from the file."""
 
 
 def read_skill(path: Path | str) -> Skill:
-    """Reads a skill.
+    """Read a skill.
 
     Raises:
-        ConfigurationError: With all the mistakes in the file, or why it cannot be read.
+        ConfigurationError: With all mistakes in the file, or why it cannot be read.
     """
     path = Path(path)
     return parse_skill(read_bytes(path), path)
 
 
 def parse_skill(raw: bytes, path: Path) -> Skill:
-    """Makes a skill of what its file holds.
+    """Create a skill from the content of its file.
 
     Raises:
-        ConfigurationError: With all the mistakes in it.
+        ConfigurationError: With all mistakes in the file.
     """
     document = parse_document(raw, str(path))
     reader = document.produce_reader()
@@ -61,7 +61,7 @@ def parse_skill(raw: bytes, path: Path) -> Skill:
 def _check_prompt(
     prompt: str, values: Mapping[str, Any], document: Document, reader: TableReader
 ) -> None:
-    """Checks that the prompt can be rendered with the values beside it."""
+    """Check that the prompt can be rendered with the skill's values."""
     try:
         template = Prompt(prompt, name=document.place)
     except ConfigurationError as error:
@@ -75,7 +75,7 @@ def _check_prompt(
 
 
 def _shift(finding: Finding, document: Document) -> Finding:
-    """Tells a place in the prompt as a place in the file."""
+    """Convert a position in the prompt to a position in the file."""
     line, column = document.find_within(("prompt",), finding.line, finding.column)
     return attrs.evolve(finding, line=line, column=column)
 
@@ -86,12 +86,12 @@ _SUFFIX: Final = ".toml"
 
 @frozen(kw_only=True)
 class FoundSkill:
-    """A file that is meant to be a skill, not read yet.
+    """A file of a skill, not read yet.
 
     Attributes:
-        name: By which it is found.
+        name: The name under which it is found.
         path: The file.
-        layer: ``USER``, ``PROJECT`` or ``DEFAULTS``: whose it is.
+        layer: The layer: ``USER``, ``PROJECT`` or ``DEFAULTS``.
     """
 
     name: str
@@ -99,37 +99,37 @@ class FoundSkill:
     layer: Layer
 
     def read(self) -> Skill:
-        """Reads it, to look at: to use what a stranger's folder holds, find it by its name.
+        """Read it for display only: to use a skill from an untrusted folder, find it by its name.
 
         Raises:
-            ConfigurationError: It does not hold.
+            ConfigurationError: The file is invalid.
         """
         return read_skill(self.path)
 
 
 def survey_skills(configuration: Configuration) -> tuple[FoundSkill, ...]:
-    """Lists the skills, the user's own first; of those with one name only the first is found."""
+    """List the skills, the user's own first; of several with the same name, only the first."""
     found: dict[str, FoundSkill] = {}
     for layer, folder in _list_folders(configuration):
         for path in sorted(folder.glob(f"*{_SUFFIX}")) if folder.is_dir() else ():
-            # The user's come first: a project cannot put its own in the place of theirs.
+            # The user's come first: a project cannot replace them by its own.
             found.setdefault(path.stem, FoundSkill(name=path.stem, path=path, layer=layer))
     return tuple(found.values())
 
 
 def find_skill(name: str, application: Application) -> Skill:
-    """Finds a skill by its name, or reads it where a path is given.
+    """Find a skill by its name, or read it from a path.
 
-    A skill of the project's folder comes from whoever made that folder. It is found by its name
-    once the user has agreed to it, and asked about again after it has changed.
+    A skill in the project's folder comes from the folder's author. It is found by its name once the
+    user has agreed to it; after a change the user is asked again.
 
     Args:
         name: Such as ``reviewer``; or a path that ends in ``.toml``, read without a question.
 
     Raises:
-        UnknownNameError: There is none of this name; the nearest come first.
+        UnknownNameError: No skill has this name; the nearest come first.
         TrustError: It is the project's, and the user has not agreed to it.
-        ConfigurationError: It does not hold.
+        ConfigurationError: The file is invalid.
     """
     if name.endswith(_SUFFIX):
         return read_skill(Path(name).expanduser())
@@ -143,7 +143,7 @@ def find_skill(name: str, application: Application) -> Skill:
             known=tuple(known),
             remedy="The path of a skill must end in .toml." if "/" in name else "",
         )
-    # Read once: what is trusted is what is used, even if the file changes meanwhile.
+    # Read once: the trusted content is the content in use, even if the file changes.
     raw = read_bytes(found.path)
     skill = parse_skill(raw, found.path)
     if found.layer is Layer.PROJECT:
@@ -153,7 +153,7 @@ def find_skill(name: str, application: Application) -> Skill:
 
 def _ensure_trusted(skill: Skill, raw: bytes, path: Path, application: Application) -> None:
     request = TrustRequest(
-        folder=path.resolve(),  # trust in a skill is in its file alone
+        folder=path.resolve(),  # trust in a skill covers its file alone
         file=path,
         digest=hashlib.sha256(raw).hexdigest(),
         settings=(),

@@ -1,4 +1,4 @@
-"""What a skill is, and the tools it chooses."""
+"""A skill, and the tools it chooses."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Skill:
     """A persona or a way of working: read by ``read_skill``, found by ``find_skill``.
 
     Attributes:
-        name: That of its file.
-        description: What it is for, in a sentence or two.
+        name: The name of its file.
+        description: Its purpose, in a sentence or two.
         prompt: A template of instructions; see :class:`Prompt`.
         values: For the variables of the prompt.
         model: An address; empty for the configured model.
@@ -73,23 +73,23 @@ class Skill:
         return Prompt(self.prompt, name=self.place or self.name)
 
     def render(self, /, **values: Any) -> str:
-        """Returns the instructions.
+        """Return the instructions.
 
         Args:
-            values: Win over those of the skill.
+            values: Override those of the skill.
 
         Raises:
-            RequestError: A value is unknown, or the template cannot do with it what it does.
-            LimitError: It comes to too much.
+            RequestError: A value is unknown, or the template cannot process it.
+            LimitError: The result is too large.
         """
         return self.template.render(**{**self.values, **values})
 
 
 def ensure_configured(skill: Skill, configuration: Configuration) -> None:
-    """Refuses a skill that names tools which its user has not configured.
+    """Refuse a skill with tools that its user has not configured.
 
     Raises:
-        ConfigurationError: All of them are told, with the nearest names.
+        ConfigurationError: Lists all of them, with the nearest names.
     """
     servers = configuration.servers
     findings = [
@@ -103,16 +103,16 @@ def ensure_configured(skill: Skill, configuration: Configuration) -> None:
 async def produce_tools(
     skill: Skill, application: Application, **answerers: Unpack[Answerers]
 ) -> tuple[Ensemble, ...]:
-    """Makes the ensembles that a skill chooses, none of them connected.
+    """Create the ensembles that a skill chooses, not connected.
 
-    Nothing is granted by this: they are those of the user's configuration, as they are there.
+    This grants no permission: they are unchanged from the user's configuration.
 
     Args:
-        answerers: Who answers what MCP servers ask; see ``Application.produce_mcp_ensembles``.
+        answerers: Answer the requests of MCP servers; see ``Application.produce_mcp_ensembles``.
 
     Raises:
         ConfigurationError: Some are not configured.
-        ConverseError: One cannot be loaded.
+        ConverseError: An ensemble cannot be loaded.
     """
     ensure_configured(skill, application.configuration)
     ensembles = await application.produce_ensembles(skill.ensembles)
