@@ -1,9 +1,8 @@
-"""What a model may invoke: functions with a schema, a purpose, limits and a known effect.
+"""Tools for models: functions with a schema, a description, limits and a known effect.
 
-An invoker is one of them; an ensemble holds related ones with one life; a registry connects
-ensembles and gives every invoker a name of its own. May import the messages, the errors, and
-what counts tokens. Refuses to know conversations, the engine that decides what is invoked, and
-who is asked for an approval.
+An invoker is one tool; an ensemble holds related tools with one life cycle; a registry connects
+ensembles and gives every invoker a unique name. May import the messages, the errors, and the token
+counters. Does not know conversations, the engine that decides about calls, or the approver.
 """
 
 from __future__ import annotations

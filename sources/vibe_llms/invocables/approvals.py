@@ -1,7 +1,7 @@
-"""Asking before a call: what is asked, what is answered, who answers, and how a policy is asked.
+"""Approvals of calls: requests, answers, approvers, and consulting a policy.
 
-An answer names, by a digest, the call that it is about: it cannot be used for another, whoever
-brings it, and whenever.
+An answer names its call by a digest: it cannot be used for another call, by any party or at any
+time.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class ApprovalRequest:
 
     Attributes:
         invocation_id: The model's id of the call.
-        name: Of the invocable, as it is registered.
+        name: Registered name of the invocable.
         arguments: Canonical JSON: equal arguments have equal texts.
-        digest: The SHA-256 of name and arguments, and of the doubt: an answer that was given
-            before the call began does not settle whether it may be executed again.
-        description: What the invocable is for.
-        effect: What executing it does to the world; see :class:`.invokers.Effect`.
-        in_doubt: It was begun before, and it is not known whether it took effect: to allow it
-            is to let it be executed, perhaps, again.
+        digest: The SHA-256 of name, arguments and doubt: an answer from before the execution does
+            not decide whether it may be repeated.
+        description: Description of the invocable.
+        effect: Side effects of an execution; see :class:`.invokers.Effect`.
+        in_doubt: An earlier execution was started, and may have taken effect: approving may execute
+            the call twice.
     """
 
     invocation_id: str
@@ -51,10 +51,10 @@ def produce_approval_request(
     effect: str = "once",
     in_doubt: bool = False,
 ) -> ApprovalRequest:
-    """Produces what is asked about a call.
+    """Create the approval request of a call.
 
     Raises:
-        RequestError: The arguments are beyond JSON.
+        RequestError: The arguments cannot be written as JSON.
     """
     return ApprovalRequest(
         invocation_id=invocation_id,
@@ -68,7 +68,7 @@ def produce_approval_request(
 
 
 class Decision(enum.StrEnum):
-    """What was answered."""
+    """Decision of an approval."""
 
     ALLOW = "allow"
     DENY = "deny"
@@ -76,7 +76,7 @@ class Decision(enum.StrEnum):
 
 
 class Scope(enum.StrEnum):
-    """How far an answer reaches: this invocation, this call when it recurs, or the invocable."""
+    """Scope of an answer: this invocation, repeated identical calls, or the invocable."""
 
     ONCE = "once"
     CALL = "call"
@@ -85,17 +85,17 @@ class Scope(enum.StrEnum):
 
 @frozen(kw_only=True, field_transformer=conform_fields)
 class Approval:
-    """An answer.
+    """Answer to an approval request.
 
     Attributes:
-        digest: Of the request that it answers.
-        decision: Whether the call is executed, refused, or executed with other arguments.
-        arguments: The other arguments, as JSON; for an edit alone.
-        reason: Why, in words for the model.
-        scope: How far it reaches. An edit is about one invocation.
+        digest: Digest of the request.
+        decision: Execute the call, refuse it, or execute it with other arguments.
+        arguments: The other arguments, as JSON; only for an edit.
+        reason: The reason, in words for the model.
+        scope: Scope of the answer. An edit applies to one invocation.
 
     Raises:
-        RequestError: The parts do not go together.
+        RequestError: The fields contradict each other.
     """
 
     digest: str
@@ -123,26 +123,26 @@ class Approval:
 
 
 def allow(request: ApprovalRequest, *, scope: Scope = Scope.ONCE) -> Approval:
-    """Lets the call be executed as it is."""
+    """Approve the call."""
     return Approval(digest=request.digest, decision=Decision.ALLOW, scope=scope)
 
 
 def deny(request: ApprovalRequest, reason: str = "", *, scope: Scope = Scope.ONCE) -> Approval:
-    """Refuses the call; the model is told the reason."""
+    """Refuse the call; the model gets the reason."""
     return Approval(digest=request.digest, decision=Decision.DENY, reason=reason, scope=scope)
 
 
 def edit(request: ApprovalRequest, arguments: JsonObject, reason: str = "") -> Approval:
-    """Lets the call be executed with other arguments; the model is told."""
+    """Approve the call with other arguments; the model is informed."""
     text = canonicalize(arguments)
     return Approval(digest=request.digest, decision=Decision.EDIT, arguments=text, reason=reason)
 
 
 def settle(request: ApprovalRequest, approval: Approval) -> JsonObject | None:
-    """Returns the arguments with which the call may be executed; ``None`` where it may not.
+    """Return the approved arguments; ``None`` if the call is refused.
 
     Raises:
-        RequestError: The answer is about another call, or its arguments are no JSON object.
+        RequestError: The answer is about another call, or its arguments are not a JSON object.
     """
     if approval.digest != request.digest:
         raise RequestError(
@@ -163,7 +163,7 @@ def _read_object(text: str) -> JsonObject:
     from vibe_llms.foundation.json_errors import UNREADABLE
 
     try:
-        value = msgspec.json.decode(text)  # as strictly as what a model wrote
+        value = msgspec.json.decode(text)  # as strictly as a model's arguments
     except (*UNREADABLE, ValueError) as error:
         raise RequestError(
             path="arguments",
@@ -172,7 +172,7 @@ def _read_object(text: str) -> JsonObject:
             stage=Stage.EXECUTE,
         ) from error
     if isinstance(value, dict):
-        canonicalize(value)  # else it could not be executed
+        canonicalize(value)  # else the call could not be executed
         return value
     raise RequestError(
         path="arguments",
@@ -183,9 +183,9 @@ def _read_object(text: str) -> JsonObject:
 
 
 class Approver(Protocol):
-    """Whoever is asked: a person at a terminal, a callback, a policy.
+    """An approver: a person at a terminal, a callback, a policy.
 
-    It may think for as long as it likes, and may be cancelled meanwhile.
+    It may take any time, and may be cancelled.
     """
 
     async def approve(self, request: ApprovalRequest) -> Approval | None:
@@ -194,12 +194,12 @@ class Approver(Protocol):
 
 
 class DeferringApprover(Protocol):
-    """An approver that may leave a request to the person at the terminal: what a plugin has."""
+    """An approver that may leave a request to the person at the terminal, such as a plugin's."""
 
     async def approve(self, request: ApprovalRequest) -> Approval | None:
-        """Answers a request; ``None`` leaves it to the person.
+        """Answer a request; ``None`` leaves it to the person.
 
-        What it raises, or returns instead of an answer to this very request, is a refusal.
+        An exception, or a result that is not an answer to this request, counts as a refusal.
         """
         ...
 
@@ -207,10 +207,11 @@ class DeferringApprover(Protocol):
 async def consult(
     policy: DeferringApprover, request: ApprovalRequest, tell: Callable[[BaseException], object]
 ) -> Approval | None:
-    """Asks a policy, whose failure never is a consent; ``None`` where it leaves it to the person.
+    """Consult a policy, whose failure never approves; ``None`` if it leaves the request to the
+    person.
 
     Args:
-        tell: Takes what it failed with.
+        tell: Called with its error.
     """
     try:
         given: object = await policy.approve(request)
@@ -218,8 +219,8 @@ async def consult(
             return None
         if not isinstance(given, Approval):
             raise TypeError(f"it returned {type(given).__name__} instead of an approval")
-        settle(request, given)  # what is about another call
+        settle(request, given)  # rejects an answer about another call
         return given
-    except (Exception, SystemExit) as error:  # ending the process is no consent either
+    except (Exception, SystemExit) as error:  # ending the process is not a consent either
         tell(error)
         return deny(request, "The approver failed, so the call was not allowed.")

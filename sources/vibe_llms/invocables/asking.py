@@ -1,8 +1,8 @@
-"""What a function asks of whoever has called it, while it is at work.
+"""Questions of a function to its caller during a call.
 
-Questions and answers are plain data, in the words that MCP has for them: whoever passes them on
-need not understand them, and loses nothing. One question is ``{"method": …, "params": …}``, and
-its answer is the result of that method.
+Questions and answers are plain data, in the format of MCP: intermediaries pass them on without
+understanding them, and lose nothing. One question is ``{"method": …, "params": …}``, and its answer
+is the result of that method.
 """
 
 from __future__ import annotations
@@ -17,59 +17,59 @@ SAMPLING: Final = "sampling/createMessage"
 ROOTS: Final = "roots/list"
 
 Questions: TypeAlias = Mapping[str, JsonObject]
-"""Questions, each under a name that its answer has, too."""
+"""Questions by name; their answers use the same names."""
 
 Answers: TypeAlias = Mapping[str, JsonObject]
 
 
 class Host(Protocol):
-    """A program that has called, and can be spoken to until it has its result."""
+    """The calling program, which can be asked until it has the result."""
 
     @property
     def identity(self) -> Hashable:
-        """Equal for two calls only where they come of one client."""
+        """Equal for two calls only if they come from the same client."""
 
     @property
     def log_level(self) -> str:
-        """From which level on the client reads a log; empty where it reads none."""
+        """Minimum level of log messages that the client reads; empty if it reads none."""
 
     def can_answer(self, question: JsonObject) -> bool:
-        """Tells whether the client has said that it can be asked this."""
+        """Return whether the client supports this question."""
 
     async def ask(self, questions: Questions) -> Answers:
-        """Asks the client, all at once.
+        """Ask the client all questions together.
 
         Raises:
-            ConverseError: It cannot be asked, or did not answer.
+            ConverseError: The client cannot be asked, or did not answer.
         """
 
     def tell(self, text: str, done: float | None, total: float | None) -> None:
-        """Says how far the call is; in the event loop, and without waiting."""
+        """Report progress; in the event loop, without waiting."""
 
     def log(self, level: str, data: Any, logger: str | None) -> None:
-        """Writes into the client's log; in the event loop, and without waiting."""
+        """Send a log message to the client; in the event loop, without waiting."""
 
 
 def compose_form(message: str, schema: JsonObject) -> JsonObject:
-    """Makes a question for a person.
+    """Create a question for a person.
 
     Args:
-        message: What they read.
-        schema: A flat JSON Schema of the values that they are to give: an object of texts,
-            numbers, booleans and choices. The answer has ``action`` (``accept``, ``decline`` or
-            ``cancel``) and, where they have accepted, the values as ``content``.
+        message: The text for the person.
+        schema: A flat JSON Schema of the requested values: an object of texts, numbers, booleans
+            and choices. The answer has ``action`` (``accept``, ``decline`` or ``cancel``) and, if
+            accepted, the values as ``content``.
     """
     params: JsonObject = {"mode": "form", "message": message, "requestedSchema": schema}
     return {"method": ELICITATION, "params": params}
 
 
 def compose_sampling(messages: str | Sequence[JsonObject], max_tokens: int) -> JsonObject:
-    """Makes a question for the client's model.
+    """Create a question for the client's model.
 
     Args:
-        messages: What the user says, or messages as MCP has them. The answer is a message, too,
+        messages: The user's text, or messages in the format of MCP. The answer is a message, too,
             with ``role``, ``content`` and ``model``.
-        max_tokens: What the answer may have.
+        max_tokens: Maximum length of the answer.
     """
     said: JsonValue = messages
     if isinstance(messages, str):
@@ -78,5 +78,5 @@ def compose_sampling(messages: str | Sequence[JsonObject], max_tokens: int) -> J
 
 
 def compose_roots() -> JsonObject:
-    """Asks which directories the client works with: the answer has ``roots``, with addresses."""
+    """Ask for the client's working directories: the answer has ``roots``, with addresses."""
     return {"method": ROOTS, "params": {}}

@@ -1,4 +1,4 @@
-"""One call as data: its arguments in one form, its digest, and the canister of its result."""
+"""A call as data: canonical arguments, digest, and the canister of its result."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from vibe_llms.invocables.outcomes import Outcome
 
 
-_make_result: Final = trusted(ResultCanister)  # an outcome and a call have checked it all
+_make_result: Final = trusted(ResultCanister)  # the outcome and the call are already validated
 
-# Without NaN, which is no JSON, and not even equal to itself.
+# Without NaN, which is not JSON, and not even equal to itself.
 _write = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True
 ).encode
 
 
 def canonicalize(arguments: JsonObject) -> str:
-    """Writes arguments so that equal ones have equal texts: keys sorted, no blanks, 1.0 as 1.
+    """Write arguments in canonical form: keys sorted, no blanks, 1.0 as 1.
 
     Raises:
-        RequestError: They are beyond JSON, or nest too deeply.
+        RequestError: They cannot be written as JSON, or nest too deeply.
     """
     try:
         return _write(_normalize(arguments))
@@ -44,7 +44,7 @@ def canonicalize(arguments: JsonObject) -> str:
 
 
 def _normalize(value: Any) -> Any:
-    """Makes numbers that are equal alike."""
+    """Write equal numbers alike."""
     if isinstance(value, float):
         return int(value) if value.is_integer() else value
     if isinstance(value, Mapping):
@@ -55,21 +55,21 @@ def _normalize(value: Any) -> Any:
 
 
 def digest_call(name: str, arguments: JsonObject, *, in_doubt: bool = False) -> str:
-    """Names a call by its meaning: a SHA-256, in lower-case hexadecimal digits.
+    """Identify a call by its meaning: a SHA-256, in lower-case hexadecimal digits.
 
     Args:
-        in_doubt: It may have taken effect already, so that it means something else.
+        in_doubt: The call may have taken effect already, so that approving it has another meaning.
 
     Raises:
-        RequestError: The arguments are beyond JSON.
+        RequestError: The arguments cannot be written as JSON.
     """
-    # As a list: no end of a name can pass for the beginning of arguments.
+    # As a list: the end of a name cannot be mistaken for the start of the arguments.
     text = json.dumps([name, canonicalize(arguments), *(["in doubt"] if in_doubt else [])])
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
 def read_arguments(canister: InvocationCanister) -> JsonObject | ArgumentFault:
-    """Reads what a model wrote for arguments; a fault where they are no JSON object."""
+    """Parse a model's arguments; return a fault if they are not a JSON object."""
     if canister.form == "text":
         return ArgumentFault(
             path="arguments", rule=f"{canister.name} takes a JSON object, not free text"
@@ -81,7 +81,7 @@ def read_arguments(canister: InvocationCanister) -> JsonObject | ArgumentFault:
 
 
 def compose_result(canister: InvocationCanister, outcome: Outcome) -> ResultCanister:
-    """Makes the canister that answers an invocation."""
+    """Create the canister that answers an invocation."""
     return _make_result(
         timestamp=access_now(),
         content=outcome.contents,
@@ -95,15 +95,15 @@ def compose_result(canister: InvocationCanister, outcome: Outcome) -> ResultCani
 def group_identical(
     calls: Sequence[InvocationCanister], is_pure: Callable[[str], bool]
 ) -> tuple[tuple[int, ...], ...]:
-    """Groups the calls of a turn that one execution can answer.
+    """Group the calls of a turn that can share one execution.
 
     Args:
         calls: The invocations of one turn, in order.
-        is_pure: Tells by a name whether executing it twice brings the same and does nothing.
+        is_pure: Returns for a name whether a repeated execution has the same result and no effect.
 
     Returns:
-        Groups of indexes into the calls, each index in one of them, in the order of their first;
-        the first of a group is executed, and each of it gets a result of its own.
+        Groups of indexes into the calls, each index in one group, ordered by their first index;
+        the first call of a group is executed, and each gets its own result.
     """
     groups: dict[object, list[int]] = {}
     for index, call in enumerate(calls):
@@ -112,7 +112,7 @@ def group_identical(
 
 
 def _identify(call: InvocationCanister, index: int, is_pure: Callable[[str], bool]) -> object:
-    """Returns what is equal for calls that one execution answers."""
+    """Return a key that is equal for calls that can share one execution."""
     if not is_pure(call.name):
         return index
     arguments = read_arguments(call)
@@ -120,5 +120,5 @@ def _identify(call: InvocationCanister, index: int, is_pure: Callable[[str], boo
         return index
     try:
         return call.name, canonicalize(arguments)
-    except ValueError:  # beyond what has a canonical form: nothing is identical to it
+    except ValueError:  # no canonical form: no call is identical to it
         return index

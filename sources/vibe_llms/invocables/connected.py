@@ -1,4 +1,4 @@
-"""An ensemble of a registry, from its being connected to its being disconnected."""
+"""An ensemble of a registry, while it is connected."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from vibe_llms.invocables.owners import ConnectionOwner, Disconnection
 _logger = logging.getLogger(__name__)
 
 _PATIENCE_SECONDS: Final = 1.0
-"""How much longer than its own limit the owner of an ensemble is waited for."""
+"""Extra time beyond the owner's own timeout."""
 
 
 class ConnectedEnsemble:
-    """Connects an ensemble, surveys it, and disconnects it, within limits of time; serves once.
+    """Connects an ensemble, surveys it, and disconnects it, with timeouts. Single use.
 
     Args:
-        connect_seconds: How long connecting and being surveyed may take, each; more where the
-            ensemble has a ``connect_seconds`` of its own that is more.
-        disconnect_seconds: How long disconnecting may take.
+        connect_seconds: Timeout for connecting and for surveying, each; a longer
+            ``connect_seconds`` of the ensemble takes precedence.
+        disconnect_seconds: Timeout for disconnecting.
 
     Attributes:
-        ending: Comes when it is to be disconnected.
-        failure: What is wrong with it at present.
+        ending: Set when it must be disconnected.
+        failure: Its current failure.
     """
 
     def __init__(
@@ -48,14 +48,14 @@ class ConnectedEnsemble:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the ensemble has been connected and is to stay so."""
+        """True if the ensemble is connected and stays so."""
         return self._owner.is_connected
 
     async def start(self) -> None:
-        """Waits until the ensemble is connected, or ``failure`` says why not.
+        """Wait until the ensemble is connected, or ``failure`` has the reason why not.
 
         Raises:
-            EnsembleError: It was begun before.
+            EnsembleError: It was started before.
         """
         if self._was_started:
             raise EnsembleError(
@@ -70,9 +70,9 @@ class ConnectedEnsemble:
             self.failure = self.failure or error
 
     async def stop(self) -> None:
-        """Waits until the ensemble is disconnected; ``failure`` says what went wrong.
+        """Wait until the ensemble is disconnected; ``failure`` has the error, if any.
 
-        An ensemble that is still connecting gives up.
+        An ensemble that is still connecting stops.
         """
         try:
             async with asyncio.timeout(self._disconnect_seconds + _PATIENCE_SECONDS):
@@ -81,7 +81,7 @@ class ConnectedEnsemble:
             _logger.warning("%s", self._fail(error, "be disconnected", self._disconnect_seconds))
 
     async def survey(self) -> None:
-        """Asks for the invokers anew; they stay as they were where ``failure`` says why."""
+        """Ask for the invokers again; they stay unchanged if ``failure`` is set."""
         failed = await self._survey()
         if failed is not None:
             _logger.warning("%s", failed)
@@ -118,16 +118,16 @@ class ConnectedEnsemble:
             _logger.warning("%s", self._fail(error, "be disconnected", self._disconnect_seconds))
 
     def _fail(self, error: Exception, verb: str, seconds: float) -> EnsembleError:
-        """Keeps the first failure of the ensemble's present state.
+        """Keep the first failure of the ensemble's current state.
 
-        One that nobody is told of otherwise goes to the log, too; one to connect is raised.
+        A failure that reaches no caller is logged, too; a failure to connect is raised.
         """
         reason: Exception | str = error
         if isinstance(error, TimeoutError) and not str(error):
             reason = f"it took longer than {seconds:g} seconds"
         failure = self._explain(reason, verb)
         failure.__cause__ = failure.__cause__ or (error if failure is not error else None)
-        # The first says most: what follows it often comes of it.
+        # The first one is the most informative: later ones are often its consequences.
         self.failure = self.failure or failure
         return failure
 

@@ -1,4 +1,4 @@
-"""What a function may know about the call that it serves, and how it says how far it is."""
+"""Context of a call for its function: identity, progress, questions."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ def _access_loop() -> asyncio.AbstractEventLoop | None:
 
 @define(kw_only=True, eq=False)
 class InvocationContext:
-    """One call, as its function sees it.
+    """Context of one call, for its function.
 
-    A function asks for it with a parameter of this type; the model never hears of that one.
+    A function receives it in a parameter of this type, which is hidden from the model.
 
     Attributes:
         invocation_id: The model's id of the call.
-        run_id: Of the run; empty outside of one.
-        idempotency_key: The same for every attempt at the same call, to be handed to services
-            which then do a thing once however often they are told.
-        listener: Hears of progress, in the event loop in which the context was made.
-        host: The program that has called, where it can be asked something; else ``None``.
-        meta: What that program has said beside the arguments: what MCP calls ``_meta``.
-        cancelled: Nobody waits for the result any more. A function in a thread cannot be
-            stopped from outside: a long one looks here now and then, and returns.
+        run_id: Id of the run; empty outside of one.
+        idempotency_key: The same for every attempt at the same call; pass it to services that
+            support idempotency.
+        listener: Called on progress, in the event loop of the context.
+        host: The calling program, if it can be asked; else ``None``.
+        meta: Further data from that program: MCP's ``_meta``.
+        cancelled: The result is not needed. A function in a thread cannot be stopped from outside:
+            a long one checks this periodically and returns.
     """
 
     invocation_id: str = ""
@@ -59,15 +59,15 @@ class InvocationContext:
     _asked_seconds: float = attrs.field(default=0.0, init=False, repr=False)
 
     def cancel(self) -> None:
-        """Tells the function that nobody waits any more."""
+        """Inform the function that its result is not needed."""
         self.cancelled = True
 
     def progress(self, text: str, done: float | None = None, total: float | None = None) -> None:
-        """Says how far the call is, in a few words; from any thread, and without waiting.
+        """Report progress in a few words; from any thread, without waiting.
 
         Args:
-            done: How far in numbers, if that is known; it only grows.
-            total: How much there is to be done, if that is known.
+            done: Amount done, if known; only increases.
+            total: Total amount, if known.
         """
         if self.cancelled:
             return
@@ -77,36 +77,36 @@ class InvocationContext:
             self._deliver(partial(self.listener, _tell_amount(text, done, total)))
 
     def log(self, data: Any, level: str = "info", logger: str | None = None) -> None:
-        """Writes into the log of the program that has called, if it reads one.
+        """Write into the log of the calling program, if it reads one.
 
         Args:
             data: A text, or other plain data.
             level: ``debug``, ``info``, ``notice``, ``warning``, ``error``, ``critical``, ``alert``
                 or ``emergency``.
-            logger: Who says it.
+            logger: Name of the logger.
         """
         if self.host is not None and not self.cancelled:
             self._deliver(partial(self.host.log, level, data, logger))
 
     def can_ask(self, question: JsonObject) -> bool:
-        """Tells whether the program that has called can be asked this; see :mod:`.asking`."""
+        """Return whether the calling program supports this question; see :mod:`.asking`."""
         return self.host is not None and self.host.can_answer(question)
 
     async def ask(self, questions: Questions) -> Answers:
-        """Asks the program that has called, all questions at once; see :mod:`.asking`.
+        """Ask the calling program all questions together; see :mod:`.asking`.
 
-        The time limit of the call stands still meanwhile.
+        The time limit of the call is paused until the answers arrive.
 
         Args:
-            questions: Each under a name of its own. The client sees the names, and may have
-                given an answer under one of them beforehand.
+            questions: By unique names. The client sees the names, and may have answered one of them
+                before.
 
         Returns:
             The answers, under the same names.
 
         Raises:
-            RequestError: Nobody can be asked.
-            ConverseError: There was no answer.
+            RequestError: The calling program cannot be asked.
+            ConverseError: No answer was received.
         """
         if self.host is None:
             raise RequestError(
@@ -119,13 +119,13 @@ class InvocationContext:
 
     @property
     def asked_seconds(self) -> float:
-        """How long answers have been waited for until now."""
+        """Time spent waiting for answers so far."""
         since = 0.0 if self._asking_since is None else time.monotonic() - self._asking_since
         return self._asked_seconds + since
 
     @contextmanager
     def _stand_still(self) -> Iterator[None]:
-        # Of questions that overlap the first begins, and the last ends: time counts once.
+        # Overlapping questions count once: from the start of the first to the end of the last.
         if not self._asking:
             self._asking_since = time.monotonic()
         self._asking += 1
@@ -144,7 +144,7 @@ class InvocationContext:
         try:
             self._loop.call_soon_threadsafe(say)
         except RuntimeError:
-            return  # the loop has ended meanwhile, and with it whoever listened
+            return  # the loop has ended, and its listeners with it
 
 
 def _tell_amount(text: str, done: float | None, total: float | None) -> str:

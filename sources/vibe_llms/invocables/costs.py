@@ -1,4 +1,4 @@
-"""What it costs in tokens to tell a model about invokers, in each request anew."""
+"""Token costs of describing invokers to a model, in each request."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 def measure_schemas(
     invokers: Iterable[Invoker], attributes: ModelAttributes | None = None
 ) -> TokenCount:
-    """Estimates what the names, purposes and schemas of invokers occupy as input.
+    """Estimate the input tokens of the names, descriptions and schemas of invokers.
 
-    Without what a vendor says besides as soon as there is any invocable; see
+    Without a vendor's fixed overhead for requests with tools; see
     :data:`~vibe_llms.models.counting.INVOCABLES_OVERHEAD`.
 
     Args:
-        attributes: Of the model that is told; without them the estimate is wider.
+        attributes: Attributes of the model; without them the estimate is less precise.
     """
     total = TokenCount(tokens=0)
     for invoker in invokers:

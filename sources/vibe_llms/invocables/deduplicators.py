@@ -1,7 +1,7 @@
-"""Which earlier results a later one makes stale, and sending a conversation without them.
+"""Deduplication: results that later results supersede, and requests without them.
 
-What is stored is never touched. What is sent is trimmed only near the window: a vendor's prompt
-cache holds what was sent before, and a change in the middle throws it away.
+The stored conversation is never changed. A request is trimmed only near the window: a vendor's
+prompt cache holds the earlier requests, and a change in the middle invalidates it.
 """
 
 from __future__ import annotations
@@ -22,44 +22,44 @@ from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.messages.views import Pair, pairs_of
 
 NEAR_SHARE: Final = 0.8
-"""From which share of the window on a conversation is near it."""
+"""Share of the window from which a conversation counts as near it."""
 
 
 class Deduplicator(Protocol):
-    """Tells what the result of a call is about."""
+    """Identifies the subject of a call's result."""
 
     def identify(self, name: str, arguments: JsonObject) -> str | None:
-        """Returns a word for the subject of a call's result; ``None`` where it has none.
+        """Return a key for the subject of a call's result; ``None`` without one.
 
-        Of the results with one subject, the last makes all earlier ones stale, whichever
-        invocables they come from.
+        Of the results with one subject, the last supersedes all earlier ones, even from different
+        invocables.
         """
         ...
 
 
 @frozen
 class ByArguments:
-    """A call makes earlier ones of the same invocable with the same arguments stale."""
+    """A call supersedes earlier ones of the same invocable with the same arguments."""
 
     def identify(self, name: str, arguments: JsonObject) -> str | None:
-        """Returns the call itself, as text."""
+        """Return the call itself, as text."""
         return f"{name}:{canonicalize(arguments)}"
 
 
 @frozen
 class ByArgument:
-    """A call makes earlier ones about the same thing stale: one argument says which thing.
+    """A call supersedes earlier ones about the same subject, which one argument names.
 
     Attributes:
         argument: Its name, such as ``path``.
-        subject: A word for what it names, such as ``file``, which several invocables may share.
+        subject: The kind of the subject, such as ``file``, which several invocables may share.
     """
 
     argument: str
     subject: str
 
     def identify(self, name: str, arguments: JsonObject) -> str | None:
-        """Returns the thing; none where the argument is not given."""
+        """Return the subject; ``None`` without the argument."""
         if self.argument not in arguments:
             return None
         return f"{self.subject}:{canonicalize({'': arguments[self.argument]})}"
@@ -73,17 +73,17 @@ def trim_stale(
     window_tokens: int,
     near_share: float = NEAR_SHARE,
 ) -> Translation[tuple[AnyCanister, ...]]:
-    """Returns what to send in place of a conversation: stale results as one line each.
+    """Return the conversation to send: superseded results as one line each.
 
     Args:
-        canisters: The conversation, which stays as it is.
-        access: Returns the deduplicator of an invocable by its name, where it has one.
-        used_tokens: What the conversation occupies.
-        window_tokens: What the model can take.
-        near_share: The share of the window below which nothing is trimmed.
+        canisters: The conversation, which is not modified.
+        access: Returns the deduplicator of an invocable by its name, if it has one.
+        used_tokens: Tokens of the conversation.
+        window_tokens: Size of the model's window.
+        near_share: Share of the window below which nothing is trimmed.
 
     Returns:
-        The canisters, with one loss (withheld) for each result that was trimmed.
+        The canisters, with one loss (withheld) for each trimmed result.
     """
     if used_tokens < window_tokens * near_share:
         return Translation(tuple(canisters))
@@ -97,7 +97,7 @@ def trim_stale(
         note = (
             f"[left out: the later call {newer} of {canister.name or 'it'} shows the current state]"
         )
-        # A note in its place would be longer than it is.
+        # A note in its place would be longer than the result.
         if _measure(canister) <= len(note):
             continue
         sent[index] = attrs.evolve(canister, content=note)
@@ -110,17 +110,17 @@ def trim_stale(
 def _find_stale(
     canisters: Sequence[AnyCanister], access: Callable[[str], Deduplicator | None]
 ) -> dict[str, str]:
-    """Returns, by the ids of stale results, the invocation that made them so."""
+    """Return, by the ids of superseded results, the invocation that superseded them."""
     newest: dict[str, str] = {}
     stale: dict[str, str] = {}
-    # From the end: the newest is met first, and is what the others are stale against.
+    # From the end: the newest result comes first, and supersedes the others.
     for pair in reversed(pairs_of(canisters)):
         subject = _identify(pair, access)
         if subject is None or pair.result is None:
             continue
         if subject in newest:
             stale[pair.result.id] = newest[subject]
-        elif not pair.result.is_error:  # a failure tells nothing that would replace anything
+        elif not pair.result.is_error:  # a failure supersedes nothing
             newest[subject] = pair.invocation.invocation_id
     return stale
 
@@ -136,11 +136,11 @@ def _identify(pair: Pair, access: Callable[[str], Deduplicator | None]) -> str |
     try:
         return deduplicator.identify(invocation.name, arguments)
     except RequestError:
-        return None  # arguments that nest too deeply are like no others
+        return None  # arguments that nest too deeply equal no others
 
 
 def _measure(canister: ResultCanister) -> int:
-    """Returns the characters of a result; a picture counts as long."""
+    """Return the characters of a result; a picture counts as long."""
     return sum(
         len(item.text) if isinstance(item, TextualContent) else 10_000
         for item in canister.content

@@ -1,7 +1,7 @@
-"""Beginning a coroutine as a task whose first steps are made at once, on every Python.
+"""Eager start of a coroutine as a task, on every Python version.
 
-What waits for nothing is done then before anybody has to wait for it, and costs no turn of the
-event loop. From Python 3.12 on asyncio can do that by itself.
+A coroutine that never waits completes immediately, and costs no turn of the event loop. From Python
+3.12 on asyncio has eager tasks.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _T = TypeVar("_T")
 
 
 def begin(work: Coroutine[Any, Any, _T]) -> asyncio.Future[_T]:
-    """Begins work as a task of its own; returns it, or what is done already.
+    """Start a coroutine as a task; return the task, or the result if it has completed.
 
-    It runs as far as its first wait before this returns, as that task: what it begins belongs to
-    the task (a time limit, a group), and what it sets in its context is seen by nobody else.
+    The coroutine runs up to its first wait before this returns, as that task: timeouts and groups
+    that it opens belong to the task, and its context variables are private to it.
     """
     loop = asyncio.get_running_loop()
     if sys.version_info >= (3, 12):
@@ -28,8 +28,8 @@ def begin(work: Coroutine[Any, Any, _T]) -> asyncio.Future[_T]:
     context = contextvars.copy_context()
     task: asyncio.Task[_T] = loop.create_task(begun, context=context)
     beginner = asyncio.current_task()
-    assert beginner is not None  # whoever calls this is stepped by one
-    # The documented way for whoever steps a task that is not asyncio's own
+    assert beginner is not None  # a caller of this function runs within a task
+    # The documented way for steppers of a task that is not asyncio's own
     # (https://docs.python.org/3.11/library/asyncio-extending.html, read 2026-11-23).
     asyncio.tasks._leave_task(loop, beginner)
     asyncio.tasks._enter_task(loop, task)
@@ -46,12 +46,12 @@ def begin(work: Coroutine[Any, Any, _T]) -> asyncio.Future[_T]:
 
 
 class _Begun(Coroutine[Any, Any, Any]):
-    """A coroutine that has run as far as its first wait, and goes on where its task steps it.
+    """A coroutine that has run up to its first wait; its task continues it.
 
     Attributes:
-        result: What it returned, where it has.
-        error: What it raised, where it has.
-        is_waiting: It has done neither yet.
+        result: Its result, once it has returned.
+        error: Its exception, once it has raised.
+        is_waiting: It has neither returned nor raised.
     """
 
     __slots__ = ("_awaited", "_work", "error", "is_waiting", "result")
@@ -64,18 +64,18 @@ class _Begun(Coroutine[Any, Any, Any]):
         self.is_waiting = False
 
     def begin(self) -> None:
-        """Runs it as far as its first wait."""
+        """Run it up to its first wait."""
         try:
             self._awaited = self._work.send(None)
         except StopIteration as end:
             self.result = end.value
-        except BaseException as error:  # raised where the task is waited for
+        except BaseException as error:  # raised when the task is awaited
             self.error = error
         else:
             self.is_waiting = True
 
     def send(self, value: Any) -> Any:
-        """Hands on what is awaited, at the first step of the task; goes on at the others."""
+        """Yield its first awaitable at the first step of the task; then continue it."""
         if self.error is not None:
             raise self.error
         if not self.is_waiting:
@@ -84,16 +84,16 @@ class _Begun(Coroutine[Any, Any, Any]):
         return self._work.send(value) if awaited is None else awaited
 
     def throw(self, *details: Any) -> Any:
-        """Cancels it, also before the first step of the task."""
+        """Cancel it, also before the first step of the task."""
         if self.error is not None or not self.is_waiting:
             return self.send(None)
         awaited, self._awaited = self._awaited, None
-        if awaited is not None and awaited.cancel():  # as a task does with what it waits for
+        if awaited is not None and awaited.cancel():  # as a task does with its awaitable
             return awaited
         return self._work.throw(*details)
 
     def close(self) -> None:
-        """Ends it."""
+        """Close the coroutine."""
         self._work.close()
 
     def __await__(self) -> Generator[Any, Any, Any]:

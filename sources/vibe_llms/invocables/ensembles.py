@@ -1,4 +1,4 @@
-"""Related invokers with one life: connected together, and together gone."""
+"""Related invokers with one life cycle: connected and disconnected together."""
 
 from __future__ import annotations
 
@@ -19,50 +19,49 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Ensemble(Protocol):
-    """Several invokers with one life, one configuration and one namespace.
+    """Several invokers with one life cycle, one configuration and one namespace.
 
-    A registry calls ``listen`` once, then ``connect`` once, then ``survey`` whenever the
-    invokers may have changed, and ``disconnect`` once if ``connect`` had returned; connect and
-    disconnect in one and the same task. What ``connect`` had opened when it raises or is
-    cancelled, it closes itself. One that may take longer than others to connect, because a
-    person is waited for, says so with an attribute ``connect_seconds``; one that may have more
-    invokers later, with ``may_grow = True``; one that has something to say of all of them, to
-    programs, with a text ``instructions``. One that has more than invokers is a :class:`Library`.
+    A registry calls ``listen`` once, then ``connect`` once, then ``survey`` whenever the invokers
+    may have changed, and ``disconnect`` once if ``connect`` had returned; connect and disconnect in
+    the same task. If ``connect`` raises or is cancelled, it closes everything it has opened.
+    Optional attributes: ``connect_seconds`` for a longer timeout, when a person must act;
+    ``may_grow = True`` if more invokers may appear later; ``instructions`` for programs about all
+    invokers. An ensemble that offers more than invokers is a :class:`Library`.
     """
 
     @property
     def name(self) -> str:
-        """Its name: the prefix of its invokers, where one is needed."""
+        """Its name: the prefix of its invokers, if one is needed."""
 
     async def connect(self) -> None:
-        """Opens what it needs."""
+        """Open the required resources."""
 
     async def disconnect(self) -> None:
-        """Closes it. Also called after the other side has gone."""
+        """Close the resources. Also called after the peer has disconnected."""
 
     async def survey(self) -> Sequence[Invoker]:
-        """Returns its invokers, in an order that stays."""
+        """Return its invokers, in a stable order."""
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Takes whom to call, in the event loop, when the invokers have changed."""
+        """Set the callback, called in the event loop, for changes of the invokers."""
 
 
 @runtime_checkable
 class Library(Ensemble, Protocol):
-    """An ensemble that has resources and prompts, too, for programs and their users.
+    """An ensemble that also has resources and prompts, for programs and their users.
 
-    They are asked for whenever the invokers may have changed, and when somebody has begun.
+    They are surveyed whenever the invokers may have changed, and at the start.
     """
 
     async def survey_resources(self) -> Sequence[Resource]:
-        """Returns what can be read, in an order that stays."""
+        """Return the readable resources, in a stable order."""
 
     async def survey_prompts(self) -> Sequence[LibraryPrompt]:
-        """Returns what was written beforehand for users to choose, in an order that stays."""
+        """Return the prompts that users can choose, in a stable order."""
 
 
 LOOSE: Final = "functions"
-"""The name of the ensemble that functions become which are given as tools by themselves."""
+"""Name of the ensemble that holds functions given directly as tools."""
 
 
 _Loose: TypeAlias = Invoker | InvocableDescription | Callable[..., Any]
@@ -74,13 +73,13 @@ def _ensure_invokers(given: Iterable[_Loose]) -> tuple[Invoker, ...]:
 
 @define(eq=False)
 class FunctionsEnsemble:
-    """Functions of this process; nothing has to be opened for them.
+    """Functions of this process; they need no connection.
 
     Attributes:
-        name: The prefix of the functions, where one is needed.
-        invokers: Functions may be given as they are.
-        resources: What programs can read.
-        prompts: What their users can choose.
+        name: The prefix of the functions, if one is needed.
+        invokers: Invokers or plain functions.
+        resources: Resources for programs.
+        prompts: Prompts for their users.
     """
 
     name: str
@@ -89,32 +88,32 @@ class FunctionsEnsemble:
     prompts: tuple[LibraryPrompt, ...] = attrs.field(default=(), converter=tuple, kw_only=True)
 
     async def connect(self) -> None:
-        """Does nothing: functions need no connection."""
+        """Do nothing: functions need no connection."""
 
     async def disconnect(self) -> None:
-        """Does nothing."""
+        """Do nothing."""
 
     async def survey(self) -> Sequence[Invoker]:
-        """Returns the functions, in the order in which they were given."""
+        """Return the functions, in the given order."""
         return self.invokers
 
     async def survey_resources(self) -> Sequence[Resource]:
-        """Returns the resources, in the order in which they were given."""
+        """Return the resources, in the given order."""
         return self.resources
 
     async def survey_prompts(self) -> Sequence[LibraryPrompt]:
-        """Returns the prompts, in the order in which they were given."""
+        """Return the prompts, in the given order."""
         return self.prompts
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Does nothing: the functions stay."""
+        """Do nothing: the functions do not change."""
 
 
 class LentEnsemble:
-    """The invokers of a registry that is connected, for another one; it stays as it is.
+    """Invokers of a connected registry, for use in another one; the first is unchanged.
 
     Args:
-        registry: As of now: what its ensembles have later is not here.
+        registry: A snapshot is taken: later changes of its ensembles have no effect.
     """
 
     name: Final = "lent"
@@ -123,28 +122,28 @@ class LentEnsemble:
         self._registry = registry
 
     async def connect(self) -> None:
-        """Does nothing: it is connected."""
+        """Do nothing: it is connected."""
 
     async def disconnect(self) -> None:
-        """Does nothing: who has connected it, disconnects it."""
+        """Do nothing: the owner of the connection disconnects it."""
 
     async def survey(self) -> Sequence[Invoker]:
-        """Returns the invokers, by the names that the model knows."""
+        """Return the invokers, by the names that the model knows."""
         return tuple(each.invoker for each in self._registry.survey())
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Does nothing."""
+        """Do nothing."""
 
 
 Tool: TypeAlias = Ensemble | Invoker | InvocableDescription | Callable[..., Any]
-"""What can be given as a tool: a function, an invoker, a description, or an ensemble of them."""
+"""Forms of a tool: a function, an invoker, a description, or an ensemble of them."""
 
 
 def describe_tools(tools: Iterable[Tool] | Tool) -> tuple[InvocableDescription, ...]:
-    """Describes tools that need no connection, for a model whose calls come back.
+    """Describe tools that need no connection, for a model whose calls are returned.
 
     Raises:
-        RequestError: One is an ensemble, which has to be connected first.
+        RequestError: One is an ensemble, which must be connected first.
     """
     described: list[InvocableDescription] = []
     for tool in list_tools(tools):
@@ -163,7 +162,7 @@ def describe_tools(tools: Iterable[Tool] | Tool) -> tuple[InvocableDescription, 
 
 
 def list_tools(tools: Iterable[Tool] | Tool) -> tuple[Tool, ...]:
-    """Returns tools one by one, also where somebody gives but one."""
+    """Return tools as a list, also for a single tool."""
     if callable(tools) or isinstance(tools, (Ensemble, Invoker, InvocableDescription)):
         return (tools,)
     return tuple(tools)
@@ -172,7 +171,7 @@ def list_tools(tools: Iterable[Tool] | Tool) -> tuple[Tool, ...]:
 def gather_ensembles(
     tools: Iterable[Tool] | Tool,
 ) -> tuple[Ensemble, ...]:
-    """Makes ensembles of whatever somebody gives as tools.
+    """Turn any given tools into ensembles.
 
     Args:
         tools: Ensembles, invokers and functions, mixed, or one of them; the last two become one

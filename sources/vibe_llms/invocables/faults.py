@@ -1,4 +1,4 @@
-"""What jsonschema finds wrong, in words that a model can act on: place, rule, what was given."""
+"""Faults that jsonschema finds, in words that a model can act on: place, rule, given value."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from vibe_llms.tables.reading import write_path
 
 
 def produce_schema_validator(schema: JsonObject, name: str = "") -> Any:
-    """Produces jsonschema's validator, for the draft that the schema names or else 2020-12.
+    """Create jsonschema's validator, for the draft that the schema names, else 2020-12.
 
-    It fetches nothing: a schema that refers to another place is refused when it is applied.
+    It fetches nothing: a schema with an external reference is refused when it is applied.
 
     Args:
-        name: Of what the schema is, for errors.
+        name: Owner of the schema, for errors.
 
     Raises:
-        RequestError: The schema is none.
+        RequestError: The schema is invalid.
     """
     try:
         validator = validators.validator_for(schema, default=Draft202012Validator)
@@ -38,16 +38,16 @@ def produce_schema_validator(schema: JsonObject, name: str = "") -> Any:
     except (SchemaError, TypeError, RecursionError) as error:
         reason = error.message if isinstance(error, SchemaError) else str(error)
         raise refuse_schema(name, f"invalid JSON Schema: {shorten(reason)}.") from error
-    # Given a registry, it does not look for what is missing in the network.
+    # With a registry, it does not look up missing schemas in the network.
     registry = vars(validators)["SPECIFICATIONS"]
     return validator(schema, registry=registry)
 
 
 def find_faults(validator: Any, arguments: Any, name: str = "") -> tuple[ArgumentFault, ...]:
-    """Returns what is wrong with arguments, at most ``FAULTS_LIMIT`` of it.
+    """Return the faults of arguments, at most ``FAULTS_LIMIT``.
 
     Args:
-        name: Of what the schema is, for errors.
+        name: Owner of the schema, for errors.
 
     Raises:
         RequestError: The schema cannot be applied.
@@ -56,10 +56,10 @@ def find_faults(validator: Any, arguments: Any, name: str = "") -> tuple[Argumen
         errors = list(itertools.islice(validator.iter_errors(arguments), FAULTS_LIMIT))
     except RecursionError:
         return (ArgumentFault(path="arguments", rule="nest too deeply"),)
-    # Not the schema's fault alone: the process that applies it tells of this in its own words.
+    # Not the schema's fault alone: the process that applies it reports this in its own words.
     except MemoryError:
         raise
-    except Exception as error:  # a reference that leads nowhere, a pattern that is none
+    except Exception as error:  # a dangling reference, an invalid pattern
         raise refuse_schema(name, f"{shorten(str(error))}.") from error
     faults = itertools.chain.from_iterable(map(_explain, errors))
     return tuple(itertools.islice(dict.fromkeys(faults), FAULTS_LIMIT))
@@ -79,7 +79,7 @@ def _explain(error: ValidationError) -> Iterator[ArgumentFault]:
 
 
 def _explain_required(error: ValidationError, path: str) -> Iterator[ArgumentFault]:
-    # One error a missing name, and only its message says which: all of them, then, each time.
+    # One error per missing name, and only its message names it: report each.
     given: Any = error.instance
     known = error.schema.get("properties", {}) if isinstance(error.schema, Mapping) else {}
     strange = [name for name in given if name not in known]
@@ -105,7 +105,7 @@ def _explain_unknown(error: ValidationError, path: str) -> Iterator[ArgumentFaul
 
 
 def _explain_alternatives(error: ValidationError, path: str) -> Iterator[ArgumentFault]:
-    """Explains the alternative that the value comes nearest to."""
+    """Explain the alternative that fits the value best."""
     branches: dict[Any, list[ValidationError]] = {}
     for each in error.context or ():
         place = each.relative_schema_path[0] if each.relative_schema_path else id(each)
@@ -125,7 +125,7 @@ def _explain_alternatives(error: ValidationError, path: str) -> Iterator[Argumen
 
 
 def _misses_type(errors: list[ValidationError], parent: ValidationError) -> bool:
-    """Tells whether a value is of another type than an alternative wants."""
+    """Return whether a value has another type than an alternative requires."""
     return any(
         each.validator == "type" and len(each.absolute_path) == len(parent.absolute_path)
         for each in errors

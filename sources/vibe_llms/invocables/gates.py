@@ -1,4 +1,4 @@
-"""How many executions run at once, and what becomes of the others when one never ends."""
+"""Concurrency limits of executions, including executions that never end."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from vibe_llms.foundation.semaphores import Slots
 
 
 class GateBlockedError(Exception):
-    """All places are held by executions that were given up and have not ended."""
+    """All places are held by executions that were abandoned and have not ended."""
 
 
 class Gate(Slots):
-    """So many places in one event loop.
+    """Semaphore with a fixed number of places in one event loop.
 
-    An execution that was given up but cannot be stopped keeps its place. When all places are
-    kept so, nobody waits for them any more.
+    An abandoned execution that cannot be stopped keeps its place. When all places are kept so, no
+    caller waits for one.
     """
 
     stuck = 0
 
     async def take(self) -> None:
-        """Takes a place, when there is one.
+        """Acquire a place, waiting for it.
 
         Raises:
-            GateBlockedError: None will become free in a time that could be told.
+            GateBlockedError: No place will become free in a foreseeable time.
         """
         if not self.enter():
             if self.stuck >= self.count:
@@ -36,20 +36,20 @@ class Gate(Slots):
             await super().take()
 
     def give_up(self) -> None:
-        """Says that an execution has been given up and keeps its place."""
+        """Mark an execution as abandoned; it keeps its place."""
         self.stuck += 1
         if self.stuck >= self.count:
             self.refuse(GateBlockedError)
 
     def recover(self) -> None:
-        """Says that an execution that had been given up has ended after all."""
+        """Mark an abandoned execution as ended."""
         self.stuck -= 1
         self.give()
 
 
 @define(eq=False)
 class Gates:
-    """One gate for each event loop: what never ends in one that is over holds up no other."""
+    """One gate per event loop: an endless execution of a closed loop blocks no other."""
 
     limit: int
     _gates: WeakKeyDictionary[asyncio.AbstractEventLoop, Gate] = attrs.field(
@@ -57,7 +57,7 @@ class Gates:
     )
 
     def access(self) -> Gate:
-        """Returns the gate of the running loop."""
+        """Return the gate of the running loop."""
         loop = asyncio.get_running_loop()
         gate = self._gates.get(loop)
         if gate is None:

@@ -1,4 +1,4 @@
-"""A function that a model may invoke, with all that has to be known about it."""
+"""A function that a model may call, with its description, schema and limits."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from vibe_llms.messages.json_values import ensure_schema
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 MARK: Final = "__vibe_invocable__"
-"""The attribute under which the decorator leaves what was said about a function."""
+"""Attribute under which the decorator stores its options on a function."""
 
 
 class Effect(enum.StrEnum):
-    """What executing a call does to the world, and so what may be done with it.
+    """Side effects of an execution, which decide about retries.
 
-    ``PURE`` does nothing: identical calls may share one execution. ``IDEMPOTENT`` may be
-    executed again after a crash. ``ONCE`` is never silently executed again.
+    ``PURE`` has none: identical calls may share one execution. ``IDEMPOTENT`` may be executed again
+    after a crash. ``ONCE`` is never silently executed again.
     """
 
     PURE = "pure"
@@ -40,19 +40,19 @@ class Effect(enum.StrEnum):
 
 @frozen
 class Bound:
-    """The arguments with which a function is called, in Python's terms."""
+    """Arguments of a function as Python values."""
 
     positional: tuple[Any, ...] = ()
     named: Mapping[str, Any] = attrs.field(factory=dict)
 
 
 def bind_whole(arguments: JsonObject, context: InvocationContext) -> Bound:
-    """Binds a function that takes the arguments, as one object, and the context."""
+    """Bind a function that takes the arguments as one object, and the context."""
     return Bound((arguments, context))
 
 
 def conclude_structured(value: Any) -> Outcome:
-    """Makes an outcome that has a value in words, and as plain data, too."""
+    """Create an outcome from a value, as text and as plain data."""
     outcome = produce_outcome(value)
     if isinstance(value, Outcome):
         return outcome
@@ -82,26 +82,27 @@ class Invoker:
     """A tool: a function with a description, a schema, limits and an effect.
 
     Attributes:
-        name: As the model calls it; a registry may put a prefix before it.
-        description: What it is for, and when: mandatory.
+        name: The name for the model; a registry may add a prefix.
+        description: Its purpose, and when to use it; required.
         schema: A JSON Schema of its arguments, which are an object.
-        function: Plain or asynchronous. It is called with what ``bind`` makes of the arguments.
+        function: Plain or asynchronous. It is called with the arguments that ``bind`` returns.
         bind: By default the arguments, as one object, and the context. It may raise
-            :class:`.validation.Misfit` for what the schema admits and the function cannot take.
-        effect: What executing it does to the world.
-        needs_approval: Somebody is asked before each execution.
-        time_limit_seconds: For one execution; ``None`` for no limit.
-        output_limit_characters: Of all texts of one result.
-        output_limit_bytes: Of all media of one result.
-        concurrency: How many executions may run at once; ``None`` for no limit.
-        deduplicator: Tells which earlier results a result makes stale.
-        is_final: A result of it that is no error ends the run: it is the answer.
-        title: What people are shown for the name.
-        output_schema: A JSON Schema of its results as plain data, which are an object then, for
-            programs that read them. It is told to those; what does not fit it is an error.
-        conclude: Makes an outcome of what the function has returned.
-        source: What it was made of, for whoever speaks the same language.
-        is_asynchronous: Derived: the function is awaited, and runs in no thread.
+            :class:`.validation.Misfit` for arguments that the schema accepts and the function
+            cannot take.
+        effect: Side effects of an execution.
+        needs_approval: Require an approval before each execution.
+        time_limit_seconds: Timeout of one execution; ``None`` for no limit.
+        output_limit_characters: Limit of all texts of one result.
+        output_limit_bytes: Limit of all media of one result.
+        concurrency: Maximum number of concurrent executions; ``None`` for no limit.
+        deduplicator: Finds earlier results that a result supersedes.
+        is_final: A successful result ends the run: it is the answer.
+        title: Display name.
+        output_schema: A JSON Schema of its results as plain data, which must be an object, for
+            programs. A result that does not fit it is an error.
+        conclude: Turns the function's return value into an outcome.
+        source: The object it was made from, for consumers of the same protocol.
+        is_asynchronous: Derived: the function is awaited, and does not run in a thread.
 
     Raises:
         RequestError: The name or the description is empty, or a limit is not positive.
@@ -126,7 +127,7 @@ class Invoker:
     source: object = attrs.field(default=None, repr=False)
     _gates: Gates | None = attrs.field(default=None, repr=False)
     is_asynchronous: bool = attrs.field(init=False, repr=False)
-    # A list, since a frozen object cannot have a field filled in later.
+    # A list, since a frozen object's field cannot be set later.
     _validator: list[Validator] = attrs.field(factory=list, init=False, repr=False)
     _output_validator: list[Validator] = attrs.field(factory=list, init=False, repr=False)
 
@@ -151,16 +152,16 @@ class Invoker:
         if self.concurrency is not None and (
             self._gates is None or self._gates.limit != self.concurrency
         ):
-            # Copies made by evolve are handed the gates, and share them if their limit is the same.
+            # Copies made by evolve get the same gates, and share them if their limit is the same.
             object.__setattr__(self, "_gates", Gates(self.concurrency))
 
     @property
     def gates(self) -> Gates | None:
-        """What bounds how many executions run at once; shared by all copies of the invoker."""
+        """Concurrency limits; shared by all copies of the invoker."""
         return None if self.concurrency is None else self._gates
 
     def describe(self) -> InvocableDescription:
-        """Returns what a model is told about it."""
+        """Return the description for a model."""
         if isinstance(self.source, InvocableDescription):
             return attrs.evolve(self.source, name=self.name)
         return InvocableDescription(
@@ -168,21 +169,21 @@ class Invoker:
         )
 
     def check(self, arguments: JsonObject) -> tuple[ArgumentFault, ...]:
-        """Returns what is wrong with arguments; nothing where they fit the schema.
+        """Return the faults of arguments; empty if they fit the schema.
 
-        May wait for another process; :meth:`examine` does not hold an event loop meanwhile.
+        May wait for another process; :meth:`examine` does not block the event loop for it.
 
         Raises:
-            RequestError: The schema itself is none, or takes too long to apply.
+            RequestError: The schema is invalid, or takes too long to apply.
         """
         return self._access_validator().check(arguments)
 
     async def examine(self, arguments: JsonObject) -> tuple[ArgumentFault, ...]:
-        """Does what :meth:`check` does, and lets the event loop go on meanwhile."""
+        """Do the same as :meth:`check` without blocking the event loop."""
         return await self._access_validator().examine(arguments)
 
     async def examine_result(self, structured: JsonValue) -> tuple[ArgumentFault, ...]:
-        """Returns where a result as plain data does not fit what is said of results."""
+        """Return the faults of a result as plain data, according to the output schema."""
         if self.output_schema is None:
             return ()
         if not self._output_validator:
@@ -204,21 +205,20 @@ def produce_invoker(
     schema: JsonObject | None = None,
     **options: Any,
 ) -> Invoker:
-    """Makes an invoker of a plain or asynchronous function.
+    """Create an invoker from a plain or asynchronous function.
 
     Args:
-        function: Its annotations become the schema, its docstring the description; arguments
-            are given to it by name, as values of the types that it names. An invoker is returned
-            as it is; a call of a mere description waits: a run rests until the conversation has
-            its result.
+        function: Its annotations become the schema, its docstring the description; it gets keyword
+            arguments, as values of the annotated types. An invoker is returned unchanged; a call of
+            a mere description suspends the run until the conversation has its result.
         name: By default the function's.
         description: By default the text of its docstring, without the section on arguments.
-        schema: Instead of what the annotations say; then arguments are given as they arrive.
-        options: Further fields of :class:`Invoker`; they win over those of the decorator.
+        schema: Replaces the one derived from annotations; then arguments are passed as received.
+        options: Further fields of :class:`Invoker`; they override those of the decorator.
 
     Raises:
-        RequestError: There is no description; or an annotation has no counterpart in JSON.
-        TypeError: There is no such option.
+        RequestError: The description is missing; or an annotation has no counterpart in JSON.
+        TypeError: Unknown option.
     """
     from vibe_llms.invocables.schemas import derive_form, produce_binder
 
@@ -278,10 +278,10 @@ def invocable(function: Callable[..., Any] | None = None, /, **options: Any) -> 
             \"\"\"Tells the weather at a place now.\"\"\"
 
     Args:
-        options: What :func:`produce_invoker` takes.
+        options: The options of :func:`produce_invoker`.
 
     Raises:
-        RequestError: As :func:`produce_invoker`: a mistake shows where it was made.
+        RequestError: As :func:`produce_invoker`: a mistake is reported at the decorator.
     """
 
     def mark(function: _Function) -> _Function:

@@ -1,7 +1,7 @@
-"""What an ensemble has besides invocables: resources to be read, and prompts to be chosen.
+"""Content of an ensemble besides invocables: resources to read, and prompts to choose.
 
-Both are functions with all that bounds an invocable; what differs is who decides on them: a
-program and its user, never a model. So nobody is asked before they are called.
+Both are functions with the limits of an invocable; the difference is that a program and its user
+decide on them, never a model. So they need no approval.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from vibe_llms.messages.canisters import AssistantCanister, UserCanister
 from vibe_llms.messages.contents import choose_media
 
 READING_CHARACTERS: Final = 10_000_000
-"""How long the texts of one resource may be, where it says nothing else: it is never cut."""
+"""Default limit of a resource's text, which is never cut."""
 
 COMPLETIONS: Final = 100
-"""How many suggestions are made at once."""
+"""Maximum number of suggestions."""
 
 _COMPLETION_SECONDS: Final = 10.0
 _ADDRESS_CHARACTERS: Final = 8_192
@@ -36,30 +36,31 @@ _GAP: Final = re.compile(r"\{([^{}]*)\}")
 _PLAIN_GAP: Final = re.compile(r"\+?[A-Za-z_]\w*")
 
 Completer: TypeAlias = Callable[[str, str, Mapping[str, str]], Any]
-"""Is given the name of a gap, what of it was typed, and the other gaps; returns suggestions."""
+"""Called with the name of a gap, the typed prefix, and the other gaps; returns suggestions."""
 
 Watch: TypeAlias = Callable[[str], AbstractAsyncContextManager[AsyncIterator[None]]]
-"""Is given an address; what it iterates over goes on with each change of what is there."""
+"""Called with an address; its iterator yields at each change of the resource."""
 
 _Message: TypeAlias = UserCanister | AssistantCanister
 
 
 @frozen(kw_only=True, eq=False)
 class Resource:
-    """Something that can be read, or many that have like addresses.
+    """A readable resource, or a template of many.
 
     Attributes:
         uri: Its address. With gaps in braces, such as ``notes://{name}``, it stands for many;
-            ``{+name}`` takes slashes, too.
-        reader: Reads it; its name and description are the resource's.
-        title: What people are shown for the name.
-        mime_type: Of what kind, if that is known.
-        size_bytes: How large, if that is known.
-        match: Returns with which arguments an address is read; ``None``: it is none of these.
-        completer: Makes suggestions for the gaps.
-        watch: Tells of changes.
-        is_listed: Else it is for addresses that stand in no list.
-        source: What it was made of, for whoever speaks the same language.
+            ``{+name}`` matches slashes, too.
+        reader: Reads it; the resource has its name and description.
+        title: Display name.
+        mime_type: Media type, if known.
+        size_bytes: Size, if known.
+        match: Returns the reader's arguments for an address; ``None`` if the address does not
+            match.
+        completer: Suggests values for the gaps.
+        watch: Reports changes.
+        is_listed: False for a resource that is not listed, for unlisted addresses.
+        source: The object it was made from, for consumers of the same protocol.
     """
 
     uri: str
@@ -79,20 +80,19 @@ class Resource:
 
     @property
     def is_template(self) -> bool:
-        """Whether the address has gaps."""
+        """True if the address has gaps."""
         return bool(_GAP.search(self.uri))
 
 
 @frozen(kw_only=True, eq=False)
 class LibraryPrompt:
-    """The beginning of a conversation, written beforehand.
+    """A prepared beginning of a conversation.
 
     Attributes:
-        writer: Writes it; its name, description and schema are the prompt's. All arguments are
-            texts.
-        title: What people are shown for the name.
-        completer: Makes suggestions for the arguments.
-        source: What it was made of, for whoever speaks the same language.
+        writer: Writes it; the prompt has its name, description and schema. All arguments are texts.
+        title: Display name.
+        completer: Suggests values for the arguments.
+        source: The object it was made from, for consumers of the same protocol.
     """
 
     writer: Invoker
@@ -103,7 +103,7 @@ class LibraryPrompt:
 
 @frozen
 class Completion:
-    """Suggestions, and how many there would be."""
+    """Suggestions, and their total number."""
 
     values: tuple[str, ...]
     total: int | None = None
@@ -120,20 +120,20 @@ def produce_resource(
     watch: Watch | None = None,
     **options: Any,
 ) -> Resource:
-    """Makes a resource of a plain or asynchronous function.
+    """Create a resource from a plain or asynchronous function.
 
     Args:
         uri: Its address; gaps in braces are the function's parameters, which are texts.
         function: Returns a text, bytes, or contents. Its docstring becomes the description.
-        title: What people are shown for the name.
-        mime_type: Of what kind it is.
-        size_bytes: How large it is.
-        complete: Makes suggestions for the gaps.
-        watch: Tells of changes.
-        options: What :func:`.invokers.produce_invoker` takes.
+        title: Display name.
+        mime_type: Media type.
+        size_bytes: Size.
+        complete: Suggests values for the gaps.
+        watch: Reports changes.
+        options: The options of :func:`.invokers.produce_invoker`.
 
     Raises:
-        RequestError: The gaps are not the function's parameters, or there is no description.
+        RequestError: The gaps are not the function's parameters, or the description is missing.
     """
     made = produce_invoker(
         function,
@@ -172,17 +172,17 @@ def produce_prompt(
     complete: Completer | None = None,
     **options: Any,
 ) -> LibraryPrompt:
-    """Makes a prompt of a plain or asynchronous function.
+    """Create a prompt from a plain or asynchronous function.
 
     Args:
-        function: Its parameters, which are texts, become the prompt's arguments. It returns
-            what the user would say: a text or contents, or canisters of user and assistant.
-        title: What people are shown for the name.
-        complete: Makes suggestions for the arguments.
-        options: What :func:`.invokers.produce_invoker` takes.
+        function: Its parameters, which are texts, become the prompt's arguments. It returns the
+            user's message: a text or contents, or canisters of user and assistant.
+        title: Display name.
+        complete: Suggests values for the arguments.
+        options: The options of :func:`.invokers.produce_invoker`.
 
     Raises:
-        RequestError: There is no description, or an annotation has no counterpart in JSON.
+        RequestError: The description is missing, or an annotation has no counterpart in JSON.
     """
     made = produce_invoker(
         function, **{"effect": Effect.PURE, "conclude": _conclude_prompt, **options}
@@ -212,10 +212,10 @@ def _produce_completer(complete: Completer | None, name: str) -> Invoker | None:
 
 
 def match_address(template: str, uri: str) -> dict[str, str] | None:
-    """Returns what stands in the gaps where an address is made of a template; else ``None``.
+    """Return the values of the gaps if an address matches a template; else ``None``.
 
-    A gap is filled as shortly as what follows it allows, the last one as far as the end. A gap
-    of another form than ``{name}`` or ``{+name}`` takes anything, or nothing, and gives nothing.
+    A gap takes the shortest match, the last one the rest. A gap in another form than ``{name}`` or
+    ``{+name}`` matches any text, also an empty one, and has no value.
     """
     if len(uri) > _ADDRESS_CHARACTERS:
         return None
@@ -224,7 +224,7 @@ def match_address(template: str, uri: str) -> dict[str, str] | None:
         return None
     found: dict[str, str] = {}
     rest = uri[len(first) :]
-    # No pattern is made of a template: a stranger's could take for ever.
+    # No regular expression is made of a template: a stranger's could take forever.
     for number in range(0, len(parts), 2):
         gap, literal = parts[number], parts[number + 1]
         is_plain = bool(_PLAIN_GAP.fullmatch(gap))
@@ -241,7 +241,7 @@ def match_address(template: str, uri: str) -> dict[str, str] | None:
 
 
 def _find_end(rest: str, literal: str, *, is_last: bool, least: int) -> int | None:
-    """Returns how long a gap is."""
+    """Return the length of a gap."""
     if is_last:
         end = len(rest) - len(literal)
         return end if end >= least and rest.endswith(literal) else None
@@ -254,7 +254,7 @@ def _conclude_reading(mime_type: str, value: Any) -> Outcome:
         kind = mime_type or "application/octet-stream"
         value = choose_media(kind)(mime_type=kind, data=bytes(value))
     outcome = produce_outcome(value)
-    # Kept where nothing is cut: of a resource nothing may be.
+    # Kept only if nothing is cut: a resource must stay whole.
     return attrs.evolve(
         outcome, source=outcome.contents if outcome.source is None else outcome.source
     )

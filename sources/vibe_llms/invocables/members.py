@@ -1,4 +1,4 @@
-"""What a class is made of, if it is one of those that are made of named values."""
+"""Members of classes that consist of named values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vibe_llms.foundation.attrs_classes import frozen
 
 @frozen
 class Member:
-    """One named value: its type, and whether it has to be given."""
+    """One member: its type, and whether it is required."""
 
     hint: Any
     is_required: bool
@@ -24,26 +24,26 @@ class Member:
 
 @frozen
 class Members:
-    """What a class is made of, and how it is made of it."""
+    """Members of a class, and its constructor."""
 
     fields: Mapping[str, Member]
     make: Callable[..., Any]
 
 
 def is_pydantic(kind: Any) -> bool:
-    """Tells whether a class is one of pydantic's, without importing that."""
+    """Return whether a class is one of pydantic's, without importing pydantic."""
     return hasattr(kind, "model_json_schema") and hasattr(kind, "model_validate")
 
 
 def is_typed_dict(kind: Any) -> bool:
-    """Tells whether a class is a TypedDict, also one of ``typing_extensions``."""
+    """Return whether a class is a TypedDict, also one of ``typing_extensions``."""
     return typing.is_typeddict(kind) or (
         isinstance(kind, type) and issubclass(kind, dict) and hasattr(kind, "__required_keys__")
     )
 
 
 def list_members(kind: Any, place: str) -> Members | None:
-    """Returns the members of an attrs, dataclass, TypedDict or NamedTuple class; else ``None``.
+    """Return an attrs, dataclass, TypedDict or NamedTuple class's members; else ``None``.
 
     Raises:
         RequestError: Its annotations cannot be read.
@@ -57,7 +57,7 @@ def list_members(kind: Any, place: str) -> Members | None:
         return _list_attrs(kind, place)
     if dataclasses.is_dataclass(kind):
         return _list_dataclass(kind, place)
-    # What a NamedTuple has and other tuples have not.
+    # Attributes of a NamedTuple that other tuples lack.
     if issubclass(kind, tuple) and hasattr(kind, "_field_defaults"):
         hints, defaults = read_hints(kind, place), kind._field_defaults
         named = {name: Member(hint, name not in defaults) for name, hint in hints.items()}
@@ -68,7 +68,7 @@ def list_members(kind: Any, place: str) -> Members | None:
 def _list_attrs(kind: Any, place: str) -> Members:
     hints = read_hints(kind, place)
     fields = {
-        # A private field _x is given to an attrs class as x.
+        # The constructor of an attrs class takes a private field _x as x.
         field.alias or field.name: Member(
             hints.get(field.name, Any), field.default is attrs.NOTHING
         )
@@ -95,7 +95,7 @@ _READ_ONLY = getattr(typing, "ReadOnly", None)  # since Python 3.13
 
 
 def _read_key(hint: Any, is_required: bool) -> Member:
-    """Reads a key of a TypedDict, whose own account is wrong where annotations are texts."""
+    """Read a key of a TypedDict, whose own attributes are wrong for string annotations."""
     while (origin := typing.get_origin(hint)) is not None and origin in (
         typing.Required,
         typing.NotRequired,
@@ -108,10 +108,10 @@ def _read_key(hint: Any, is_required: bool) -> Member:
 
 
 def read_hints(thing: Any, place: str) -> dict[str, Any]:
-    """Returns the annotations of a class or a function, evaluated.
+    """Return the evaluated annotations of a class or a function.
 
     Raises:
-        RequestError: One of them names what is not known where it was written.
+        RequestError: An annotation contains an unknown name.
     """
     try:
         return typing.get_type_hints(inspect.unwrap(thing), include_extras=True)

@@ -1,4 +1,4 @@
-"""Names under which a model calls invokers: unique, lasting, and such as every vendor takes."""
+"""Names of invokers for a model: unique, stable, and valid for every vendor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vibe_llms.messages.naming import NAME_LENGTH, clean_name, mark_name
 
 @frozen
 class InvokerOrigin:
-    """Where an invoker comes from.
+    """Origin of an invoker.
 
     Attributes:
         ensemble: The name of its ensemble.
@@ -28,17 +28,17 @@ class InvokerOrigin:
 def assign_names(
     places: Sequence[InvokerOrigin], held: Mapping[InvokerOrigin, str]
 ) -> tuple[dict[InvokerOrigin, str], tuple[str, ...]]:
-    """Gives each place a name of its own.
+    """Assign a unique name to each origin.
 
-    A name that is held stays: what a model has been told goes on to hold. An own name that
-    several new ones have, or that is taken, gets the ensemble's name before it.
+    An assigned name is stable, because a model may already use it. A name that is taken, or that
+    several new origins have, gets the ensemble's name as a prefix.
 
     Args:
-        places: Each once, in the order in which the invokers are told to the model.
-        held: Names given before, also to what has gone meanwhile.
+        places: Each once, in the order of the description for the model.
+        held: Earlier names, including those of removed invokers.
 
     Returns:
-        The names in the order of the places, and an explanation of each that is not its own.
+        The names in the order of the origins, and an explanation of each changed name.
     """
     given = {place: held[place] for place in places if place in held}
     taken = set(held.values())
@@ -68,13 +68,13 @@ def _find_obstacle(name: str, taken: set[str], wanted: Counter[str]) -> str:
 
 
 def _clean(name: str) -> str:
-    """Returns the name in letters, digits, ``_`` and ``-``; if it is long, with a digest."""
+    """Return the name in letters, digits, ``_`` and ``-``; a long one with a digest."""
     clean = clean_name(name)
     return clean if len(clean) <= NAME_LENGTH else mark_name(clean, name)
 
 
 def _find_free(name: str, place: InvokerOrigin, taken: set[str]) -> str:
-    """Returns the name, or one with a digest of the place: the same each time."""
+    """Return the name, or one with a digest of the origin: the same each time."""
     attempt, salt = name, 0
     while attempt in taken:
         salt += 1

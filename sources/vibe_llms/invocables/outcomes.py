@@ -1,4 +1,4 @@
-"""What comes of a call: contents for the model, made of whatever a function returns."""
+"""Outcomes of calls: contents for the model, made from a function's return value."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from vibe_llms.messages.trusting import trusted
 _make_text: Final = trusted(TextualContent)
 _CONTENTS: Final = tuple(CONTENT_CLASSES.values())
 CONTENTS_LIMIT: Final = 1_000
-"""How many contents one outcome may have."""
+"""Maximum number of contents of one outcome."""
 
 _ITEMS_LIMIT: Final = 1_000_000
 
 
 @frozen(kw_only=True)
 class Outcome:
-    """What a call brought.
+    """Outcome of a call.
 
     Attributes:
-        contents: For the model to read; a text or one content may be given as it is.
-        is_error: Whether they tell of a failure.
-        structured: The same as plain data, for programs; ``None`` where there is none.
-        meta: What programs are told beside it: what MCP calls ``_meta``.
-        source: What it was made of, for whoever speaks the same language: a model never sees it,
-            and it is gone where anything of the contents was cut.
+        contents: For the model; a text or one content may be given directly.
+        is_error: True if they report a failure.
+        structured: The same as plain data, for programs; ``None`` without.
+        meta: Further data for programs: MCP's ``_meta``.
+        source: The object it was made from, for consumers of the same protocol: never shown to a
+            model, and removed if any content was cut.
     """
 
     contents: tuple[AnyContent, ...] = attrs.field(default=(), converter=ensure_contents)
@@ -50,24 +50,24 @@ class Outcome:
 
     @property
     def text(self) -> str:
-        """All text of it."""
+        """All its text."""
         return "".join(item.text for item in self.contents if isinstance(item, TextualContent))
 
 
 def fail(text: str) -> Outcome:
-    """Produces the outcome of a call that failed, in words for the model."""
+    """Create the outcome of a failed call, in words for the model."""
     return Outcome(contents=escape_halves(text), is_error=True)
 
 
 def produce_outcome(value: Any) -> Outcome:
-    """Makes an outcome of whatever a function returned.
+    """Create an outcome from a function's return value.
 
-    Text stays text; contents stay contents; ``None`` is nothing; anything else is written as
-    JSON: plain data, dates, paths, enumerations, attrs, dataclass and pydantic objects. Halves of
-    surrogate pairs, as names of files may hold them, are written out: ``\\udce9``.
+    Text stays text; contents stay contents; ``None`` is empty; other values are written as JSON:
+    plain data, dates, paths, enumerations, attrs, dataclass and pydantic objects. Lone surrogates,
+    as in names of files, are written as escapes: ``\\udce9``.
 
     Raises:
-        TypeError: The value can be said in no such way.
+        TypeError: The value cannot be converted.
     """
     match value:
         case Outcome():
@@ -88,10 +88,10 @@ def produce_outcome(value: Any) -> Outcome:
 
 
 def produce_structure(value: Any) -> JsonValue:
-    """Makes plain data of whatever :func:`produce_outcome` takes.
+    """Create plain data from a value that :func:`produce_outcome` accepts.
 
     Raises:
-        TypeError: The value can be said in no such way.
+        TypeError: The value cannot be converted.
     """
     import json
 
@@ -99,18 +99,18 @@ def produce_structure(value: Any) -> JsonValue:
 
 
 def _write_json(value: Any) -> str:
-    import msgspec  # a function that returns text needs none of it
+    import msgspec  # not needed for a function that returns text
 
     try:
         return msgspec.json.encode(value, enc_hook=_simplify).decode("utf-8")
-    # Halves of surrogate pairs are rare: only when there are some is everything gone through.
+    # Lone surrogates are rare: everything is searched only if there are some.
     except UnicodeEncodeError:
         plain = msgspec.to_builtins(value, enc_hook=_simplify, str_keys=True)
         return msgspec.json.encode(_escape(plain)).decode("utf-8")
 
 
 def _escape(value: Any) -> Any:
-    """Makes all texts in plain data whole."""
+    """Escape lone surrogates in all texts of plain data."""
     if isinstance(value, str):
         return escape_halves(value)
     if isinstance(value, dict):
@@ -119,10 +119,10 @@ def _escape(value: Any) -> Any:
 
 
 def _simplify(value: Any) -> Any:
-    """Makes JSON of what msgspec does not know by itself."""
+    """Convert types that msgspec does not support."""
     if isinstance(value, PurePath):
         return str(value)
-    # Of its class: some objects seem to have whatever they are asked for.
+    # Looked up on the class: some objects seem to have any attribute.
     dump = getattr(type(value), "model_dump", None)
     if dump is not None:
         return dump(value, mode="json")
@@ -135,11 +135,11 @@ def _simplify(value: Any) -> Any:
 
 
 def limit_outcome(outcome: Outcome, characters: int, size_bytes: int) -> Outcome:
-    """Bounds what the model is given to read, and says how much was cut.
+    """Limit the contents for the model, and report how much was cut.
 
     Args:
-        characters: How many characters all texts may have together, the note included.
-        size_bytes: How many bytes all media may have together.
+        characters: Maximum characters of all texts together, including the note.
+        size_bytes: Maximum bytes of all media together.
     """
     outcome = _limit_structure(outcome, characters)
     contents = outcome.contents
@@ -154,8 +154,8 @@ def limit_outcome(outcome: Outcome, characters: int, size_bytes: int) -> Outcome
 
 
 def _limit_structure(outcome: Outcome, characters: int) -> Outcome:
-    """Leaves out what is said to programs alone, where that is longer than texts may be."""
-    # What comes of another's result says nothing as data that its texts do not say.
+    """Remove structured data and ``meta`` if they exceed the limit of texts."""
+    # Structured data taken from another result repeat its texts.
     if outcome.source is not None or (outcome.structured is None and not outcome.meta):
         return outcome
     size = len(_write_json([outcome.structured, outcome.meta]))
@@ -188,11 +188,11 @@ def _limit_count(contents: tuple[AnyContent, ...]) -> tuple[AnyContent, ...]:
 
 
 def _limit_texts(contents: tuple[AnyContent, ...], characters: int) -> tuple[AnyContent, ...]:
-    """Keeps the beginning of the texts; the note about the rest counts as text, too."""
+    """Keep the beginning of the texts; the note about the rest counts as text, too."""
     total = sum(len(item.text) for item in contents if isinstance(item, TextualContent))
     if total <= characters:
         return contents
-    # As if all were cut: no note about less is longer than this one.
+    # Computed for the maximum cut: no note about less is longer than this one.
     room = max(0, characters - len(_compose_note(total, total, characters)))
     kept: list[AnyContent] = []
     left = room

@@ -1,7 +1,7 @@
-"""The task that owns a connection, from its opening to its closing, and opens it again.
+"""The task that owns a connection: it opens, closes and reopens it.
 
-What many libraries open has to be closed by the task that opened it. So each connection has one
-task which does both and nothing else, and how often it opens it again is a policy.
+Many libraries require that the opening task also closes. So each connection has one task which does
+both and nothing else, and a policy decides how often it reconnects.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ _logger = logging.getLogger(__name__)
 FIRST_SECONDS: Final = 0.2
 LONGEST_SECONDS: Final = 30.0
 HEALTHY_SECONDS: Final = 60.0
-"""A connection that lasted as long as this is forgiven its earlier ends."""
+"""A connection that lasted this long resets the count of failures."""
 
 RETRY_SECONDS: Final = 30.0
-"""How often one that was given up is tried once more, if somebody wants it."""
+"""Interval at which an abandoned connection may be tried again, on request."""
 
 _SETTLING_SECONDS: Final = 1.0
-"""How long answers are waited for after a connection has become of no use."""
+"""Timeout for outstanding answers after a connection has failed."""
 
 _FAREWELL_SECONDS: Final = 1.0
-"""How long the task is waited for by somebody who is being cancelled."""
+"""Timeout for the task when its caller is cancelled."""
 
 
 @frozen
 class Backoff:
-    """How often in a row a connection was opened again, of so many times that it may be."""
+    """Count of consecutive reconnections, with a maximum."""
 
     restarts: int
     used: int = 0
 
     def plan(self, lived_seconds: float) -> tuple[Backoff, float | None]:
-        """Returns what follows the end of a connection.
+        """Return the reaction to the end of a connection.
 
         Args:
-            lived_seconds: How long it lasted; 0 where it could not be opened.
+            lived_seconds: How long it lasted; 0 if it could not be opened.
 
         Returns:
-            What to plan with next time, and how long to wait before it is opened again; ``None``
-            where it is given up.
+            The next state, and the delay before the reconnection; ``None`` to abandon the
+            connection.
         """
         used = 0 if lived_seconds >= HEALTHY_SECONDS else self.used
         if used >= self.restarts:
@@ -59,10 +59,10 @@ class Backoff:
 
 
 class Disconnection:
-    """The end of one connection: whether it has come, why, and who still waits for an answer.
+    """End of one connection: its state, its reason, and its outstanding answers.
 
     Attributes:
-        reason: What the other side did, as the rest of a sentence.
+        reason: The peer's action, as the rest of a sentence.
     """
 
     def __init__(self) -> None:
@@ -74,15 +74,14 @@ class Disconnection:
 
     @property
     def has_come(self) -> bool:
-        """Whether the connection has ended, or is to."""
+        """True if the connection has ended, or must end."""
         return self._event.is_set()
 
     def report(self, reason: str) -> None:
-        """Says that the connection has ended, or that it is of no more use; the first counts.
+        """Report the end or the failure of the connection; the first report counts.
 
         Args:
-            reason: What the other side did, as the rest of a sentence; nothing where it is we
-                who end it.
+            reason: The peer's action, as the rest of a sentence; empty if this side ends it.
         """
         if not self._event.is_set():
             self.reason = reason
@@ -90,7 +89,7 @@ class Disconnection:
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
-        """Says that an answer is waited for."""
+        """Count an outstanding answer during the block."""
         self._waiting += 1
         self._idle.clear()
         try:
@@ -101,13 +100,13 @@ class Disconnection:
                 self._idle.set()
 
     async def settle(self, seconds: float) -> None:
-        """Waits, though not longer, until nobody waits for an answer any more."""
+        """Wait until no answers are outstanding, with a timeout."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._idle.wait()
 
     async def wait(self, seconds: float | None = None) -> bool:
-        """Waits for the end; tells whether it has come in time."""
+        """Wait for the end; return whether it has come in time."""
         try:
             async with asyncio.timeout(seconds):
                 await self._event.wait()
@@ -117,7 +116,7 @@ class Disconnection:
 
 
 class Ends(Protocol):
-    """Something that is open until its end comes."""
+    """An open resource with an end."""
 
     @property
     def ending(self) -> Disconnection:
@@ -130,16 +129,16 @@ _C = TypeVar("_C", bound=Ends)
 class ConnectionOwner(Generic[_C]):
     """Opens a connection, keeps it open, and closes it, all in one task of its own.
 
-    One that cannot be opened at first is an error. One that ends later is opened again, after
-    waits that grow; when that was in vain too often in a row, it is given up, and tried once
-    more only when somebody wants it, now and then.
+    A failure of the first opening is an error. A connection that ends later is reopened with
+    backoff; after too many consecutive failures it is abandoned, and tried again on request, at
+    intervals.
 
     Args:
         name: Of the task.
         open_connection: Opens it; entered and left by the task.
-        explain: Makes an error of what has gone wrong, or of a reason in words.
-        restarts: How often in a row it is opened again.
-        restarted: Is called when it has been.
+        explain: Creates an error from an exception, or from a reason in words.
+        restarts: Maximum number of consecutive reconnections.
+        restarted: Called after a reconnection.
     """
 
     def __init__(
@@ -170,11 +169,11 @@ class ConnectionOwner(Generic[_C]):
 
     @property
     def is_connected(self) -> bool:
-        """Whether the connection is open and is to stay so."""
+        """True if the connection is open and stays so."""
         return self._connection is not None and not self._connection.ending.has_come
 
     async def start(self) -> None:
-        """Begins the task and waits until the connection is open; may be done again after a stop.
+        """Start the task and wait until the connection is open; may be repeated after a stop.
 
         Raises:
             ConverseError: It cannot be opened.
@@ -186,26 +185,26 @@ class ConnectionOwner(Generic[_C]):
         try:
             await self.acquire()
         except BaseException:
-            # Also when cancelled: the task would go on to connect, for nobody.
+            # Also when cancelled: the task would connect without a user.
             await self.stop()
             raise
 
     async def stop(self) -> None:
-        """Lets the task close the connection, and waits for it.
+        """Let the task close the connection, and wait for it.
 
-        Whoever is cancelled meanwhile has the task cancelled, and waits a moment more.
+        A cancellation of this method cancels the task, and waits a moment more.
         """
         task = self._task
         if task is None:
             return
         self._is_stopping = True
         if self._connection is not None:
-            # Not cancelled: the task has to say goodbye to the other side.
+            # Not cancelled: the task must close the connection in order.
             self._connection.ending.report("")
         else:
             task.cancel()  # it is connecting, or waits before it does
         try:
-            # Not awaited itself: how it ends, with an error perhaps, is not for whoever stops it.
+            # Not awaited directly: an error of the task is not for the caller.
             await asyncio.wait({task})
         except asyncio.CancelledError:
             task.cancel()
@@ -213,10 +212,10 @@ class ConnectionOwner(Generic[_C]):
             raise
 
     async def acquire(self) -> _C:
-        """Returns the connection; waits for it while it is being opened.
+        """Return the connection; wait for it while it is being opened.
 
         Raises:
-            ConverseError: It was given up, or is closed.
+            ConverseError: It was abandoned, or is closed.
         """
         while True:
             if self._connection is not None and not self._connection.ending.has_come:
@@ -228,10 +227,10 @@ class ConnectionOwner(Generic[_C]):
             await self._news.wait()
 
     def _ask_again(self, failure: ConverseError) -> None:
-        """Has one tried once more that was given up, if that was long enough ago."""
+        """Try an abandoned connection again, if the interval has passed."""
         is_over = self._task is None or self._task.done()
         if is_over or asyncio.get_running_loop().time() < self._failed_at + RETRY_SECONDS:
-            # A copy for each: one error that is raised again and again gathers tracebacks.
+            # A copy for each: an error that is raised repeatedly collects tracebacks.
             copy = type(failure)(**access_facts(failure))
             raise copy from failure.__cause__
         self._failure = None
@@ -257,7 +256,7 @@ class ConnectionOwner(Generic[_C]):
             self._wake()
 
     async def _serve(self) -> tuple[float, ConverseError]:
-        """Keeps one connection as long as it lasts; returns how long that was, and why it ended."""
+        """Keep one connection as long as it lasts; return how long that was, and why it ended."""
         loop = asyncio.get_running_loop()
         begun: float | None = None
         reason: Exception | str = ""
@@ -270,12 +269,12 @@ class ConnectionOwner(Generic[_C]):
                 self._was_connected = True
                 self._wake()
                 await connection.ending.wait()
-                if connection.ending.reason:  # answers that are on their way still count
+                if connection.ending.reason:  # outstanding answers still count
                     await connection.ending.settle(_SETTLING_SECONDS)
         except Exception as error:
             reason = error
         finally:
-            # From here on nobody is given what has ended, whatever follows.
+            # From here on no caller gets the ended connection.
             had, self._connection = self._connection, None
         if had is not None and had.ending.reason:
             reason = f"it {had.ending.reason}"
@@ -283,7 +282,7 @@ class ConnectionOwner(Generic[_C]):
         return lived_seconds, self._explain(reason)
 
     async def _give_up(self, failure: ConverseError) -> None:
-        """Tells all who wait for it, and waits until somebody wants it again."""
+        """Wake the waiting callers with the error, and wait for the next request."""
         self._failure = failure
         self._failed_at = asyncio.get_running_loop().time()
         self._is_wanted.clear()
@@ -291,7 +290,7 @@ class ConnectionOwner(Generic[_C]):
         await self._is_wanted.wait()
 
     def _wake(self) -> None:
-        """Has all who wait for the connection look again."""
-        # A new one first: whoever wakes and finds nothing waits for the next news, not for these.
+        """Wake all callers that wait for the connection."""
+        # A new event first: a woken caller that finds no connection waits for the next event.
         news, self._news = self._news, asyncio.Event()
         news.set()

@@ -1,10 +1,9 @@
 """MCP servers as ensembles: programs that are started, or addresses that are reached over HTTP.
 
-Both eras of the protocol are spoken, with the official package ``mcp``, which is imported when
-the first server is connected and nowhere else in this package. May import the other
-invocables, the framing of lines, what a server says, and what a model and its reactors
-are. Refuses to know which model answers a server's question, and who is asked for an approval
-or a value: they are handed in.
+Both eras of the protocol are supported, with the official package ``mcp``, which is imported when
+the first server is connected and nowhere else in this package. May import the other invocables, the
+framing of lines, the server settings, and the protocols of models and reactors. Does not know which
+model answers a server's question, or which approver or person is asked: they are passed in.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a server may ask of us, and who answers: a model, a person, or the user's own grants.
+"""Requests of a server to the client, answered by a model, a person, or the user's grants.
 
-In both eras of the protocol: as requests of a server that has a session, and as what the result
-of a call requires before the call can go on. Nothing of it is answered without the approver or
-the person whom everything else is asked through, and nothing without a limit.
+In both eras of the protocol: as requests of a server with a session, and as requirements of a
+call's result before the call can continue. Every answer requires the approver or the person who is
+asked everything else, and every kind has a limit.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _DECLINED: Final = -1
-"""The code that the protocol's own example has for a person who declined."""
+"""The code of the protocol's own example for a person who declined."""
 
 Callback: TypeAlias = Callable[..., Awaitable[Any]]
 
 
 @frozen(kw_only=True)
 class AnswerLimits:
-    """How much one connection of a server may ask.
+    """Limits of one connection's requests.
 
     Attributes:
-        sampling_tokens: Of one answer of a model, whatever the server wants.
-        sampling_requests: How often it may ask a model.
-        sampling_depth: How many answers may be on their way at once, and so, too, how often
-            the answer to one question may lead to another.
-        elicitations: How often it may ask a person.
-        wait_seconds: How long a person may take over one question or approval.
+        sampling_tokens: Limit of one answer of a model, overriding the server's.
+        sampling_requests: Maximum number of requests to a model.
+        sampling_depth: Maximum number of concurrent answers, and so also how often the answer to
+            one question may lead to another.
+        elicitations: Maximum number of questions to a person.
+        wait_seconds: Time limit for a person to answer one question or approval.
     """
 
     sampling_tokens: int = 4_096
@@ -67,7 +67,7 @@ class AnswerLimits:
 
 
 class Declined(Exception):
-    """A request of a server that is not answered; its text is told to the server."""
+    """A refused request of a server; the server gets its text."""
 
 
 def _ensure_paths(given: Iterable[Path]) -> tuple[Path, ...]:
@@ -76,16 +76,17 @@ def _ensure_paths(given: Iterable[Path]) -> tuple[Path, ...]:
 
 @frozen(kw_only=True, eq=False)
 class Answers:
-    """Who answers the requests of one server. What nobody can answer is not offered to it.
+    """Answerers of one server's requests. A request without an answerer is not offered to the
+    server.
 
     Attributes:
         server: Its name.
-        approver: Is asked before a model is, with the name ``<server>/sampling``.
-        model: Answers what the server asks a model; ``None``: no model is offered.
-        reactors: Hear of the model's answers, as of all others.
+        approver: Asked before a model is, with the name ``<server>/sampling``.
+        model: Answers the server's questions to a model; ``None``: no model is offered.
+        reactors: Callbacks for the model's answers.
         elicitor: Asks a person the server's questions; ``None``: no person is offered.
-        roots: Directories that the user lets the server know of.
-        limits: How much it may ask.
+        roots: Directories that the user discloses to the server.
+        limits: Limits of the server's requests.
     """
 
     server: str
@@ -97,12 +98,12 @@ class Answers:
     limits: AnswerLimits = AnswerLimits()
 
     def produce_callbacks(self) -> dict[str, Any]:
-        """Produces arguments of the official package's client, for one connection.
+        """Return arguments of the official package's client, for one connection.
 
-        Giving a callback tells the server that it may ask: so there is none without an answerer.
+        A callback announces to the server that it may ask: so there is none without an answerer.
         """
         callbacks: dict[str, Any] = {}
-        # Without an approver nobody would see what a server has the user's model, and money, do.
+        # Without an approver, a server could use the user's model, and money, unnoticed.
         if self.model is not None and self.approver is not None:
             from mcp_types import SamplingCapability, SamplingToolsCapability
 
@@ -126,9 +127,9 @@ class Answers:
 
 
 def guard(server: str, what: str, answer: Callback) -> Callback:
-    """Guards what answers a server, for the official package's client.
+    """Wrap an answerer for the official package's client.
 
-    Whatever goes wrong becomes an error that the server is told, and tells it no more.
+    Every exception becomes an error for the server, without further details.
     """
 
     async def callback(*arguments: Any) -> Any:
@@ -148,7 +149,7 @@ def guard(server: str, what: str, answer: Callback) -> Callback:
 
 @define(eq=False)
 class _Sampler:
-    """Answers what a server asks a model, within the limits of one connection."""
+    """Answers a server's questions to a model, within the limits of one connection."""
 
     _answers: Answers
     _approver: Approver
@@ -159,9 +160,9 @@ class _Sampler:
     async def __call__(
         self, context: ClientRequestContext, parameters: CreateMessageRequestParams
     ) -> Any:
-        """Asks for an approval, then the model."""
+        """Ask for an approval, then the model."""
         limits = self._answers.limits
-        # Refused questions count as well: a server that goes on asking shall run into the limit.
+        # Refused questions count as well: a server that keeps asking must reach the limit.
         self._asked += 1
         if self._asked > limits.sampling_requests:
             raise _exceed("sampling_requests", limits.sampling_requests)
@@ -184,7 +185,7 @@ class _Sampler:
     async def _approve(
         self, identity: str, parameters: CreateMessageRequestParams, max_tokens: int
     ) -> tuple[CreateMessageRequestParams, int]:
-        """Returns what may be asked, as it was approved: who approves may make it less."""
+        """Return the approved request, which the approver may have reduced."""
         said = describe_sampling(parameters, max_tokens)
         request = produce_approval_request(
             f"sampling-{identity}",
@@ -194,7 +195,7 @@ class _Sampler:
             f" {self._model.descriptor}.",
         )
         allowed = await self._ask(request)
-        # They were shown in part, data as digests: what was changed could not be put back.
+        # The approver saw parts of it, and data as digests: changes could not be merged back.
         unchangeable = {"messages", "tools"}
         if any(allowed.get(key) != said.get(key) for key in unchangeable):
             raise Declined("The request would have been changed.")
@@ -222,7 +223,7 @@ class _Sampler:
 
 @define(eq=False)
 class _Asker:
-    """Asks a person what a server asks, within the limits of one connection."""
+    """Asks a person a server's questions, within the limits of one connection."""
 
     _answers: Answers
     _elicitor: Elicitor
@@ -230,7 +231,7 @@ class _Asker:
     _turn: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
 
     async def __call__(self, context: ClientRequestContext, parameters: ElicitRequestParams) -> Any:
-        """Asks one question after the other: a person has one head."""
+        """Ask one question after the other, because a person reads them in turn."""
         from mcp_types import ElicitResult
 
         limits = self._answers.limits
@@ -239,7 +240,7 @@ class _Asker:
             raise _exceed("elicitations", limits.elicitations)
         server, message = self._answers.server, parameters.message
         try:
-            # In this order: a person's time for a question begins when it is its turn.
+            # In this order: the time limit of a question starts when it is shown.
             async with self._turn, asyncio.timeout(limits.wait_seconds):
                 if parameters.mode == "url":
                     answer = await answer_address(self._elicitor, server, message, parameters.url)

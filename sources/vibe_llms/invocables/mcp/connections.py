@@ -1,4 +1,4 @@
-"""One connection to an MCP server: its client, what it calls back, and its end."""
+"""One connection to an MCP server: its client, its callbacks, and its end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _LISTEN_SECONDS: Final = (1.0, 2.0, 5.0, 15.0, 60.0)
-"""How long is waited before a stream of announcements that broke off is opened again."""
+"""Pauses before an interrupted stream of announcements is reopened."""
 
 _EXPLAIN_SECONDS: Final = 2.0
 
@@ -38,22 +38,21 @@ Notice: TypeAlias = Callable[[Any], None]
 
 
 def _ignore(_: Any) -> None:
-    """Takes an announcement that nobody waits for."""
+    """Ignore an announcement."""
 
 
 @frozen(kw_only=True)
 class Wiring:
-    """What a server may ask of us, and how we are let in.
+    """Capabilities offered to a server, and authentication.
 
     Attributes:
-        produce_callbacks: Gives, for each connection anew, arguments of the official package's
+        produce_callbacks: Returns, for each new connection, arguments of the official package's
             client: ``sampling_callback``, ``elicitation_callback``, ``list_roots_callback`` and
-            what belongs to them. What is given is announced to the server as something it may
-            ask for.
-        produce_auth: Gives, for each connection over HTTP anew, what authenticates requests.
-        timeout: Its clock, which bounds connecting, stands still while a person is waited for.
-        person_seconds: How long a person may be waited for while a server is being connected.
-        notice: Is told of every announcement of the server, as the official package's object.
+            related ones. Each is announced to the server as a permitted request.
+        produce_auth: Returns, for each new connection over HTTP, the authentication of requests.
+        timeout: Its clock, which limits connecting, is paused while a person is asked.
+        person_seconds: Time limit for a person while a server is being connected.
+        notice: Called with every announcement of the server, as the official package's object.
     """
 
     produce_callbacks: Callable[[], Mapping[str, Any]] = dict
@@ -65,11 +64,11 @@ class Wiring:
 
 @frozen(kw_only=True, eq=False)
 class ServerConnection:
-    """A server that is connected.
+    """A connected server.
 
     Attributes:
         client: The official package's.
-        ending: Says when it is connected no more, and why.
+        ending: Set when the connection ends, with the reason.
     """
 
     client: Client
@@ -77,7 +76,7 @@ class ServerConnection:
 
     @property
     def has_sessions(self) -> bool:
-        """Whether the server speaks the protocol of the era that has sessions."""
+        """True if the server speaks the protocol of the era that has sessions."""
         from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
         return self.client.protocol_version not in MODERN_PROTOCOL_VERSIONS
@@ -87,17 +86,17 @@ class ServerConnection:
 async def open_connection(
     server: McpServer, wiring: Wiring, limits: Limits, changed: Callable[[], None]
 ) -> AsyncIterator[ServerConnection]:
-    """Connects a server; to be entered and left by one task.
+    """Connect a server; to be entered and left by one task.
 
     Args:
-        changed: Is called when the server's tools may have changed.
+        changed: Called when the server's tools may have changed.
 
     Raises:
-        EnsembleError: It cannot be connected.
+        EnsembleError: The server cannot be connected.
         DependencyError: The official package is not installed.
     """
-    forget_call()  # one may have waited for the connection
-    # First, in a thread: the imports below take a second, which would hold the loop.
+    forget_call()  # a call may have waited for the connection
+    # First, in a thread: the imports below take a second, which would block the loop.
     await load_kit()
     import anyio
 
@@ -112,7 +111,8 @@ async def open_connection(
         except Exception as error:
             raise _explain_refusal(server, error, ending) from error
         listening = await stack.enter_async_context(anyio.create_task_group())
-        # Left before the group is: who listens never ends by itself, and the group waits for all.
+        # Left before the group is: the listener never ends by itself, and the group waits for all
+        # tasks.
         stack.callback(listening.cancel_scope.cancel)
         connection = ServerConnection(client=client, ending=ending)
         if not connection.has_sessions:
@@ -149,10 +149,11 @@ def _produce_client(
     )
     return Client(
         _open_sifted(streams, server.name),
-        # A version that is named would be taken for granted; "auto" asks the server, and what came
-        # of it is looked at in _ensure_protocol.
+        # An explicit version would not be verified; "auto" asks the server, and _ensure_protocol
+        # checks the result.
         mode="legacy" if server.protocol == "2025-11-25" else "auto",
-        # The package would repeat answers as long as the server allows; who asks here wants news.
+        # The package would cache answers as long as the server allows; callers here need current
+        # data.
         cache=None,
         client_info=Implementation(name="vibe-llms", version=__version__),
         **{"message_handler": hear, "logging_callback": log, **wiring.produce_callbacks()},
@@ -166,10 +167,11 @@ async def _open_sifted(streams: Any, server: str) -> AsyncIterator[tuple[Any, An
 
 
 def _leave_checks_to_us(client: Client) -> None:
-    """Keeps the official package from applying a server's schemas, in our loop and unbounded."""
+    """Stop the official package from applying a server's schemas, in the event loop and without
+    limits."""
 
     async def accept(name: str, result: Any) -> None:
-        """Accepts every result: the tool that was called checks it, within bounds."""
+        """Accept every result: the called tool validates it, within limits."""
 
     client.session.validate_tool_result = accept  # type: ignore[method-assign]
 
@@ -181,10 +183,10 @@ def _ensure_protocol(server: McpServer, client: Client) -> None:
 
 
 def _explain_refusal(server: McpServer, error: Exception, ending: Disconnection) -> Exception:
-    """Says why a server could not be connected.
+    """Explain why a server could not be connected.
 
-    How it ended is why only where the error says no more than that: what it answered before, as
-    a version that we do not speak, is what it was refused for, whatever it did then.
+    The way it ended is the reason only if the error says no more: an earlier answer, such as an
+    unsupported version, is why it was refused, however it ended afterwards.
     """
     reason: Exception | str = error
     if isinstance(error, TimeoutError):
@@ -195,7 +197,7 @@ def _explain_refusal(server: McpServer, error: Exception, ending: Disconnection)
 
 
 async def _listen(client: Client, changed: Callable[[], None]) -> None:
-    """Keeps the stream open over which a server without sessions announces changes."""
+    """Keep the stream open over which a server without sessions announces changes."""
     from mcp.client.subscriptions import SubscriptionLost
     from mcp.shared.exceptions import MCPError
 
@@ -203,15 +205,16 @@ async def _listen(client: Client, changed: Callable[[], None]) -> None:
     if not wanted:
         return
     failures = 0
-    # An end without an error counts, too: else a server that hangs up at once is asked without end.
+    # An end without an error counts, too: else a server that disconnects immediately is asked
+    # endlessly.
     while failures < len(_LISTEN_SECONDS):
         try:
             async with client.listen(**wanted) as subscription:
                 if failures:
-                    changed()  # what was announced meanwhile went unheard
+                    changed()  # announcements during the pause were missed
                 failures = 0
                 async for _ in subscription:
-                    pass  # the same is told to the client's handler of messages
+                    pass  # the client's message handler gets the same
         except (SubscriptionLost, MCPError) as error:
             _logger.debug("The server's announcements were interrupted: %s", error)
         await asyncio.sleep(_LISTEN_SECONDS[failures])
@@ -219,7 +222,7 @@ async def _listen(client: Client, changed: Callable[[], None]) -> None:
 
 
 def _survey_announcements(client: Client) -> dict[str, Any]:
-    """Returns what the server says it announces."""
+    """Return the server's announced capabilities."""
     able = client.server_capabilities
     said = {
         "tools_list_changed": able.tools and able.tools.list_changed,
@@ -236,17 +239,17 @@ async def perform_request(
     what: str,
     seconds: float | None,
 ) -> Any:
-    """Lets something be asked of a connected server, and maps what goes wrong.
+    """Send a request to a connected server, and map its errors.
 
     Args:
-        what: What is to be done, as ``be asked for its tools``.
-        seconds: How long it may take; ``None`` where the caller bounds it.
+        what: The action in words, as ``be asked for its tools``.
+        seconds: Timeout; ``None`` if the caller limits it.
 
     Raises:
         EnsembleError: The server ended, refused, or did not answer in time.
     """
     try:
-        # Its owner closes a connection of no use only when such answers have come, or soon after.
+        # The owner closes a failed connection after its answers have arrived, or soon after.
         with connection.ending.hold():
             async with asyncio.timeout(seconds):
                 return await request(connection.client)
@@ -256,7 +259,7 @@ async def perform_request(
     except Exception as error:
         reason = ""
         if is_closure(error):
-            # What ends a connection wakes the requests first: the reason comes a moment later.
+            # The end of a connection first wakes the requests: the reason follows a moment later.
             await connection.ending.wait(_EXPLAIN_SECONDS)
             reason = f"it {connection.ending.reason}" if connection.ending.reason else ""
         raise produce_failure(

@@ -1,7 +1,7 @@
-"""Messages of a server with shortened lists, before anything else reads them.
+"""Shortening of lists in a server's messages, before they are parsed.
 
-The official package makes an object of each entry, in the event loop: a result of a million
-contents would keep everybody waiting. What is cut here is skimmed, and no more.
+The official package creates an object for each entry, in the event loop: a result of a million
+contents would block every caller. The messages cut here are only scanned.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from vibe_llms.invocables.outcomes import CONTENTS_LIMIT
 _logger = logging.getLogger(__name__)
 
 _LARGE_BYTES: Final = 131_072
-"""A shorter message has not so much of anything that reading it would be noticed."""
+"""A shorter message has too few entries to block noticeably."""
 
 ENTRIES_LIMIT: Final = 10_000
-"""How many entries of one list of a server's are read."""
+"""Maximum number of entries read from one list of a server."""
 
 _LISTS: Final = ("tools", "prompts", "resources", "resourceTemplates")
 _CONTENTS: Final = ("content", "contents", "messages")
@@ -46,7 +46,7 @@ def _cut_line(line: bytes) -> bytes:
 
 
 def cut_message(data: bytes) -> bytes:
-    """Shorten the lists in a JSON-RPC message; note what is left out."""
+    """Shorten the lists in a JSON-RPC message; add a note about the omitted entries."""
     if len(data) < _LARGE_BYTES:
         return data
     try:
@@ -57,12 +57,12 @@ def cut_message(data: bytes) -> bytes:
             return data
         message["result"] = msgspec.Raw(msgspec.json.encode({**result, **short}))
         return msgspec.json.encode(message)
-    except (KeyError, *UNREADABLE):  # whoever reads it says so
+    except (KeyError, *UNREADABLE):  # the message's reader reports it
         return data
 
 
 def _cut(result: _Fields) -> dict[str, list[Any]]:
-    """Return the lists that are too long, as far as they are to be read."""
+    """Return the lists that are too long, shortened."""
     short: dict[str, list[Any]] = {}
     for name in (*_CONTENTS, *_LISTS):
         raw = result.get(name)
@@ -75,7 +75,7 @@ def _cut(result: _Fields) -> dict[str, list[Any]]:
             continue
         short[name] = entries[:most]
         if name in _CONTENTS:
-            # In the place of the last: with one more it would exceed the limit.
+            # Replaces the last: one more entry would exceed the limit.
             said = f"[{more + 1} more {'messages' if name == 'messages' else 'contents'} left out]"
             short[name][-1] = _tell(name, said, entries[0])
         else:

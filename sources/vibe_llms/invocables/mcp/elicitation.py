@@ -1,4 +1,4 @@
-"""Questions of a server that a person has to answer: forms, and addresses to go to."""
+"""Questions of a server to a person: forms, and addresses to visit."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 FIELDS_LIMIT: Final = 100
 ROUNDS_LIMIT: Final = 3
-"""How often a person is asked the same when their answer does not fit."""
+"""Maximum number of repetitions of a question whose answer is invalid."""
 
 ADDRESSES_LIMIT: Final = 5
-"""To how many addresses one call may send a person."""
+"""Maximum number of addresses that one call may ask a person to visit."""
 
 _LOOPBACKS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 @frozen
 class FieldOption:
-    """One value among those that a field may have, and what a person is shown for it."""
+    """One permitted value of a field, and its label."""
 
     value: str
     title: str
@@ -37,17 +37,17 @@ class FieldOption:
 
 @frozen(kw_only=True)
 class FormField:
-    """One value that is asked for.
+    """One requested value.
 
     Attributes:
-        name: Of the value in the answer.
+        name: Its name in the answer.
         kind: ``text``, ``number``, ``integer``, ``boolean``, ``choice`` or ``choices``.
-        title: What a person is shown for the name.
-        description: What it is for, in the server's words.
-        is_required: Whether there is no answer without it.
-        default: What counts where nothing is said; ``None`` for nothing.
-        choices: What can be chosen.
-        format: What kind of text, such as ``email``; empty for any.
+        title: Display name.
+        description: Its purpose, in the server's words.
+        is_required: An answer needs this value.
+        default: The value if none is given; ``None`` for none.
+        choices: The permitted values.
+        format: Format of a text, such as ``email``; empty for any.
     """
 
     name: str
@@ -62,15 +62,15 @@ class FormField:
 
 @frozen(kw_only=True)
 class Question:
-    """What a server asks a person.
+    """Question of a server to a person.
 
     Attributes:
-        server: The name of the server: a person must see who asks.
-        message: What it says.
-        fields: The values that it wants; none where it wants the person to go somewhere.
-        schema: The JSON Schema that the values have to fit.
-        address: Where it wants the person to go; empty for a form.
-        faults: What was wrong with the last answer to the same question.
+        server: The name of the server, which the person must see.
+        message: Its text.
+        fields: The requested values; empty for an address to visit.
+        schema: The JSON Schema of the values.
+        address: The address to visit; empty for a form.
+        faults: Faults of the last answer to the same question.
     """
 
     server: str
@@ -82,7 +82,7 @@ class Question:
 
 
 class Action(enum.StrEnum):
-    """What a person did with a question: answered it, refused to, or turned away from it."""
+    """A person's reaction: accepted, declined or cancelled."""
 
     ACCEPT = "accept"
     DECLINE = "decline"
@@ -91,11 +91,11 @@ class Action(enum.StrEnum):
 
 @frozen(kw_only=True)
 class ElicitationAnswer:
-    """What a person answered.
+    """A person's answer.
 
     Attributes:
-        action: What they did.
-        values: By the names of the fields; defaults are filled in where one is missing.
+        action: The reaction.
+        values: By the names of the fields; missing ones have their defaults.
     """
 
     action: Action = attrs.field(default=Action.ACCEPT, converter=Action)
@@ -103,27 +103,27 @@ class ElicitationAnswer:
 
 
 class Elicitor(Protocol):
-    """Whoever asks a person a server's questions.
+    """Protocol for asking a person a server's questions.
 
-    It may think for as long as it likes, and may be cancelled meanwhile. For a question with an
-    address it shows that, and opens it only if the person wants to; nothing is fetched before.
+    It may take any time, and may be cancelled. A question with an address is shown with it, and
+    opened only if the person agrees; nothing is fetched before.
     """
 
     async def elicit(self, question: Question) -> ElicitationAnswer:
-        """Asks."""
+        """Ask the question."""
         ...
 
 
 async def answer_form(
     elicitor: Elicitor, server: str, message: str, schema: Mapping[str, Any]
 ) -> ElicitationAnswer:
-    """Asks for the values of a form until they fit its schema.
+    """Ask for the values of a form until they fit its schema.
 
     Returns:
-        The answer, defaults included; one that never fitted counts as turned away from.
+        The answer, including defaults; one that stays invalid counts as cancelled.
 
     Raises:
-        ValueError: The schema is none that a form could be made of.
+        ValueError: The schema is not one of a form.
     """
     fields = read_fields(schema)
     validator = produce_validator(dict(schema), f"the form of {server}")
@@ -145,7 +145,7 @@ async def answer_form(
 async def answer_address(
     elicitor: Elicitor, server: str, message: str, address: str
 ) -> ElicitationAnswer:
-    """Asks a person to go somewhere; where they would go unprotected, they are not asked."""
+    """Ask a person to visit an address; an unencrypted one is not shown."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -159,10 +159,10 @@ async def answer_address(
 
 
 def read_fields(schema: Mapping[str, Any]) -> tuple[FormField, ...]:
-    """Reads the flat schema of a form.
+    """Read the flat schema of a form.
 
     Raises:
-        ValueError: It is not flat, or no schema of a form.
+        ValueError: It is not flat, or not the schema of a form.
     """
     properties = schema.get("properties", {})
     if schema.get("type") != "object" or not isinstance(properties, Mapping):
@@ -204,7 +204,7 @@ def _read_kind(name: str, schema: Mapping[str, Any]) -> tuple[str, tuple[FieldOp
 
 
 def _read_choices(schema: Mapping[str, Any]) -> tuple[FieldOption, ...]:
-    """Reads the three ways in which choices are said, with titles and without."""
+    """Read the three formats of choices, with titles and without."""
     titled = schema.get("oneOf") or schema.get("anyOf")
     if isinstance(titled, Sequence):
         return tuple(
@@ -222,7 +222,7 @@ def _read_choices(schema: Mapping[str, Any]) -> tuple[FieldOption, ...]:
 def _keep_answer(
     field: FormField, values: Mapping[str, JsonValue], faults: Sequence[ArgumentFault]
 ) -> FormField:
-    """Lets what was answered well count where nothing is said when the form is asked again."""
+    """Use valid values of the last answer as defaults when the form is asked again."""
     paths = [fault.path.removeprefix("arguments.") for fault in faults]
     if any(re.split(r"[.\[]", path)[0] == field.name for path in paths):
         return field
@@ -230,18 +230,18 @@ def _keep_answer(
 
 
 async def visit_addresses(client: Client, error: BaseException | None) -> bool:
-    """Sends a person where they have to have been before a server begins with a call.
+    """Ask a person to visit the addresses that a server requires before a call.
 
-    So it is in the era of sessions, where the call is an error that names the addresses; in the
-    other the result requires an answer, and the official package asks for it.
+    In the era of sessions, the call fails with an error that names the addresses; in the other era
+    the result requires an answer, and the official package asks for it.
 
     Args:
-        client: Of the server; whoever answers its questions answers this one, too.
-        error: What came of the call.
+        client: Client of the server; its elicitor asks this question, too.
+        error: The error of the call.
 
     Returns:
-        Whether they have been everywhere, so that the call can be made again; ``False`` also
-        where it was refused for another reason.
+        True if all were visited, so that the call can be repeated; ``False`` also
+        for an error with another reason.
     """
     from mcp.shared.exceptions import MCPError, UrlElicitationRequiredError
     from mcp_types import URL_ELICITATION_REQUIRED
@@ -255,7 +255,7 @@ async def visit_addresses(client: Client, error: BaseException | None) -> bool:
         wanted = UrlElicitationRequiredError.from_error(error.error).elicitations
     except (ValueError, TypeError, KeyError):
         return False
-    # None to visit would mean to call at once again, and too many that a person is worn down.
+    # No address would repeat the call at once, and too many would wear a person down.
     if not 0 < len(wanted) <= ADDRESSES_LIMIT:
         return False
     for each in wanted:

@@ -1,4 +1,4 @@
-"""An MCP server as an ensemble, with all who answer what it asks."""
+"""An MCP server as an ensemble, with the answerers of its requests."""
 
 from __future__ import annotations
 
@@ -45,30 +45,30 @@ _logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 _INSTRUCTIONS_CHARACTERS: Final = 10_000
-"""How much of what a server says of itself is passed on."""
+"""Maximum length of a server's instructions that are passed on."""
 
 _LISTS: Final = (
     "notifications/resources/list_changed",
     "notifications/prompts/list_changed",
 )
-"""What is announced besides tools, and changes what the ensemble has."""
+"""Announcements of changes besides those of tools."""
 
 
 class McpEnsemble:
-    """The tools of an MCP server, from its being connected to its being disconnected.
+    """The tools of an MCP server, while it is connected.
 
     Args:
-        server: How it is reached, and what of it is offered.
-        wiring: What the server may ask of us; by default nothing.
-        limits: Of these, ``event_bytes`` bounds one message of the server.
-        is_passed_on: It is for programs that speak MCP, too: they have all tools, and its
-            resources as such; and whoever calls is asked what it asks.
+        server: Its settings, including which tools are offered.
+        wiring: Capabilities offered to the server; by default none.
+        limits: Of these, ``event_bytes`` limits one message of the server.
+        is_passed_on: The server is also offered to programs that speak MCP: they get all tools, and
+            its resources unchanged; the calling program is asked the server's questions.
 
     Attributes:
-        shelf: The server's resources and prompts, for the host; a model is offered what of them
-            it can read.
-        instructions: What the server said of itself when it was last surveyed.
-        may_grow: A server may add tools at any time, or have others once it was started again.
+        shelf: The server's resources and prompts, for the host; a model is offered those that it
+            can read.
+        instructions: The server's instructions at the last survey.
+        may_grow: A server may add tools at any time, or have others after a restart.
     """
 
     may_grow: Final = True
@@ -114,35 +114,35 @@ class McpEnsemble:
 
     @property
     def tools(self) -> tuple[Invoker, ...]:
-        """All tools that are offered, those included that a model has yet to find."""
+        """All offered tools, including those that a model must search."""
         return self._tools
 
     @property
     def is_lazy(self) -> bool:
-        """Whether a model is told of a search instead of all tools."""
+        """True if a model gets a search tool instead of all tools."""
         lazy = self.server.lazy
         return len(self._tools) > LAZY_ABOVE if lazy is None else lazy
 
     @property
     def connect_seconds(self) -> float:
-        """How long connecting may take at most: also a person's time, where one has to agree."""
+        """Timeout for connecting, including a person's time if one must agree."""
         return self.server.connect_seconds + self._wiring.person_seconds
 
     async def connect(self) -> None:
-        """Connects the server, which its owner then keeps connected.
+        """Connect the server; its owner task keeps it connected.
 
         Raises:
-            EnsembleError: It cannot be connected.
+            EnsembleError: The server cannot be connected.
             DependencyError: The package mcp is not installed.
         """
         await self._owner.start()
 
     async def disconnect(self) -> None:
-        """Disconnects the server; a program that was started has ended then."""
+        """Disconnect the server; its program has ended then."""
         await self._owner.stop()
 
     async def survey(self) -> Sequence[Invoker]:
-        """Returns the tools in the server's order, or those that were found; then the rest.
+        """Return the tools in the server's order, or those that were found; then the rest.
 
         Raises:
             EnsembleError: The server cannot be asked.
@@ -161,34 +161,34 @@ class McpEnsemble:
 
     async def _renew(self) -> None:
         try:
-            await self.shelf.renew()  # it may have been started again
+            await self.shelf.renew()  # the server may have been restarted
         except EnsembleError as error:
             _logger.warning("%s", error)
 
     async def survey_resources(self) -> Sequence[Resource]:
-        """Returns the resources and templates in the server's order, for whoever speaks MCP."""
+        """Return the resources and templates in the server's order, for programs that speak MCP."""
         return await self._passage.survey_resources()
 
     async def survey_prompts(self) -> Sequence[LibraryPrompt]:
-        """Returns the prompts in the server's order, for whoever speaks MCP."""
+        """Return the prompts in the server's order, for programs that speak MCP."""
         return await self._passage.survey_prompts()
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Takes whom to call when the tools may have changed, also because of a restart."""
+        """Set the callback for changes of the tools, including those by a restart."""
         self._listener = listener
 
     async def request(
         self, request: Callable[[Client], Awaitable[_T]], what: str, *, seconds: float | None
     ) -> _T:
-        """Lets something be asked of the server, once it is connected.
+        """Send a request to the server, once it is connected.
 
         Args:
-            request: Is given the official package's client.
-            what: What is to be done, for an error, as ``be asked for its tools``.
-            seconds: How long the answer may take; ``None`` where the caller bounds it.
+            request: Called with the official package's client.
+            what: The action in words, for an error, as ``be asked for its tools``.
+            seconds: Timeout of the answer; ``None`` if the caller limits it.
 
         Raises:
-            EnsembleError: It was given up, ended, refused, or did not answer in time.
+            EnsembleError: The server was abandoned, ended, refused, or did not answer in time.
         """
         connection = await self._owner.acquire()
         result: _T = await perform_request(self.server, connection, request, what, seconds)
@@ -205,18 +205,18 @@ class McpEnsemble:
 
 
 def _ignore() -> None:
-    """Takes an announcement that nobody waits for."""
+    """Ignore an announcement."""
 
 
 async def _survey(client: Client) -> tuple[list[Tool], str]:
-    """Returns a server's tools, and what it says of itself."""
+    """Return a server's tools, and its instructions."""
     said = (client.instructions or "")[:_INSTRUCTIONS_CHARACTERS]
-    # Servers that have resources or prompts alone answer with an error when asked for tools.
+    # Servers that have only resources or prompts answer a request for tools with an error.
     if client.server_capabilities.tools is None:
         return [], said
     tools: dict[str, Tool] = {}
     for tool in await turn_pages(client.list_tools, "tools"):
-        # Of two with one name the first counts; pages may overlap when tools change meanwhile.
+        # Of two with one name the first counts; pages may overlap if tools change in between.
         tools.setdefault(tool.name, tool)
     return list(tools.values()), said
 
@@ -230,7 +230,7 @@ class _Answering(TypedDict, total=False):
 
 
 class Answerers(_Answering, total=False):
-    """Who answers what a server asks; see :func:`produce_mcp_ensemble`."""
+    """Answerers of a server's requests; see :func:`produce_mcp_ensemble`."""
 
     authorizer: OAuthAuthorizer | None
     is_passed_on: bool
@@ -246,18 +246,19 @@ def produce_mcp_ensemble(
     is_passed_on: bool = False,
     **answerers: Unpack[_Answering],
 ) -> McpEnsemble:
-    """Makes an ensemble of a server. What is not given, the server may not ask for.
+    """Create an ensemble of a server. The server may ask only if an answerer is given.
 
     Args:
-        server: How it is reached, and what of it is offered.
-        authorizer: Brings a person to the browser where the server wants OAuth.
-        grants: The directory where tokens of OAuth are kept; ``None`` to keep them in memory.
-        limits: As everywhere.
-        answer_limits: How much the server may ask.
-        is_passed_on: Instead of the answerers, whoever calls is asked; see :class:`McpEnsemble`.
-        answerers: ``approver`` is asked before ``model`` is asked what the server wants to know,
-            of whose answers ``reactors`` hear; ``elicitor`` asks a person the server's questions;
-            ``roots`` are directories that the server is told of.
+        server: Its settings, including which tools are offered.
+        authorizer: Sends a person to the browser if the server requires OAuth.
+        grants: The directory of OAuth tokens; ``None`` to keep them in memory.
+        limits: The configured limits.
+        answer_limits: Limits of the server's requests.
+        is_passed_on: The calling program is asked instead of the answerers; see
+            :class:`McpEnsemble`.
+        answerers: ``approver`` is asked before ``model`` answers the server's questions;
+            ``reactors`` observe its answers; ``elicitor`` asks a person the server's questions;
+            ``roots`` are directories disclosed to the server.
     """
     answers = Answers(server=server.name, limits=answer_limits or AnswerLimits(), **answerers)
     wiring = Wiring(produce_callbacks=answers.produce_callbacks)
@@ -269,12 +270,12 @@ def produce_mcp_ensemble(
 def _may_want_oauth(
     server: McpServer, authorizer: OAuthAuthorizer | None, grants: Path | None
 ) -> bool:
-    """Tells whether a server is to be let in by OAuth, if it wants: unless it has a token."""
+    """Return whether a server may use OAuth: if it has no token."""
     if not server.url:
         return False
     has_token = any(name.lower() == "authorization" for name in server.headers)
     can_be = authorizer is not None or grants is not None
-    # A token among the headers is meant to be used: OAuth would put another in its place.
+    # A configured token in the headers takes precedence: OAuth would replace it.
     return server.oauth is not None or (can_be and not has_token)
 
 

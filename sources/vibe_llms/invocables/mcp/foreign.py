@@ -1,6 +1,6 @@
-"""Files of MCP servers as other programs have them: JSON with ``mcpServers``.
+"""Files of MCP servers from other programs: JSON with ``mcpServers``.
 
-So Claude Desktop, Claude Code, Cursor, Cline and others write them; VS Code calls the table
+Claude Desktop, Claude Code, Cursor, Cline and others write them; VS Code calls the table
 ``servers``.
 """
 
@@ -18,7 +18,7 @@ from vibe_llms.tables.reading import KeyPath, TableReader
 _logger = logging.getLogger(__name__)
 
 TABLES: Final = ("mcpServers", "servers")
-"""What the table of servers is called in such a file."""
+"""Names of the table of servers in such a file."""
 
 _KEYS: Final = {
     "command": "command",
@@ -33,7 +33,7 @@ _KEYS: Final = {
     "autoApprove": "allowed",
     "disabledTools": "hidden_tools",
 }
-"""From a key there to one of a server here."""
+"""Maps their keys to the ones of a server here."""
 
 _TYPES: Final = (None, "stdio", "http", "streamable-http", "streamableHttp")
 _VARIABLE: Final = re.compile(r"\$\{(?:env:)?(?P<name>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?\}")
@@ -44,8 +44,8 @@ def translate_servers(
 ) -> list[tuple[KeyPath, str, dict[str, Any]]]:
     """Translate the tables of the servers; leave disabled ones out.
 
-    Variables, as ``${TOKEN}``, are replaced. What concerns another program alone is left out, with
-    a warning.
+    Variables, as ``${TOKEN}``, are replaced. Keys specific to another program are left out, with a
+    warning.
     """
     translated = []
     for name, server in reader.survey(path, servers):

@@ -1,7 +1,7 @@
-"""A server that is reached over HTTP: the official package's transport over a careful client.
+"""HTTP transport of a server: the official package's transport over a careful client.
 
-The package leaves sizes of whole answers open, and one request that cannot be sent ends all
-others with it. Here a failure stays with its request, in words (decision 0016).
+The package does not limit the size of answers, and one request that cannot be sent ends all others
+with it. Here a failure affects only its request, with a message (decision 0016).
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _FAREWELL_SECONDS: Final = 2.0
-"""How long the request may take that ends a session."""
+"""Timeout of the request that ends a session."""
 
 _SESSION_HEADER: Final = "mcp-session-id"
 
 NOT_BEGUN: Final = "vibe-llms: not begun"
-"""The data of an error that was made here: the server cannot have begun with the request."""
+"""Data of an error made here: the server cannot have started the request."""
 
 
 @asynccontextmanager
 async def open_http(
     server: McpServer, limits: Limits, ending: Disconnection, auth: httpx2.Auth | None
 ) -> AsyncIterator[Any]:
-    """Yields the two streams that the official package's client wants.
+    """Yield the two streams of the official package's client.
 
     Args:
-        ending: Is told where the server cannot be reached, or has forgotten the session.
-        auth: Lets the requests in.
+        ending: Set if the server is unreachable, or has lost the session.
+        auth: Authenticates the requests.
     """
     from mcp.client.streamable_http import streamable_http_client
 
@@ -62,15 +62,15 @@ def _produce_client(
     import httpx2
 
     class CarefulClient(httpx2.AsyncClient):
-        """Turns what goes wrong with a request into an answer to that request."""
+        """HTTP client that turns the failure of a request into an answer to it."""
 
         async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-            # The package sends it on leaving, where a server that hangs would hold us.
+            # The package sends it on leaving, when a hanging server would block.
             if request.method == "DELETE":
                 return await self._say_farewell(request, options)
             try:
                 response = await super().send(request, **options)
-            except ConverseError as error:  # of whoever authenticates
+            except ConverseError as error:  # raised by the authentication
                 return _answer(request, f"refused access: {_tell(error)}", is_begun=False)
             except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
                 reason = f"cannot be reached: {_tell(error)}"
@@ -84,7 +84,7 @@ def _produce_client(
         async def _say_farewell(
             self, request: httpx2.Request, options: Mapping[str, Any]
         ) -> httpx2.Response:
-            """Ends a session; whether the other side hears of it does not matter to us."""
+            """End a session; failures are ignored."""
             try:
                 async with asyncio.timeout(_FAREWELL_SECONDS):
                     response = await super().send(request, **options)
@@ -94,14 +94,14 @@ def _produce_client(
             return httpx2.Response(204, request=request)
 
     headers = {name: secret.reveal() for name, secret in server.headers.items()}
-    # The package knows the environment's proxies, but no networks in NO_PROXY.
+    # The package applies the environment's proxies, but no networks in NO_PROXY.
     host = httpx2.URL(server.url).netloc.decode()
     return CarefulClient(
         mounts={f"all://{host}": None} if is_exempt(server.url) else None,
-        # Bodies are bounded and mended as they come: what is packed could burst its bounds later.
+        # Bodies are limited and repaired on arrival: compressed ones could exceed the limits later.
         headers={**headers, "Accept-Encoding": "identity"},
         auth=auth,
-        # A call may be silent for minutes and a stream for good; whoever waits for them has limits.
+        # A call may be silent for minutes and a stream forever; the waiting callers have timeouts.
         timeout=httpx2.Timeout(server.connect_seconds, read=None),
     )
 
@@ -109,12 +109,12 @@ def _produce_client(
 async def _judge(
     response: httpx2.Response, request: httpx2.Request, limits: Limits, ending: Disconnection
 ) -> httpx2.Response:
-    """Bounds a response, and says in words what only its status says."""
+    """Limit a response, and describe a failure that only its status reports."""
     status = response.status_code
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     is_refused = status in (401, 403) or (status >= 400 and kind != "application/json")
     reason = f"answered with HTTP status {status}" if is_refused and status != 404 else ""
-    # With this status the protocol says so; the owner then connects anew, with a new session.
+    # The protocol defines this status; the owner then reconnects, with a new session.
     if status == 404 and _SESSION_HEADER in request.headers:
         reason = "has lost the session"
         ending.report(reason)
@@ -122,12 +122,12 @@ async def _judge(
         reason = "answered in an encoding that was not requested"
     if reason:
         await response.aclose()
-        # These are said before a call is looked at; any other may come from the midst of one.
+        # These are sent before a call is processed; any other may come during one.
         return _answer(request, reason, is_begun=status not in (401, 403, 404))
     is_stream = kind == "text/event-stream"
     limit = limits.event_bytes
     stream = response.stream
-    # A stream may go on for good: of it the package bounds each event, as it was told to.
+    # A stream may be endless: the package limits each event of it, as configured.
     if not is_stream:
         stream = bound(stream, limit, f"event_bytes = {limit:,} bytes")
     response.stream = _mend(stream, limit)
@@ -135,11 +135,11 @@ async def _judge(
 
 
 def _mend(stream: Any, limit: int) -> Any:
-    """Replaces, line by line, what JSON may say and the official package cannot read."""
+    """Replace, line by line, valid JSON that the official package cannot read."""
     import httpx2
 
     class MendedStream(httpx2.AsyncByteStream):
-        """A body without halves of characters, which would leave a call without its answer."""
+        """A body without lone surrogates, which would leave a call without its answer."""
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
             line: list[bytes] = []
@@ -147,7 +147,7 @@ def _mend(stream: Any, limit: int) -> Any:
             async for part in stream:
                 whole, end, rest = part.rpartition(b"\n")
                 size = len(rest) if end else size + len(rest)
-                if end or size > limit:  # no line is so long; whoever reads it says so
+                if end or size > limit:  # too long for a line; its reader reports it
                     yield cut_lines(mend_escapes(b"".join((*line, whole, end))))
                     line = []
                 line.append(rest)
@@ -160,11 +160,11 @@ def _mend(stream: Any, limit: int) -> Any:
 
 
 def bound(stream: Any, limit: int, said: str) -> Any:
-    """Makes a body an error beyond a size, which is called as is said."""
+    """Raise an error in a body beyond a size, with the given message."""
     import httpx2
 
     class BoundedStream(httpx2.AsyncByteStream):
-        """A body that is an error beyond a size, and one kind of error where it breaks off."""
+        """A body that raises an error beyond a size, and one kind of error if it breaks off."""
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
             size = 0
@@ -184,10 +184,10 @@ def bound(stream: Any, limit: int, said: str) -> Any:
 
 
 def _answer(request: httpx2.Request, reason: str, *, is_begun: bool = True) -> httpx2.Response:
-    """Produces the answer that a server would give which could speak of its own failure.
+    """Create the error response that a server would send about its own failure.
 
     Args:
-        is_begun: Whether the server may have begun with what was asked of it.
+        is_begun: The server may have started the request.
     """
     import httpx2
     from mcp_types import INTERNAL_ERROR

@@ -1,4 +1,4 @@
-"""The official MCP package: imported when it is wanted, and its errors in our words."""
+"""The official MCP package: lazy import, and translation of its errors."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _SILENCE = logging.NullHandler()
 
 
 async def load_kit() -> None:
-    """Imports the package where that has not been done: in a thread, as it takes a second.
+    """Import the package if necessary: in a thread, as it takes a second.
 
     Raises:
-        DependencyError: It is not installed.
+        DependencyError: The package is not installed.
     """
     await asyncio.to_thread(_load)
 
@@ -28,7 +28,8 @@ async def load_kit() -> None:
 def _load() -> None:
     try:
         importlib.import_module("mcp.client.client")
-        for name in ("mcp", "client"):  # the package's loggers: for who listens, not for screens
+        # The package's loggers are for log handlers, not for screens.
+        for name in ("mcp", "client"):
             logging.getLogger(name).addHandler(_SILENCE)
     except ImportError as error:
         raise DependencyError(
@@ -39,7 +40,7 @@ def _load() -> None:
 
 
 def explain(error: BaseException) -> str:
-    """Returns what an error says, of a group what its first says, in bounds and in one line."""
+    """Return the message of an error, of the first one of a group, limited and in one line."""
     first = next(_flatten(error))
     if isinstance(first, TimeoutError) and not str(first):
         return "it took too long"
@@ -48,7 +49,7 @@ def explain(error: BaseException) -> str:
 
 
 def is_closure(error: BaseException) -> bool:
-    """Tells whether an error says only that the connection has been closed, and not why."""
+    """Return whether an error says only that the connection has been closed, without a reason."""
     from mcp_types import CONNECTION_CLOSED
 
     return getattr(next(_flatten(error)), "code", None) == CONNECTION_CLOSED
@@ -70,13 +71,13 @@ def produce_failure(
     stage: Stage = Stage.CONNECT,
     secrets: Iterable[Secret] = (),
 ) -> ConverseError:
-    """Makes an error of ours of what has gone wrong; one that is ours already stays.
+    """Create an ensemble error from a failure; keep an error of this package.
 
     Args:
         server: Its name.
-        what: What could not be done, as ``be connected``.
+        what: The failed action in words, as ``be connected``.
         error: The error, or a reason in words.
-        secrets: What the server was given and may tell; struck out.
+        secrets: Secrets of the server that its messages may contain; redacted.
     """
     if isinstance(error, BaseException):
         first = next(_flatten(error))

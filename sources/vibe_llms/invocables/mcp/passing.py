@@ -1,4 +1,4 @@
-"""The resources and prompts of a server as they are, for whoever speaks MCP, too."""
+"""Resources and prompts of a server, passed on unchanged to programs that speak MCP."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
     from mcp.client.client import Client
 
 Request = Callable[..., Awaitable[Any]]
-"""Lets something be asked of the server, as :meth:`.ensembles.McpEnsemble.request` does."""
+"""Sends a request to the server, as :meth:`.ensembles.McpEnsemble.request` does."""
 
 _ANYTHING: Final[JsonObject] = {"type": "object"}
 _ELSEWHERE: Final = "{+uri}"
 _MOST: Final = 2**40
-"""No limit here: one message of a server is bounded by ``event_bytes``."""
+"""No limit here: ``event_bytes`` limits one message of the server."""
 
 
 @frozen(kw_only=True)
 class Passage:
-    """What is needed to pass a server's resources and prompts on.
+    """Dependencies for passing a server's resources and prompts on.
 
     Attributes:
-        server: What the user says about it.
-        request: Lets something be asked of it.
-        relay: Follows what is under way.
-        watch: Tells of changes of a resource.
+        server: Its settings.
+        request: Sends a request to it.
+        relay: Tracks the current calls.
+        watch: Reports changes of a resource.
     """
 
     server: McpServer
@@ -51,14 +51,14 @@ class Passage:
     watch: Watch
 
     async def survey_resources(self) -> list[Resource]:
-        """Returns resources and templates, in the server's order, then one for all others.
+        """Return resources and templates, in the server's order, then one for all others.
 
         Raises:
             EnsembleError: The server cannot be asked.
         """
 
         async def ask(client: Client) -> tuple[list[Any], list[Any]] | None:
-            # Whoever asks a server for what it did not announce gets an error at best.
+            # Servers answer requests for unannounced capabilities with an error at best.
             if client.server_capabilities.resources is None:
                 return None
             listed = await turn_pages(client.list_resources, "resources")
@@ -69,11 +69,11 @@ class Passage:
             return []
         resources = [self._produce_resource(each.uri, each) for each in found[0]]
         templates = [self._produce_resource(each.uri_template, each) for each in found[1]]
-        # What a tool links to need not stand in a list.
+        # A resource that a tool links to need not be listed.
         return [*resources, *templates, self._produce_resource(_ELSEWHERE, None)]
 
     async def survey_prompts(self) -> list[LibraryPrompt]:
-        """Returns the prompts, in the server's order.
+        """Return the prompts, in the server's order.
 
         Raises:
             EnsembleError: The server cannot be asked.
@@ -195,7 +195,7 @@ class Passage:
         context: InvocationContext,
         what: str,
     ) -> Outcome:
-        """Asks the server, and keeps its own error where it refuses."""
+        """Send a request, and keep the server's own error if it refuses."""
 
         async def send(answers: Any, state: str | None) -> Any:
             return await self.request(

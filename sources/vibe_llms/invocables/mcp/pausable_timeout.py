@@ -1,4 +1,4 @@
-"""A time limit whose clock stands still while a person is waited for."""
+"""A timeout that is paused while a person is asked."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from vibe_llms.foundation.attrs_classes import define
 
 @define(eq=False)
 class PausableTimeout:
-    """Limits how long something takes, without the time that a person took on the way.
+    """Limits a duration, excluding the time that a person took.
 
     Attributes:
-        is_waiting: A person is being waited for.
+        is_waiting: A person is being asked.
     """
 
     is_waiting: bool = attrs.field(default=False, init=False)
@@ -24,7 +24,7 @@ class PausableTimeout:
 
     @asynccontextmanager
     async def limit(self, seconds: float) -> AsyncIterator[None]:
-        """Raises TimeoutError when the block takes longer than so many seconds of others' time."""
+        """Raise TimeoutError if the block takes longer, excluding a person's time."""
         async with asyncio.timeout(seconds) as timer:
             self._timers.add(timer)
             try:
@@ -34,7 +34,7 @@ class PausableTimeout:
 
     @contextmanager
     def wait_for_person(self) -> Iterator[None]:
-        """Stops the clocks of all limits while the block lasts, which has a limit of its own."""
+        """Pause all limits during the block, which has a limit of its own."""
         now = asyncio.get_running_loop().time()
         left = {timer: timer.when() for timer in self._timers}
         for timer in left:
@@ -46,6 +46,6 @@ class PausableTimeout:
             self.is_waiting = False
             later = asyncio.get_running_loop().time() - now
             for timer, when in left.items():
-                # A block that has been left meanwhile must not be given a deadline any more.
+                # A block that was left in between must not get a deadline.
                 if timer in self._timers and when is not None:
                     timer.reschedule(when + later)

@@ -1,8 +1,8 @@
-"""What a server asks during a call, passed on to the program that has called.
+"""Requests of a server during a call, passed on to the calling program.
 
-In the era without sessions a result says what is asked, so that the question belongs to its call.
-In the era of sessions a question comes by itself: it is passed on where it can have but one
-caller, and refused where it might be another's.
+In the era without sessions a result contains the questions, so that they belong to its call. In the
+era of sessions a question arrives separately: it is passed on if it can have only one caller, and
+refused if it might be another's.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from mcp.client.client import Client
 
 ROUNDS_LIMIT: Final = 10
-"""How often the result of one call may be that something is asked."""
+"""How often the result of one call may contain questions."""
 
 _RESERVED: Final = "io.modelcontextprotocol/"
 _PROGRESS: Final = "progressToken"
 LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
-"""Under what a request says from which level on whoever makes it reads a log."""
+"""Key of a request for the minimum level of log messages that its sender reads."""
 
 LEVELS: Final = (
     *("debug", "info", "notice", "warning"),
@@ -36,17 +36,17 @@ LEVELS: Final = (
 
 
 _CALL: ContextVar[InvocationContext | None] = ContextVar("_CALL", default=None)
-"""The call in whose task something is read: the official package reads the answer to a request over
-HTTP, and what the server asks with it, in the context of who has made the request."""
+"""The call in whose task a message is read: the official package reads the answer to an HTTP
+request, and the server's requests in it, in the context of the request's sender."""
 
 
 def forget_call() -> None:
-    """Lets what begins here be about no call, though a call may have had it begun."""
+    """Detach the tasks started here from the current call."""
     _CALL.set(None)
 
 
 class Relay:
-    """The calls to one server that are under way, and what it asks and says meanwhile.
+    """The current calls to one server, and the server's requests and messages during them.
 
     Args:
         server: Its name.
@@ -59,7 +59,7 @@ class Relay:
 
     @contextmanager
     def follow(self, context: InvocationContext) -> Iterator[None]:
-        """Takes note of a call while it lasts."""
+        """Track a call while it lasts."""
         self._calls.append(context)
         before = _CALL.set(context)
         try:
@@ -69,7 +69,7 @@ class Relay:
             self._calls.remove(context)
 
     def produce_callbacks(self) -> dict[str, Any]:
-        """Produces arguments of the official package's client, for one connection."""
+        """Return arguments of the official package's client, for one connection."""
         from mcp_types import SamplingCapability, SamplingToolsCapability
 
         return {
@@ -106,9 +106,9 @@ class Relay:
             caller.log(params.data, params.level, params.logger)
 
     def _find_caller(self) -> InvocationContext | None:
-        """Returns a call that a question can be about; ``None`` where they are of several.
+        """Return the call that a question belongs to; ``None`` if the calls have several callers.
 
-        Over HTTP it comes with the answer to a call, which is the one.
+        Over HTTP it arrives with the answer to a call, which is the one.
         """
         if not self._calls:
             return None
@@ -122,7 +122,7 @@ class Relay:
         return first if len(identities) == 1 else None
 
     async def settle_log(self, client: Client, host: Host | None) -> None:
-        """Tells a server of the era of sessions from which level on a log is read."""
+        """Set the log level of a server of the era of sessions."""
         from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
         if host is None or client.protocol_version in MODERN_PROTOCOL_VERSIONS:
@@ -131,7 +131,7 @@ class Relay:
         if able is None or level not in LEVELS:
             return
         known = self._levels.get(id(client))
-        # One connection has one level: the lowest that anybody reads; hosts leave out the rest.
+        # One connection has one level: the lowest of all readers; hosts filter the rest.
         if known is None or LEVELS.index(level) < LEVELS.index(known):
             import warnings
 
@@ -145,7 +145,7 @@ class Relay:
 
 
 def compose_meta(client: Client, context: InvocationContext) -> dict[str, Any] | None:
-    """Returns what a request says beside its arguments: what the caller said, but for its hop."""
+    """Compose the ``_meta`` of a request: the caller's, without the fields of its connection."""
     from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
     said = strip_meta(context.meta)
@@ -156,7 +156,7 @@ def compose_meta(client: Client, context: InvocationContext) -> dict[str, Any] |
 
 
 def strip_meta(meta: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Leaves out of a ``_meta`` what is between two neighbours alone."""
+    """Remove the fields of a ``_meta`` that belong to one connection."""
     return {
         name: value
         for name, value in (meta or {}).items()
@@ -167,14 +167,14 @@ def strip_meta(meta: Mapping[str, Any] | None) -> dict[str, Any]:
 async def ask_until_complete(
     send: Callable[[Any, str | None], Awaitable[Any]], context: InvocationContext, server: str
 ) -> Any:
-    """Makes a request of the era without sessions until its result asks nothing any more.
+    """Send a request of the era without sessions until its result contains no question.
 
     Args:
-        send: Makes it, with answers and the state that the server has given.
-        context: Of the call: whoever has called answers.
+        send: Sends it, with answers and the server's state.
+        context: Of the call: the caller answers.
 
     Raises:
-        ConverseError: Nobody answers, or the server asks too often.
+        ConverseError: No answer, or the server asks too often.
     """
     from mcp_types import InputRequiredResult
 
@@ -200,7 +200,7 @@ def _read_answer(question: JsonObject, answer: JsonObject) -> Any:
     kinds: dict[object, Any] = {ELICITATION: types.ElicitResult, ROOTS: types.ListRootsResult}
     kind = kinds.get(question["method"])
     if kind is None:
-        # One content is one of these; several, or one that may be a call, are the other.
+        # A single content is one of these; several, or a possible call, are the other.
         params = question.get("params")
         takes_calls = isinstance(params, Mapping) and "tools" in params
         is_many = isinstance(answer.get("content"), list) or takes_calls
@@ -209,6 +209,6 @@ def _read_answer(question: JsonObject, answer: JsonObject) -> Any:
 
 
 def dump(value: Any) -> dict[str, Any]:
-    """Returns an object of the package as it goes over the wire."""
+    """Return an object of the package in its wire format."""
     said: dict[str, Any] = value.model_dump(mode="json", by_alias=True, exclude_none=True)
     return said

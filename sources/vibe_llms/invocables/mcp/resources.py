@@ -1,4 +1,4 @@
-"""What a server has besides tools: resources to read, and prompts that were written beforehand."""
+"""Resources and prompts of a server."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 PAGES_LIMIT: Final = 1_000
-"""How many pages one list of a server may have."""
+"""Maximum number of pages in one list of a server."""
 
 ENTRIES_LIMIT: Final = 10_000
-"""How many tools, resources, templates or prompts one server may have; more are left out, which is
+"""Maximum number of a server's tools, resources, templates or prompts; the rest is left out and
 logged."""
 
 _SHOWN_LIMIT: Final = 200
-"""How many entries a model is shown at once."""
+"""Maximum number of entries shown to a model together."""
 
 
 @frozen(kw_only=True)
 class ResourceEntry:
-    """One thing that can be read.
+    """A readable resource.
 
     Attributes:
         uri: Its address. With ``is_template`` it has gaps, such as ``{path}``, to be filled in.
-        name: What it is called.
-        description: What it is.
-        mime_type: Of what kind, if that is known.
-        size_bytes: How large, if that is known.
-        is_template: Whether the address stands for many.
+        name: Its name.
+        description: Its description.
+        mime_type: Media type, if known.
+        size_bytes: Size, if known.
+        is_template: True if the address stands for many.
     """
 
     uri: str
@@ -77,7 +77,7 @@ class PromptArgument:
 
 @frozen(kw_only=True)
 class PromptEntry:
-    """One prompt that a server has."""
+    """A prompt of a server."""
 
     name: str
     title: str = ""
@@ -88,18 +88,18 @@ class PromptEntry:
 class ResourceShelf(Watchers):
     """The resources and prompts of one server.
 
-    To the host they are methods; to a model, where there are resources, two invokers.
+    The host calls its methods; a model gets two invokers, if there are resources.
     """
 
     async def list_resources(self) -> tuple[ResourceEntry, ...]:
-        """Returns the resources that the server names, in its order, then its templates.
+        """Return the listed resources, in the server's order, then its templates.
 
         Raises:
-            EnsembleError: It cannot be asked.
+            EnsembleError: The server cannot be asked.
         """
 
         async def survey(client: Client) -> list[ResourceEntry]:
-            # Whoever asks a server for what it did not announce gets an error at best.
+            # Servers answer requests for unannounced capabilities with an error at best.
             if client.server_capabilities.resources is None:
                 return []
             found = await turn_pages(client.list_resources, "resources")
@@ -113,22 +113,22 @@ class ResourceShelf(Watchers):
         return tuple(await self._ask(survey, "be asked for its resources"))
 
     async def read_resource(self, uri: str) -> tuple[AnyContent, ...]:
-        """Reads one resource.
+        """Read one resource.
 
         Returns:
-            Its contents, each after a line that says which it is.
+            Its contents, each after a line that names it.
 
         Raises:
-            EnsembleError: There is none, or the server cannot be asked.
+            EnsembleError: The resource does not exist, or the server cannot be asked.
         """
         result = await self._ask(lambda client: client.read_resource(uri), f"read {uri}")
         return tuple(normalize_blocks(result.contents, normalize_resource))
 
     async def list_prompts(self) -> tuple[PromptEntry, ...]:
-        """Returns the prompts that the server has, in its order.
+        """Return the prompts of the server, in its order.
 
         Raises:
-            EnsembleError: It cannot be asked.
+            EnsembleError: The server cannot be asked.
         """
 
         async def survey(client: Client) -> list[Any]:
@@ -141,14 +141,14 @@ class ResourceShelf(Watchers):
     async def get_prompt(
         self, name: str, arguments: Mapping[str, str] | None = None
     ) -> tuple[AnyCanister, ...]:
-        """Has a prompt filled in.
+        """Fill in a prompt.
 
         Returns:
-            The beginning of a conversation, one canister a message.
+            The beginning of a conversation, one canister per message.
 
         Raises:
-            EnsembleError: There is no such prompt, an argument is missing, or the server cannot
-                be asked.
+            EnsembleError: The prompt is unknown, an argument is missing, or the server cannot be
+                asked.
         """
         result = await self._ask(
             lambda client: client.get_prompt(name, dict(arguments or {})),
@@ -162,13 +162,13 @@ class ResourceShelf(Watchers):
         )
 
     async def survey(self) -> Sequence[Invoker]:
-        """Returns what a model may invoke: nothing where the server has no resources.
+        """Return the invokers for a model: none if the server has no resources.
 
-        Many servers say that they have some, and have none; or cannot tell. Their tools are
-        offered all the same.
+        Many servers announce resources but have none, or cannot list them. Their tools are offered
+        all the same.
         """
         try:
-            # A server that was restarted is surveyed again, and has forgotten who watches what.
+            # A restarted server is surveyed again, and has forgotten the subscriptions.
             await self.renew()
             if not await self.list_resources():
                 return ()
@@ -227,10 +227,10 @@ class ResourceShelf(Watchers):
 
 
 async def turn_pages(ask: Callable[..., Awaitable[Any]], key: str) -> list[Any]:
-    """Returns all of a list that comes in pages, within limits."""
+    """Return all entries of a paginated list, within limits."""
     found: list[Any] = []
     cursor: str | None = None
-    # A server whose cursor leads in a circle, or on and on, is left here.
+    # Stop at a server whose cursors form a circle or never end.
     for _ in range(PAGES_LIMIT):
         page = await ask(cursor=cursor)
         found.extend(getattr(page, key))

@@ -1,4 +1,4 @@
-"""What a tool of a server brings, as contents of ours. Nothing of it is dropped in silence."""
+"""Conversion of a server's tool results into contents, without silent omissions."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 def normalize_result(result: CallToolResult) -> Outcome:
-    """Makes an outcome of a result.
+    """Convert a result into an outcome.
 
-    What a model cannot be given as it is, a link say, becomes a text that says what it is. The
-    structured form of a result is added where no text of it says the same. What is said of
-    the contents for the host, such as for whom they are, is not for the model.
+    Content that cannot be given to a model, such as a link, becomes a text that describes it. The
+    structured form of a result is added unless a text says the same. Annotations for the host, such
+    as the audience, are not for the model.
     """
     contents = normalize_blocks(result.content, normalize_block)
     if result.structured_content is not None and not _is_told(result):
@@ -40,21 +40,21 @@ def normalize_result(result: CallToolResult) -> Outcome:
 
 
 def _is_told(result: CallToolResult) -> bool:
-    """Tells whether a text of the contents says the same as the structured form.
+    """Return whether a text of the contents says the same as the structured form.
 
-    Servers wrap what is no object: ``{"result": 3}`` beside the text ``3``.
+    Servers wrap values that are not objects: ``{"result": 3}`` beside the text ``3``.
     """
     whole = result.structured_content
     said = [whole]
     if isinstance(whole, dict) and set(whole) == {"result"}:
         said.append(whole["result"])
-    # Further ones are not passed on, and what is not passed on says nothing.
+    # Further texts are not passed on, and so cannot count.
     blocks = itertools.islice(result.content, CONTENTS_LIMIT)
     return any(_says(block.text, said) for block in blocks if block.type == "text")
 
 
 def _says(text: str, said: Sequence[Any]) -> bool:
-    """Tells whether a text says one of these, as it is or as JSON."""
+    """Return whether a text equals one of these, literally or as JSON."""
     try:
         # Compared as values: servers write the same JSON with other spaces or order of keys.
         return text in said or json.loads(text) in said
@@ -65,18 +65,18 @@ def _says(text: str, said: Sequence[Any]) -> bool:
 def normalize_blocks(
     blocks: Sequence[Any], normalize: Callable[[Any], Iterable[AnyContent]]
 ) -> list[AnyContent]:
-    """Makes contents of blocks, at most as many as one outcome has, and says what is left out."""
+    """Convert blocks into contents, up to the limit of an outcome; note omitted ones."""
     taken = itertools.chain.from_iterable(map(normalize, blocks[:CONTENTS_LIMIT]))
     contents = list(itertools.islice(taken, CONTENTS_LIMIT))
     if len(blocks) > CONTENTS_LIMIT:
         more = len(blocks) - CONTENTS_LIMIT
-        # In the place of the last: with one more the outcome itself would exceed its limit.
+        # Replaces the last: one more would exceed the outcome's limit.
         contents[-1] = TextualContent(f"[{more + 1} more contents left out]")
     return contents
 
 
 def normalize_block(block: Any) -> Iterator[AnyContent]:
-    """Yields one content of a result, of a prompt or of a message, as contents of ours."""
+    """Yield the content of a block from a result, a prompt or a message."""
     match block.type:
         case "text":
             yield TextualContent(block.text)
@@ -92,7 +92,7 @@ def normalize_block(block: Any) -> Iterator[AnyContent]:
 
 
 def normalize_resource(resource: Any) -> Iterator[AnyContent]:
-    """Yields the contents of a resource: a line that says which it is, then what is in it."""
+    """Yield the contents of a resource: a line that names it, then its content."""
     kind = resource.mime_type or ""
     yield TextualContent(f"[resource {resource.uri}{f', {kind}' if kind else ''}]\n")
     text = getattr(resource, "text", None)

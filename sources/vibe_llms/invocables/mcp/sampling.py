@@ -1,4 +1,4 @@
-"""What a server asks a model through us, as a request of ours, and the answer as one of its own."""
+"""Sampling: a server's request to a model as a request of this package, and the answer in MCP."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _STOPS: Final = {
 
 
 def describe_sampling(parameters: CreateMessageRequestParams, max_tokens: int) -> JsonObject:
-    """Says what a server wants to ask a model, as the arguments of an approval."""
+    """Describe a server's request to a model, as the arguments of an approval."""
     said: dict[str, JsonValue] = {
         "messages": [
             {"role": message.role, "content": [_show(block) for block in message.content_as_list]}
@@ -60,7 +60,7 @@ def describe_sampling(parameters: CreateMessageRequestParams, max_tokens: int) -
 
 
 def _show(block: Any) -> str:
-    """Says all of a text; of data their digest, so that an approval is about these alone."""
+    """Show a text completely; data as their digest, so that an approval covers only these."""
     match block.type:
         case "text":
             text: str = block.text
@@ -74,12 +74,12 @@ def _show(block: Any) -> str:
 def produce_request(
     parameters: CreateMessageRequestParams, model: ModelDescriptor, max_tokens: int
 ) -> Request:
-    """Makes a request of what a server asks.
+    """Create a request from a server's request.
 
-    Controls that the model does not know are left out: to the server they are wishes.
+    Controls that the model does not know are left out: for the server they are preferences.
 
     Raises:
-        RequestError: It makes no sense.
+        RequestError: The request is invalid.
     """
     canisters: list[AnyCanister] = []
     if parameters.system_prompt:
@@ -113,7 +113,7 @@ def produce_request(
 
 
 def _normalize_message(role: str, blocks: Sequence[Any]) -> Iterator[AnyCanister]:
-    """Yields canisters: what stands together stays together, calls and results by themselves."""
+    """Yield canisters: contents of one kind stay together, calls and results are separate."""
     contents: list[AnyContent] = []
     for block in blocks:
         if block.type not in ("tool_use", "tool_result"):
@@ -142,12 +142,12 @@ def _produce_canister(role: str, contents: Sequence[AnyContent]) -> AnyCanister:
 
 
 def nativize_answer(response: Response, *, with_tools: bool) -> Any:
-    """Makes the official package's answer; what the model thought is not the server's business."""
+    """Create the answer in the official package's format, without the model's reasoning."""
     from mcp_types import CreateMessageResult, CreateMessageResultWithTools, TextContent
 
     origin = response.metadata.origin
     stop = _STOPS.get(origin.stop_reason, str(origin.stop_reason))
-    # The protocol knows no answer without a block.
+    # The protocol has no answer without a block.
     blocks = list(_nativize_canisters(response.canisters)) or [TextContent(text="")]
     if with_tools:
         return CreateMessageResultWithTools(
@@ -155,7 +155,7 @@ def nativize_answer(response: Response, *, with_tools: bool) -> Any:
         )
     text = "".join(block.text for block in blocks if block.type == "text")
     rest = [block for block in blocks if block.type != "text"]
-    # Without tools an answer is one block: what is said counts more than an image beside it.
+    # Without tools an answer is one block: text takes precedence over an image.
     content = rest[0] if rest and not text else TextContent(text=text)
     return CreateMessageResult(
         role="assistant", content=content, model=origin.model, stop_reason=stop

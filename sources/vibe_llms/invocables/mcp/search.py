@@ -1,4 +1,4 @@
-"""Finding tools by words, where a server has too many to tell a model of all of them."""
+"""Search for tools by words, for servers with too many tools to describe all to a model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vibe_llms.invocables.invokers import Effect, Invoker
 from vibe_llms.invocables.outcomes import Outcome
 
 FOUND_AT_ONCE: Final = 10
-"""How many tools one search finds at most."""
+"""Maximum number of tools that one search finds."""
 
 _WORD: Final = re.compile(r"[a-z]+|[0-9]+|[^\W\d_a-z]+")
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -33,10 +33,10 @@ _SCHEMA: Final[JsonObject] = {
 
 
 def find_tools(query: str, tools: Sequence[Invoker], limit: int = FOUND_AT_ONCE) -> list[Invoker]:
-    """Returns the tools that fit some words best, the best first; of equals the earlier ones.
+    """Return the tools that match the words best, best first; of equals the earlier ones.
 
-    A word counts most in a tool's name, less in its description, and least where it is only
-    the beginning of a word there.
+    A word counts most in a tool's name, less in its description, and least as a prefix of a word
+    there.
     """
     wanted = _split(query)
     scores = [(_score(wanted, tool), tool) for tool in tools]
@@ -52,27 +52,27 @@ def _score(wanted: Sequence[str], tool: Invoker) -> int:
             total += _NAME_WEIGHT
         elif word in text:
             total += _TEXT_WEIGHT
-        # Of one letter or two nearly every word is a beginning.
+        # One or two letters are a prefix of nearly every word.
         elif len(word) > 2 and any(each.startswith(word) for each in (*name, *text)):
             total += _BEGINNING_WEIGHT
     return total
 
 
 def _split(text: str) -> list[str]:
-    # Humps are split before the letters become small, which makes them invisible.
+    # Split camelCase before lowercasing, which hides the boundaries.
     return _WORD.findall(_HUMP.sub(" ", text).lower())
 
 
 class LazyList:
-    """The tools of a server of which a model is told only those that it has found.
+    """A server's tools, of which a model gets only those that it has found.
 
-    What was found is told in the order in which it was found: what a model was told keeps its
-    place. Any addition changes the list, and a list that changes costs the vendor's cache of
-    the prompt, since tools stand at its beginning.
+    Found tools are listed in the order in which they were found: a described tool keeps its
+    position. Any addition changes the list, and invalidates the vendor's prompt cache, since tools
+    stand at its beginning.
 
     Args:
         name: Of the server.
-        changed: Is called when something was found that was not before.
+        changed: Called when a new tool was found.
     """
 
     def __init__(self, name: str, changed: Callable[[], None]) -> None:
@@ -82,7 +82,7 @@ class LazyList:
         self._tools: Sequence[Invoker] = ()
 
     def offer(self, tools: Sequence[Invoker]) -> list[Invoker]:
-        """Returns what a model is told of these tools: the search, and what it has found."""
+        """Return the tools for a model: the search, and the found ones."""
         self._tools = tools
         by_name = {tool.name: tool for tool in tools}
         found = [by_name[name] for name in self._found if name in by_name]

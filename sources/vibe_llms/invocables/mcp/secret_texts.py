@@ -1,4 +1,4 @@
-"""Texts that nobody else may read, and that need not stand where they are used."""
+"""Secret texts, which may be stored outside the settings that use them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WORDS: Final = (
 
 
 class SecretKind(Kind):
-    """A secret: itself, or the variable of ours or the file in which it stands."""
+    """A secret: its value, or the environment variable or file that contains it."""
 
     __slots__ = ()
 

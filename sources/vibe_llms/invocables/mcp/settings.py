@@ -1,4 +1,4 @@
-"""What a user says about one MCP server."""
+"""Settings of one MCP server."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ from vibe_llms.tables.kinds import WEB_ADDRESS, Choice
 from vibe_llms.tables.reading import KeyPath, TableReader, locate_by_name, require
 
 PROTOCOLS: Final = ("auto", "2025-11-25", "2026-07-28")
-"""What may be asked for: whatever both speak, the era of sessions, or the era without."""
+"""Choices of the protocol: the newest that both support, the era of sessions, or the era without.
+"""
 
 _SECRET: Final = 8
-"""How many characters a variable has at least to be taken for a secret."""
+"""Minimum length of a variable that counts as a secret."""
 
 LAZY_ABOVE: Final = 40
-"""With more tools than this a server's list is loaded lazily, unless somebody decides."""
+"""Above this number of tools a server's list is loaded lazily, unless configured."""
 
 
 def _ensure_secrets(given: Mapping[str, str | Secret]) -> Mapping[str, Secret]:
@@ -42,7 +43,7 @@ def _ensure_secrets(given: Mapping[str, str | Secret]) -> Mapping[str, Secret]:
 
 
 def _ensure_texts(given: Iterable[str]) -> tuple[str, ...]:
-    # A lone text would fall apart into its letters.
+    # A single string would be split into its letters.
     return (given,) if isinstance(given, str) else tuple(given)
 
 
@@ -54,15 +55,15 @@ class McpServer:
         name: The server's name, and the prefix of its tools where one is needed.
         command: The program to start; it is spoken to over its standard input and output.
         arguments: The program's arguments.
-        environment: Variables for the program, besides the few that any program needs; it
-            inherits no others, so that it sees no keys that are not meant for it.
+        environment: Variables for the program, besides the few that any program needs; it inherits
+            no others, and so no keys.
         directory: Where the program is started; by default the current directory.
         url: The address of a server that is reached over HTTP instead.
         headers: Sent to it with each request.
         oauth: How to sign in with OAuth, if the server requires it.
         protocol: ``auto`` for the newest that both support, or ``2025-11-25``, or ``2026-07-28``.
         connect_seconds: How long starting and connecting may take.
-        answer_seconds: How long anything but a call may take, such as a page of a list.
+        answer_seconds: Timeout of requests other than calls, such as a page of a list.
         call_seconds: How long one call may take.
         restarts: How often in a row a server that ends is restarted or reconnected.
         tools: Patterns such as ``read_*``; only tools that match one are offered.
@@ -76,8 +77,7 @@ class McpServer:
         log_path: A file for the server's log output.
 
     Raises:
-        ConfigurationError: There is no way to reach it, or there are two; or a value makes no
-            sense.
+        ConfigurationError: The server has no transport, or two; or a value is invalid.
     """
 
     name: str
@@ -109,7 +109,7 @@ class McpServer:
         require(self, f"mcp.{self.name}")
 
     def find_mistakes(self) -> Iterator[tuple[str, str]]:
-        """Yields what does not go together: a field or nothing, and a sentence."""
+        """Yield contradictions: a field or an empty text, and a sentence."""
         if bool(self.command) == bool(self.url):
             yield "", "Set either a command to start the server, or the url of a running one."
         way = "command" if self.command else "url"
@@ -119,7 +119,7 @@ class McpServer:
 
     @property
     def secrets(self) -> tuple[Secret, ...]:
-        """What the server is given and nobody else may read; short variables are no secrets."""
+        """The server's secrets, to be redacted; short variables do not count."""
         variables = (each for each in self.environment.values() if len(each.reveal()) >= _SECRET)
         password = urlsplit(self.url).password if self.url else None
         return (*variables, *self.headers.values(), *((Secret(password),) if password else ()))
@@ -134,11 +134,11 @@ class McpServer:
         return own == others
 
     def offers(self, tool: str) -> bool:
-        """Tells whether a tool is offered to the model."""
+        """Return whether a tool is offered to the model."""
         return _matches(tool, self.tools) and not _matches(tool, self.hidden_tools)
 
     def allows(self, tool: str) -> bool:
-        """Tells whether the user lets a tool be called without an approval."""
+        """Return whether the user permits a tool's calls without an approval."""
         return _matches(tool, self.allowed)
 
 
@@ -152,22 +152,22 @@ def _reveal(given: Mapping[str, Secret]) -> dict[str, str]:
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:
-    # Not fnmatch: on some systems that takes capitals for small letters, as files there do.
+    # Not fnmatch: it ignores case on systems whose file names do.
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def access_servers(
     configuration: Configuration, sources: Sequence[str] | None = None
 ) -> tuple[McpServer, ...]:
-    """Returns the servers that are meant, each once.
+    """Return the named servers, each once.
 
     Args:
         sources: Names of servers that are configured, and paths of files that name some;
             ``None`` for all that are configured.
 
     Raises:
-        UnknownNameError: There is neither such a server nor such a file.
-        ConfigurationError: What is said about one of them does not hold.
+        UnknownNameError: Neither a server nor a file has that name.
+        ConfigurationError: The settings of a server are invalid.
     """
     configured = configuration.servers
     wanted = list(configured) if sources is None else list(dict.fromkeys(sources))
@@ -187,7 +187,7 @@ def access_servers(
 
 
 def _produce_configured(name: str, settings: Mapping[str, Setting]) -> tuple[McpServer, ...]:
-    """Makes a server of its table; paths are meant from the file that says how to reach it."""
+    """Create a server from its table; paths are relative to the file that defines its transport."""
     reaching = settings.get("command") or settings.get("url")
     place = Path(reaching.source.place) if reaching is not None else Path()
     base = place.parent if place.is_file() else None
@@ -202,14 +202,14 @@ def _ensure_log(server: McpServer, directory: Path) -> McpServer:
 
 
 def read_servers(path: Path) -> tuple[McpServer, ...]:
-    """Reads a file of MCP servers.
+    """Read a file of MCP servers.
 
-    It holds tables ``[mcp.NAME]``, as the configuration does; or the keys of one server alone,
-    which then has the file's name unless it says another; or it is JSON with ``mcpServers``, as
-    other programs have it. Paths in it are meant from where it lies.
+    It contains tables ``[mcp.NAME]``, as the configuration does; or the keys of one server, named
+    after the file unless it has a name; or JSON with ``mcpServers``, as other programs write it.
+    Relative paths start at the file's directory.
 
     Raises:
-        ConfigurationError: With all the mistakes in it.
+        ConfigurationError: With all mistakes in the file.
     """
     if path.suffix == ".json":
         return _read_foreign(path)
@@ -238,13 +238,13 @@ def _read_foreign(path: Path) -> tuple[McpServer, ...]:
 
 
 def produce_servers(tables: Mapping[str, Any], base: Path | None = None) -> tuple[McpServer, ...]:
-    """Makes servers of tables, by name.
+    """Create servers from tables, by name.
 
     Args:
-        base: The directory from which paths are meant; by default where we are.
+        base: The directory of relative paths; by default the current one.
 
     Raises:
-        ConfigurationError: With all the mistakes in them.
+        ConfigurationError: With all mistakes in them.
     """
     reader = TableReader(locate_by_name(), base=base or Path.cwd())
     return _read_servers(reader, [(("mcp", name), name, table) for name, table in tables.items()])
@@ -261,7 +261,7 @@ def _read_servers(
 def _read_server(reader: TableReader, path: KeyPath, name: str, table: Any) -> McpServer | None:
     written = {"name": name, **table} if isinstance(table, Mapping) else table
     server = reader.read(McpServer, written, path)
-    # A bare name is looked for on the path; only what is a path is meant from the file.
+    # A bare name is searched on the path; only a path is relative to the file.
     if server is None or "/" not in server.command:
         return server
     return attrs.evolve(server, command=str(reader.base / Path(server.command).expanduser()))

@@ -1,7 +1,8 @@
-"""Lists of a server without the entries that break the protocol.
+"""Removal of entries that break the protocol from a server's lists.
 
-The official package refuses a whole list for one bad entry. Here an entry is mended where its
-meaning is plain (a schema that is null, an optional field that is null), or set aside by name.
+The official package refuses a whole list for one bad entry. Here an entry is repaired if its
+meaning is clear (a schema that is null, an optional field that is null), or left out with a
+warning.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ _METHODS: Final = {
     "resources": "resources/list",
     "resourceTemplates": "resources/templates/list",
 }
-"""From the field of a result to the request that it answers."""
+"""Maps the field of a result to its request."""
 
 
 class SiftedStream:
-    """The messages of a server, with its lists sifted.
+    """The messages of a server, with sifted lists.
 
     Args:
-        stream: Of the official package, or one that it takes.
-        server: Is named in warnings.
+        stream: Of the official package, or a compatible one.
+        server: Named in warnings.
     """
 
     def __init__(self, stream: Any, server: str) -> None:
@@ -37,7 +38,7 @@ class SiftedStream:
 
     @property
     def last_context(self) -> Any:
-        """The context of whoever sent the last message, where the stream knows it."""
+        """The context of the last message's sender, if the stream knows it."""
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> Any:
@@ -89,7 +90,7 @@ class SiftedStream:
                 )
             else:
                 kept.append(mended)
-        result[field] = kept  # any other fault of the result is left for the package to tell
+        result[field] = kept  # the package reports any other fault of the result
 
     def _find_fault(self, result: Mapping[str, Any], method: str) -> str:
         from mcp_types.methods import validate_server_result
@@ -100,15 +101,15 @@ class SiftedStream:
             validate_server_result(method, self._version or LATEST_PROTOCOL_VERSION, result)
         except ValidationError as error:
             first = error.errors(include_input=False, include_url=False)[0]
-            place = ".".join(map(str, first["loc"][2:]))  # behind the list and its one entry
+            place = ".".join(map(str, first["loc"][2:]))  # after the list and its one entry
             return f"{place}: {first['msg']}".removeprefix(": ")
         except (KeyError, ValueError):
-            pass  # another version, about which nothing is known here
+            pass  # another version, unknown here
         return ""
 
 
 def _mend(entry: Any, field: str) -> Any:
-    """Return an entry of a list without nulls; of a tool with a schema that is an object's."""
+    """Return an entry without nulls, and a tool's schema as one of an object."""
     if not isinstance(entry, Mapping):
         return entry
     mended = {name: value for name, value in entry.items() if value is not None}

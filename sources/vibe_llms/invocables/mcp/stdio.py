@@ -1,7 +1,8 @@
-"""Messages to and from a server over its standard input and output: one a line.
+"""Stdio transport of a server: one message per line.
 
-Not the official package's transport: that hands the server our standard error, reads lines of
-any length, and cannot end what the server had started when we are killed (decision 0016).
+Not the official package's transport: it passes this process's standard error to the server, reads
+lines of any length, and leaves the server's children running if this process is killed (decision
+0016).
 """
 
 from __future__ import annotations
@@ -33,41 +34,41 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _EXIT_SECONDS: Final = 1.0
-"""How long is waited, after the output has ended, for the status of what has ended."""
+"""Timeout for the exit status after the output has ended."""
 
 STRAY_LINES: Final = 1_000
-"""How many lines of a server's output may be no messages before it is given up."""
+"""Maximum number of a server's output lines that are not messages."""
 
 CLOSING_SECONDS: Final = 2.0
-"""How long a server may take to end once its input has ended, before it is asked to end."""
+"""Grace period of a server after its input was closed, before it is asked to end."""
 
 GRACE_SECONDS: Final = 2.0
-"""How long it may take then, before it is killed."""
+"""Grace period after that, before it is killed."""
 
 _LOG_SECONDS: Final = 0.5
 _INHERITED: Final = (
     *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR"),
     *("TZ", "USER"),
 )
-"""The variables of ours that a server sees; keys and tokens stay with us."""
+"""The environment variables that a server inherits; keys and tokens are not among them."""
 
 
 @asynccontextmanager
 async def open_stdio(
     server: McpServer, limits: Limits, ending: Disconnection
 ) -> AsyncIterator[Any]:
-    """Starts a server and yields the two streams that the official package's client wants.
+    """Start a server and yield the two streams of the official package's client.
 
     Args:
-        ending: Is told how the server ended, if it does so before the streams are left.
+        ending: Set with the reason if the server ends before the streams are left.
 
     Raises:
-        EnsembleError: It cannot be started.
+        EnsembleError: The server cannot be started.
     """
     import anyio
 
     child = await start_server(server)
-    # Without buffers: a server that writes faster than its messages are taken has to wait.
+    # Unbuffered: a server that writes too fast has to wait.
     send_in, receive_in = anyio.create_memory_object_stream[Any](0)
     send_out, receive_out = anyio.create_memory_object_stream[Any](0)
     streams = (receive_in, send_out, send_in, receive_out)
@@ -82,7 +83,7 @@ async def open_stdio(
             child.is_closing = True
             for stream in streams:
                 stream.close()
-            # Also a run that is cancelled has to end what it started; each step of it has a limit.
+            # A cancelled run must also end its programs; each step of it has a time limit.
             with anyio.CancelScope(shield=True):
                 await child.close()
             if has_ended_itself:
@@ -96,7 +97,7 @@ async def _read(
     limits: Limits,
     ending: Disconnection,
 ) -> None:
-    """Reads the server's messages until its output ends, and says why it did."""
+    """Read the server's messages until its output ends, and report the reason."""
     import anyio
 
     try:
@@ -104,13 +105,14 @@ async def _read(
             reason = await _pass_on(child, messages, limits)
             if child.is_closing:
                 return
-            if reason:  # said before the stream closes, which wakes those who ask why
+            if reason:  # set before the stream closes, which wakes the waiting callers
                 child.is_given_up = True
                 ending.report(reason)
                 return
             child.has_ended_output = True
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-        await drain(child.outbox)  # it is we who end; a server that waits to be read could not
+        # This side closes; a server that waits for a reader could not end.
+        await drain(child.outbox)
         return
     await child.program.wait(_EXIT_SECONDS)
     await child.wait_for_log()
@@ -120,7 +122,7 @@ async def _read(
 async def _pass_on(
     child: ServerProcess, messages: MemoryObjectSendStream[Any], limits: Limits
 ) -> str:
-    """Passes messages on; returns why the server is given up, or nothing at the end."""
+    """Pass messages on; return why the server is abandoned, or an empty text at the end."""
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter
 
@@ -138,7 +140,7 @@ async def _pass_on(
                 )  # else a call would never have its answer
                 message = jsonrpc_message_adapter.validate_json(data, by_name=False)
             except ValueError:
-                # A greeting on the wrong stream is forgiven, as is what a library prints.
+                # Greetings and library output on the wrong stream are tolerated.
                 stray += 1
                 child.log.write(frame.data[:CHUNK_BYTES] + b"\n")
                 if stray > STRAY_LINES:
@@ -149,11 +151,11 @@ async def _pass_on(
 
 
 async def _write(child: ServerProcess, messages: MemoryObjectReceiveStream[Any]) -> None:
-    """Writes our messages; a server that does not read them any more ends by itself or is ended."""
+    """Write the client's messages; a server that stops reading ends by itself or is ended."""
     with contextlib.suppress(ConnectionError, OSError):
         async with messages:
             async for item in messages:
-                # Only what was set: null is another thing to servers than what is missing.
+                # Only set fields: servers distinguish null from a missing field.
                 text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
                 child.inbox.write(text.encode() + b"\n")
                 await child.inbox.drain()
@@ -166,15 +168,15 @@ async def _keep_log(child: ServerProcess) -> None:
 
 
 class ServerProcess:
-    """A server that was started.
+    """A started server.
 
     Attributes:
-        program: It; its standard streams are :attr:`inbox`, :attr:`outbox` and :attr:`errors`.
-        log: What the server says besides its answers.
-        log_ended: Nothing more will be said.
-        has_ended_output: It has ended its output by itself: nothing more is to be expected of it.
-        is_closing: It is we who end it.
-        is_given_up: It misbehaves, so that it is not waited for.
+        program: Its program, with the streams :attr:`inbox`, :attr:`outbox` and :attr:`errors`.
+        log: The server's output besides its answers.
+        log_ended: The log is complete.
+        has_ended_output: It has ended its output by itself: no more is expected.
+        is_closing: This side ends it.
+        is_given_up: It misbehaves, and is ended without a grace period.
     """
 
     inbox: asyncio.StreamWriter
@@ -190,19 +192,19 @@ class ServerProcess:
         self.is_given_up = False
 
     async def open(self) -> None:
-        """Opens the streams."""
+        """Open the streams."""
         self.inbox = await self.program.open_input()
         self.outbox = await self.program.open_output()
         self.errors = await self.program.open_errors()
 
     async def wait_for_log(self) -> None:
-        """Waits, though not long, until what the server said last has been read."""
+        """Wait, for a short time, until the server's last output has been read."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LOG_SECONDS):
                 await self.log_ended.wait()
 
     def explain_end(self) -> str:
-        """Returns how the server has ended, and what it said last."""
+        """Return how the server has ended, and its last output."""
         status = self.program.status
         if status is None:
             text = "closed its output"
@@ -214,10 +216,10 @@ class ServerProcess:
         return f"{text}; its last output: {' / '.join(lines)}" if lines else text
 
     async def close(self) -> None:
-        """Ends the server: its input ends, then it is asked to, then killed; waits for it."""
+        """End the server: close its input, then ask it to end, then kill it; wait for it."""
         try:
             self.inbox.close()
-            # The protocol's own way to end a server: its input closes, and it leaves by itself.
+            # The protocol's own way to end a server: its input closes, and it exits.
             if not self.is_given_up:
                 await self.program.wait(CLOSING_SECONDS)
         finally:
@@ -230,14 +232,14 @@ class ServerProcess:
 
 
 async def start_server(server: McpServer) -> ServerProcess:
-    """Starts the program of a server.
+    """Start the program of a server.
 
     Raises:
-        EnsembleError: There is no such program or directory.
+        EnsembleError: The program or directory does not exist.
     """
     environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     environment |= {name: secret.reveal() for name, secret in server.environment.items()}
-    # By the path that the server is given, which the user may have set for it alone.
+    # By the path of the server's environment, which the user may have set for it alone.
     path = shutil.which(server.command, path=environment.get("PATH"))
     if path is None and server.directory is not None:
         path = shutil.which(str(server.directory / server.command))
@@ -251,7 +253,7 @@ async def start_server(server: McpServer) -> ServerProcess:
             environment=environment,
             directory=server.directory,
             takes_input=True,
-            # what it says in between must not break messages
+            # other output must not break messages
             errors_apart=True,
         )
     except OSError as error:
@@ -259,7 +261,7 @@ async def start_server(server: McpServer) -> ServerProcess:
     child = ServerProcess(program, OutputLog(server.log_path, Scrubber(server.secrets).scrub))
     try:
         await child.open()
-    # Whoever is cancelled here has a program running already, which nobody else knows of.
+    # A cancelled caller has already started a program, which must be ended here.
     except BaseException:
         await child.program.end(GRACE_SECONDS + 1)
         child.program.close()

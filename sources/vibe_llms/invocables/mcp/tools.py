@@ -31,7 +31,7 @@ _logger = logging.getLogger(__name__)
 _PROGRESS_CHARACTERS: Final = 200
 
 KEY_META: Final = "vibe-llms/idempotencyKey"
-"""Under this name, in its ``_meta``, a call carries what all attempts at it have in common."""
+"""Key in a call's ``_meta`` for the idempotency key that all attempts share."""
 
 
 def produce_tool(
@@ -40,7 +40,7 @@ def produce_tool(
     owner: ConnectionOwner[ServerConnection],
     relay: Relay | None = None,
 ) -> Invoker | None:
-    """Makes an invoker of a tool; ``None``, and a warning, where it can be none."""
+    """Create an invoker of a tool; ``None``, and a warning, if the tool is invalid."""
     said = tool.annotations if server.trust_annotations else None
     effect = _see_effect(said)
     try:
@@ -94,11 +94,11 @@ def _needs_approval(name: str, said: ToolAnnotations | None, server: McpServer) 
 
 @frozen(eq=False)
 class ToolFunction:
-    """Calls one tool; cancelling it tells the server to stop.
+    """Calls one tool; a cancellation tells the server to stop.
 
     Attributes:
-        relay: Follows the calls that are under way.
-        output: What the server says that structured results of it look like.
+        relay: Tracks the current calls.
+        output: The server's schema of structured results.
     """
 
     name: str
@@ -109,7 +109,7 @@ class ToolFunction:
     output: Validator | None = None
 
     async def __call__(self, arguments: JsonObject, context: InvocationContext) -> Outcome:
-        """Calls the tool with the arguments."""
+        """Call the tool with the arguments."""
         with self.relay.follow(context):
             return await self._perform(arguments, context)
 
@@ -117,13 +117,13 @@ class ToolFunction:
         try:
             connection = await self.owner.acquire()
         except ConverseError as error:
-            # Apart from what comes later: nothing was sent, so that nothing can have taken effect.
+            # Separate from the call: nothing was sent, so nothing can have taken effect.
             return fail(f"{self.name} was not called. {error}")
         try:
             return await self._settle(await self._call(connection, arguments, context))
         except ConverseError as error:
             refusal = error
-        # Called again, though nothing else is: with such an answer the server has not begun.
+        # The only repeated call: with such an answer the server has not started it.
         if await visit_addresses(connection.client, refusal.__cause__):
             try:
                 return await self._settle(await self._call(connection, arguments, context))
@@ -138,7 +138,7 @@ class ToolFunction:
             meta: Any = compose_meta(client, context) or {}
             if context.idempotency_key:
                 meta[KEY_META] = context.idempotency_key
-            # Whoever has called answers what is asked; without one the wiring of the client does.
+            # The calling program answers questions; without one, the client's wiring does.
             target: Any = client if context.host is None else client.session
             more = {} if context.host is None else {"allow_input_required": True}
             return await target.call_tool(
@@ -161,7 +161,7 @@ class ToolFunction:
         return result
 
     async def _settle(self, result: CallToolResult) -> Outcome:
-        """Makes an outcome of a result, which has to be what the server has promised."""
+        """Convert a result into an outcome, and check it against the server's schema."""
         problem = "" if result.is_error else await self._find_problem(result)
         if not problem:
             return normalize_result(result)
@@ -172,7 +172,7 @@ class ToolFunction:
         if self.output is None:
             return ""
         if (
-            # null may be what the schema wants: only what was not sent at all is missing.
+            # The schema may permit null: only an absent result is missing.
             result.structured_content is None
             and "structured_content" not in result.model_fields_set
         ):
@@ -198,11 +198,11 @@ class ToolFunction:
 
 
 def _was_not_begun(error: ConverseError) -> bool:
-    """Tells whether the server cannot have begun with a call."""
+    """Return whether the server cannot have started a call."""
     from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND, URL_ELICITATION_REQUIRED
 
     cause = error.__cause__
-    # Of our own making, in the careful client; a server has no reason to say it.
+    # Created by the careful client; a server has no reason to send it.
     if getattr(cause, "data", None) == NOT_BEGUN:
         return True
     codes = (INVALID_PARAMS, METHOD_NOT_FOUND, URL_ELICITATION_REQUIRED)

@@ -1,4 +1,4 @@
-"""Waiting for a resource of a server to change, as either era of the protocol has it."""
+"""Waiting for changes of a server's resource, in both eras of the protocol."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _FAREWELL_SECONDS: Final = 2.0
 
 
 class Watchers:
-    """All who wait for changes of one server's resources.
+    """Subscribers to changes of one server's resources.
 
     Args:
-        server: What the user says about it.
-        request: Lets something be asked of it, as :meth:`.ensembles.McpEnsemble.request` does.
+        server: Its settings.
+        request: Sends a request to it, as :meth:`.ensembles.McpEnsemble.request` does.
     """
 
     def __init__(self, server: McpServer, request: Callable[..., Awaitable[Any]]) -> None:
@@ -34,14 +34,14 @@ class Watchers:
 
     @asynccontextmanager
     async def watch(self, uri: str) -> AsyncIterator[AsyncIterator[None]]:
-        """Lets changes of one resource be waited for, where the server tells of them.
+        """Watch one resource for changes, if the server reports them.
 
         Yields:
-            An iterator that goes on with each change; changes while nobody waits count as one.
-            It ends, or raises, when the server tells nothing more.
+            An iterator that yields at each change; changes between two steps count as one.
+            It ends, or raises, when the server stops reporting.
 
         Raises:
-            EnsembleError: On entering: the server does not tell of changes; later: not any more.
+            EnsembleError: On entering: the server does not report changes; later: it has stopped.
         """
         client = await self._ask(_access_client, f"watch {uri}")
         from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -52,7 +52,7 @@ class Watchers:
 
     @asynccontextmanager
     async def _listen(self, client: Client, uri: str) -> AsyncIterator[AsyncIterator[None]]:
-        """Opens a stream of its own, as servers without sessions have it."""
+        """Open a separate stream, for servers without sessions."""
         name = self._server.name
         async with AsyncExitStack() as stack:
             try:
@@ -65,7 +65,7 @@ class Watchers:
 
     @asynccontextmanager
     async def _subscribe(self, client: Client, uri: str) -> AsyncIterator[AsyncIterator[None]]:
-        """Tells a server with sessions that changes are wanted, and when they are no more."""
+        """Subscribe at a server with sessions, and unsubscribe at the end."""
         await self._ask(lambda client: _tell_wanted(client, uri, True), f"watch {uri}")
         self._subscribed = client
         changed = asyncio.Event()
@@ -75,33 +75,34 @@ class Watchers:
                 yield changes
         finally:
             self._waiting[uri].discard(changed)
-            # Others may watch the same, and a server counts no watchers: only the last one says so.
+            # Others may watch the same, and a server does not count subscribers: only the last one
+            # unsubscribes.
             if not self._waiting[uri]:
                 del self._waiting[uri]
-                with suppress(Exception):  # it may be gone, and forgets it then by itself
+                with suppress(Exception):  # a server that is gone has forgotten it
                     async with asyncio.timeout(_FAREWELL_SECONDS):
                         await _tell_wanted(client, uri, False)
 
     async def _subscribe_again(self, client: Client) -> None:
         self._subscribed = client
-        # A copy: somebody may come or go while the server is told.
+        # A copy: subscribers may change while the server is asked.
         for uri, watchers in list(self._waiting.items()):
             await _tell_wanted(client, uri, True)
             for changed in watchers:
                 changed.set()
 
     async def renew(self) -> None:
-        """Tells a server that was started again what is watched; it may have changed meanwhile.
+        """Renew the subscriptions at a restarted server; resources may have changed in between.
 
         Raises:
-            EnsembleError: It cannot be told.
+            EnsembleError: The server cannot be asked.
         """
         what = "watch its resources"
         if self._waiting and await self._ask(_access_client, what) is not self._subscribed:
             await self._ask(self._subscribe_again, what)
 
     def notice(self, message: Any) -> None:
-        """Takes what the server announces."""
+        """Handle an announcement of the server."""
         if message.method == "notifications/resources/updated":
             for changed in self._waiting.get(message.params.uri, ()):
                 changed.set()
@@ -112,7 +113,7 @@ async def _access_client(client: Client) -> Client:
 
 
 async def _tell_wanted(client: Client, uri: str, wanted: bool) -> None:
-    """Says that changes are wanted, or no more; only servers with sessions are told so."""
+    """Subscribe or unsubscribe; only servers with sessions need this."""
     import warnings
 
     from mcp.shared.exceptions import MCPDeprecationWarning
@@ -127,13 +128,13 @@ async def _tell_wanted(client: Client, uri: str, wanted: bool) -> None:
 async def _wait_for(changed: asyncio.Event) -> AsyncGenerator[None]:
     while True:
         await changed.wait()
-        # Before it is told: what changes while the one who waits is busy shall wake them again.
+        # First: a change while the subscriber is busy must wake it again.
         changed.clear()
         yield
 
 
 async def _pass_on(events: AsyncIterator[Any], server: str, uri: str) -> AsyncGenerator[None]:
-    """Yields once for each event. Raises EnsembleError when the stream breaks off."""
+    """Yield once for each event. Raises EnsembleError when the stream breaks off."""
     from mcp.client.subscriptions import SubscriptionLost
     from mcp.shared.exceptions import MCPError
 

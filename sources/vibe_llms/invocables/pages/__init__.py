@@ -1,4 +1,4 @@
-"""Pages of the web as text: fetched from the public network alone, HTML written as Markdown.
+"""Web pages as text: fetched only from the public network, HTML converted to Markdown.
 
-The ensemble ``fetch`` gives a model these, and task flows put them into prompts.
+Used by the ensemble ``fetch`` for models, and by task flows for prompts.
 """

@@ -1,4 +1,4 @@
-"""Which addresses are public: whoever asks from within a network must not be led about in it."""
+"""Public addresses: protects the internal network from requests of a model."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from typing import Final, TypeAlias
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolve: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
-"""Returns the addresses of a host; raises OSError where there are none."""
+"""Returns the addresses of a host; raises OSError if there are none."""
 
 _TRANSLATED: Final = ipaddress.ip_network("64:ff9b::/96")
-"""Addresses of IPv4 as seen from a network that has only IPv6 (RFC 6052)."""
+"""IPv4 addresses as seen from a network that has only IPv6 (RFC 6052)."""
 
 
 def is_public(text: str) -> bool:
-    """Tells whether an address is one of the public network, for whom it stands included.
+    """Return whether an address, and any address embedded in it, is public.
 
     Args:
-        text: Of IPv4 or IPv6, perhaps with a zone.
+        text: IPv4 or IPv6, perhaps with a zone.
     """
     try:
-        # Without the zone, such as fe80::1%eth0, which decides no more than the way.
+        # Without the zone, as in fe80::1%eth0, which affects only the route.
         address: Address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
         return False
     embedded = _find_embedded(address)
-    # Such an address leads to the one within: ::ffff:127.0.0.1 is this machine.
+    # Such an address leads to the embedded one: ::ffff:127.0.0.1 is this machine.
     if embedded is not None:
         return is_public(str(embedded))
-    # Not is_global alone: Python's versions differ in what they take for global.
+    # Not is_global alone: its definition differs between Python versions.
     is_special = address.is_multicast or address.is_reserved or address.is_unspecified
     is_near = address.is_loopback or address.is_link_local or address.is_private
     is_near = is_near or (address.version == 6 and address.is_site_local)
@@ -39,7 +39,7 @@ def is_public(text: str) -> bool:
 
 
 def _find_embedded(address: Address) -> ipaddress.IPv4Address | None:
-    """Returns the address of IPv4 that one of IPv6 leads to, if it does."""
+    """Return the IPv4 address that an IPv6 address leads to, if any."""
     if not isinstance(address, ipaddress.IPv6Address):
         return None
     if address in _TRANSLATED:
@@ -52,6 +52,6 @@ def _find_embedded(address: Address) -> ipaddress.IPv4Address | None:
 
 
 async def resolve(host: str, port: int) -> list[str]:
-    """Asks the system for the addresses of a host."""
+    """Resolve a host with the system's resolver."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found))

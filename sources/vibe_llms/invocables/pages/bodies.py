@@ -1,4 +1,4 @@
-"""The body of an answer: read in bounds, packed or not, and made text."""
+"""The body of a response: read within limits, decompressed, and decoded."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _CODECS: Final = re.compile(
     r"ascii|utf-(8|8-sig|16|16-le|16-be|32|32-le|32-be)|iso8859-\d+|cp\d+|koi8-[rut]|mac-[a-z]+"
     r"|shift_jis.*|euc_.*|iso2022_.*|gb\w+|hz|big5.*|johab|latin-1|tis-620|kz1048|ptcp154"
 )
-"""Codecs of text that take no more time than the text is long."""
+"""Text codecs whose time is linear in the length of the text."""
 
 _META: Final = re.compile(
     rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w.:-]{1,40})""", re.IGNORECASE
 )
-# UTF-32 before UTF-16: the mark of the one begins with that of the other.
+# UTF-32 before UTF-16: the byte order mark of one starts with that of the other.
 _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -33,11 +33,11 @@ _MARKS: Final = (
 
 @frozen
 class PageBody:
-    """What was read.
+    """A body that was read.
 
     Attributes:
-        data: Unpacked.
-        is_cut: There was more.
+        data: Decompressed.
+        is_cut: The body was longer than the limit.
     """
 
     data: bytes
@@ -45,10 +45,10 @@ class PageBody:
 
 
 async def read_body(pieces: AsyncIterator[bytes], encoding: str, limit: int) -> PageBody:
-    """Reads a body as far as the limit, which holds for what comes and for what it unpacks to.
+    """Read a body up to the limit, which applies to the compressed and the decompressed size.
 
     Raises:
-        Refusal: It is packed in a way that is not known, or damaged.
+        Refusal: Its compression is unknown, or its data are damaged.
     """
     encoding = encoding.strip().lower() or "identity"
     if encoding != "identity" and encoding not in _WINDOWS:
@@ -58,7 +58,8 @@ async def read_body(pieces: AsyncIterator[bytes], encoding: str, limit: int) -> 
     async for piece in pieces:
         received += len(piece)
         try:
-            # Bounded while unpacking, as a megabyte may unpack to a thousand; one more byte tells.
+            # Limited during decompression, as a megabyte may grow a thousandfold; one more byte
+            # shows that there is more.
             data += unpacker.decompress(piece, limit + 1 - len(data)) if unpacker else piece
         except zlib.error as error:
             raise Refusal("The page is damaged: it cannot be decompressed.") from error
@@ -68,12 +69,12 @@ async def read_body(pieces: AsyncIterator[bytes], encoding: str, limit: int) -> 
 
 
 def decode(data: bytes, charset: str) -> str:
-    """Makes text of bytes; whatever fits no codec is shown as \ufffd.
+    """Decode bytes; invalid ones are shown as \ufffd.
 
     Args:
-        charset: As the answer calls it; the text itself may say otherwise.
+        charset: As the response names it; the text itself may override it.
     """
-    # What the text itself begins with is surer than what a server says of all its pages.
+    # A text's own declaration is more reliable than a server's for all its pages.
     for mark, name in _MARKS:
         if data.startswith(mark):
             return data.decode(name, "replace")
@@ -86,11 +87,11 @@ def decode(data: bytes, charset: str) -> str:
 
 
 def _find_codec(name: str) -> str:
-    """Returns the codec of a charset, if it is one of text and harmless."""
+    """Return the codec of a charset, if it is a safe text codec."""
     try:
         codec = codecs.lookup(name.strip(" \"'")).name if name else ""
     except (LookupError, ValueError):
         return ""
     if codec in ("iso8859-1", "ascii"):
-        return "cp1252"  # which is what pages mean by it, as browsers know
+        return "cp1252"  # which is what pages mean by it, as in browsers
     return codec if _CODECS.fullmatch(codec) else ""

@@ -1,4 +1,4 @@
-"""One page from the web: who may be asked, and how much is taken of what they say."""
+"""Fetching one web page: permitted addresses, and limits of the response."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CONNECT_SECONDS: Final = 10.0
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _HEADERS: Final = {
     "Accept": "text/html, text/markdown, text/plain, application/json;q=0.9, */*;q=0.1",
-    # What can be unpacked piece by piece, in bounds, and by the standard library.
+    # Compressions that the standard library can unpack in parts, within limits.
     "Accept-Encoding": "gzip",
     "Connection": "close",
     "User-Agent": "vibe-llms",
@@ -34,13 +34,13 @@ _CHARSET: Final = re.compile(r"""charset\s*=\s*["']?([^"';\s]+)""", re.IGNORECAS
 
 @frozen(kw_only=True)
 class PageBounds:
-    """How far somebody may go for a page.
+    """Limits for fetching a page.
 
     Attributes:
-        page_bytes: How much of it is read, packed and unpacked.
-        redirects: How many redirections are followed.
-        private_hosts: Names and addresses that may be reached although they are not public.
-        schemes: Which addresses may have, those of redirections, too.
+        page_bytes: Maximum size, compressed and decompressed.
+        redirects: Maximum number of redirects.
+        private_hosts: Names and addresses that are permitted although they are not public.
+        schemes: Permitted schemes, also for redirects.
     """
 
     page_bytes: int = 5_000_000
@@ -51,15 +51,15 @@ class PageBounds:
 
 @frozen(kw_only=True)
 class Page:
-    """What came.
+    """A fetched page.
 
     Attributes:
-        url: Whence, after all redirections.
+        url: Its address, after all redirects.
         status: Of HTTP.
         kind: The media type, in small letters.
-        charset: As the answer calls it; may be empty.
-        size: As the answer tells it; ``None`` where it does not.
-        body: As far as it was read.
+        charset: As the response names it; may be empty.
+        size: As the response states it; ``None`` if it does not.
+        body: The part that was read.
     """
 
     url: str
@@ -71,10 +71,10 @@ class Page:
 
 
 def parse_url(text: str, schemes: Collection[str]) -> yarl.URL:
-    """Reads what somebody calls an address.
+    """Parse an address.
 
     Raises:
-        Refusal: It is none of these schemes, or has a user or password in it.
+        Refusal: Its scheme is not permitted, or it contains a user or password.
     """
     import yarl
 
@@ -85,7 +85,7 @@ def parse_url(text: str, schemes: Collection[str]) -> yarl.URL:
         raise Refusal(f"{shown} contains a character that is not allowed in an address.")
     try:
         url = yarl.URL(text.strip(" "))
-        # Read here, as some parts of an address are found to be none only when they are asked for.
+        # Accessed here, because some invalid parts of an address are detected only on access.
         url_text, host, _ = str(url), url.host, url.port
         url_text.encode("ascii")
     except (ValueError, UnicodeError) as error:
@@ -93,7 +93,7 @@ def parse_url(text: str, schemes: Collection[str]) -> yarl.URL:
     if url.scheme not in schemes or not host:
         known = " or ".join(f"{scheme}://" for scheme in schemes)
         raise Refusal(f"Cannot fetch {shown}: use an address of {known}.")
-    # https://bank.example@evil.example looks like another page than it is; and no password is sent.
+    # https://bank.example@evil.example disguises its host; and no password is sent.
     if url.user is not None or url.password is not None:
         raise Refusal("Addresses with a user or password are not allowed.")
     return url.with_fragment(None)
@@ -106,15 +106,15 @@ async def get_page(
     is_allowed: Callable[[str], bool],
     wants: Callable[[str, int], bool],
 ) -> Page:
-    """Fetches a page, redirections followed; each goes through the same checks.
+    """Fetch a page and follow redirects; each passes the same checks.
 
     Args:
-        resolve: Asked once for each step; the answer is what is connected to.
-        is_allowed: Tells of an address whether it may be connected to.
-        wants: Tells of a media type and a status whether the body is to be read.
+        resolve: Called once per step; its addresses are used for the connection.
+        is_allowed: Returns whether an address may be connected to.
+        wants: Returns for a media type and a status whether to read the body.
 
     Raises:
-        Refusal: It cannot be had, or may not.
+        Refusal: The page is unavailable, or not permitted.
     """
     url = parse_url(text, bounds.schemes)
     for _ in range(bounds.redirects + 1):
@@ -122,7 +122,7 @@ async def get_page(
         if isinstance(answer, Page):
             return answer
         try:
-            # The same checks again: a public page may redirect into the network around us.
+            # The same checks again: a public page may redirect into the internal network.
             url = parse_url(str(url.join(answer)), bounds.schemes)
         except Refusal as refusal:
             raise Refusal(
@@ -138,7 +138,7 @@ async def _ask(
     is_allowed: Callable[[str], bool],
     wants: Callable[[str, int], bool],
 ) -> Page | yarl.URL:
-    """Takes one step: the page, or where else it is."""
+    """Send one request: return the page, or the target of a redirect."""
     import yarl
 
     from vibe_llms.wire.http import heads
@@ -146,14 +146,14 @@ async def _ask(
     from vibe_llms.wire.http.dialing import dial
 
     host = (url.host or "").rstrip(".").lower()
-    # By the name of this step alone: a redirection from it is not exempt.
+    # For the name of this step only: a redirect from it is not exempt.
     is_exempt = host in {each.lower() for each in bounds.private_hosts}
     guard = _Guard(host, resolve, (lambda _: True) if is_exempt else is_allowed)
     connection = HttpConnection(asyncio.get_running_loop(), host)
     try:
         target = heads.parse_target(str(url))
         async with asyncio.timeout(_CONNECT_SECONDS):
-            # What the guard has looked at is connected to: a second look-up could answer otherwise.
+            # Connect to the checked address: a second resolution could differ.
             await dial(connection, target, resolve=guard.look_up)
         connection.ask(heads.compose_head("GET", target, _HEADERS, 0))
         await connection.wait_until_ready(None, "first-byte")
@@ -195,7 +195,7 @@ async def _read(
 
 
 async def _iterate(connection: HttpConnection) -> AsyncIterator[bytes]:
-    """Gives a body as it comes."""
+    """Yield a body as it arrives."""
     while True:
         if data := connection.take():
             yield data
@@ -208,10 +208,10 @@ async def _iterate(connection: HttpConnection) -> AsyncIterator[bytes]:
 
 
 class _Guard:
-    """Watches over one step: what a name resolves to, which is all that is connected to.
+    """Guard of one step: it resolves the name, and only checked addresses are connected to.
 
-    A name is resolved once, and what it resolved to is connected to: it cannot mean one thing
-    when it is checked and another when it is used.
+    A name is resolved once, and the result is connected to: it cannot change between the check and
+    the use.
     """
 
     def __init__(self, host: str, resolve: Resolve, is_allowed: Callable[[str], bool]) -> None:
@@ -221,15 +221,15 @@ class _Guard:
         self._refused = False
 
     async def look_up(self, host: str, port: int) -> list[Place]:
-        """Returns the places of a host, all of which are allowed."""
+        """Return the addresses of a host, all of which are permitted."""
         from vibe_llms.wire.http.names import read_address
 
-        # An address needs no resolving, and must not pass unseen because of that.
+        # An address needs no resolution, but must be checked all the same.
         if place := read_address(host, port):
             self._ensure_allowed(host)
             return [place]
         addresses = await self._resolve(host, port)
-        # All have to be allowed: which of them is connected to is decided later.
+        # All must be permitted: which of them is connected to is decided later.
         for address in addresses:
             self._ensure_allowed(address)
         return [place for each in addresses if (place := read_address(each, port))]
@@ -240,7 +240,7 @@ class _Guard:
             raise PermissionError(f"{address} is not public")
 
     def explain(self, error: Exception) -> str:
-        """Says for a model why a step failed."""
+        """Explain to a model why a step failed."""
         if self._refused:
             return (
                 f"{self._host} is not on the public network. Only the user can allow it, in "

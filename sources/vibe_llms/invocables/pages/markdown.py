@@ -1,4 +1,4 @@
-"""HTML as Markdown that reads well: headings, paragraphs, lists, links, tables, code."""
+"""Conversion of HTML to readable Markdown: headings, paragraphs, lists, links, tables, code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BLOCKS: Final = frozenset(
 )
 _EMPHASIS: Final = {"b": "**", "strong": "**", "em": "*", "i": "*"}
 SECONDS: Final = 5.0
-"""How long one page may occupy us; of what takes longer, the rest is left out."""
+"""Time limit for one page; the rest is left out."""
 
 _DEPTH_LIMIT: Final = 12
 _ADDRESS_CHARACTERS: Final = 500
@@ -30,15 +30,15 @@ _BACKTICKS: Final = re.compile(r"`+")
 
 
 def write_markdown(source: str, address: str) -> str:
-    """Returns a page as Markdown, its title first.
+    """Return a page as Markdown, its title first.
 
-    What stands around the content (navigation, footers) is left out, unless that is all.
+    Navigation, footers and the like are left out, unless the page has nothing else.
 
     Args:
-        address: Of the page: addresses in it may be relative.
+        address: Of the page, for its relative addresses.
     """
     text = _write(source, address, _UNSEEN | _AROUND)
-    # Some pages have all they say within one <nav> or <aside>.
+    # Some pages have their whole content in one <nav> or <aside>.
     return text or _write(source, address, _UNSEEN)
 
 
@@ -46,7 +46,7 @@ def _write(source: str, address: str, unseen: frozenset[str]) -> str:
     writer = _Writer(address, unseen)
     until = time.monotonic() + SECONDS
     for number, piece in enumerate(split(source)):
-        # Now and then: the clock costs more than most pieces.
+        # Only now and then: the clock costs more than most steps.
         if number % 1_000 == 0 and time.monotonic() > until:
             return f"{writer.finish()}\n[the page is too complex: the rest was left out]"
         if isinstance(piece, str):
@@ -77,9 +77,9 @@ class _Writer:
         self._is_title = False
 
     def begin(self, tag: Tag) -> None:
-        """Takes the beginning of an element."""
+        """Take the start of an element."""
         name = tag.name
-        # It decides for all addresses that follow, as it does in browsers.
+        # It affects all addresses that follow, as in browsers.
         if name == "base" and not self._hidden and tag.attributes.get("href"):
             self._address = _join(self._address, tag.attributes["href"])
         self._is_title = name == "title" and not self._title and not self._hidden
@@ -133,7 +133,7 @@ class _Writer:
             self._break(blank=True)
 
     def end(self, name: str) -> None:
-        """Takes the end of an element."""
+        """Take the end of an element."""
         self._is_title = False
         if self._hidden:
             if name == self._hidden[-1]:
@@ -166,7 +166,7 @@ class _Writer:
             self._break(blank=True)
 
     def add_text(self, text: str) -> None:
-        """Takes text."""
+        """Take text."""
         if self._is_title:
             self._title = _SPACE.sub(" ", text).strip()
         elif self._hidden:
@@ -192,11 +192,11 @@ class _Writer:
             self._line[start:] = [f"{lead}[{text}]({address})"]
 
     def _break(self, *, blank: bool = False, is_own: bool = False) -> None:
-        """Ends the line.
+        """End the line.
 
         Args:
-            blank: Whether an empty one is to follow. Never in code.
-            is_own: Whether the page itself ends it here: then it counts in code even if empty.
+            blank: Add an empty line after it. Never in code.
+            is_own: The page itself ends the line here: in code, it then counts even if empty.
         """
         self._end_link()
         text = "".join(self._line)
@@ -213,7 +213,7 @@ class _Writer:
             self._lines.append("")
 
     def _fence(self) -> None:
-        """Fences the lines of code that have come; code without any is left out."""
+        """Fence the collected lines of code; code without lines is left out."""
         lines = "\n".join(self._lines[self._code_start :]).strip("\n").split("\n")
         del self._lines[self._code_start :]
         if not any(lines):
@@ -224,7 +224,7 @@ class _Writer:
         self._lines += [f"{'> ' * self._quotes}{line}" for line in (fence, *lines, fence)]
 
     def finish(self) -> str:
-        """Returns all that was written."""
+        """Return the whole text."""
         self._break()
         if self._code:
             self._fence()
@@ -235,7 +235,7 @@ class _Writer:
 
 
 def _tidy(text: str) -> str:
-    """Takes out what emphasis and links have left: spaces twice, marks around nothing."""
+    """Remove leftovers of emphasis and links: double spaces, marks around nothing."""
     indent = len(text) - len(text.lstrip(" ")) if text.lstrip(" ")[:1] in "-0123456789" else 0
     text = re.sub(r"\*{4,}", "", text)
     words = re.sub(r" {2,}", " ", text.strip())
@@ -244,7 +244,7 @@ def _tidy(text: str) -> str:
 
 
 def _join(base: str, address: str) -> str:
-    """Returns an address as a whole one; nothing where it leads to no page."""
+    """Return an absolute address; empty if it leads to no page."""
     if len(address) > _ADDRESS_CHARACTERS:
         return ""
     try:

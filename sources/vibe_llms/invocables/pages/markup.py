@@ -1,7 +1,6 @@
-"""Cutting HTML into tags and text, in time that grows with its length and not faster.
+"""HTML tokenizer in linear time.
 
-Not ``html.parser``: it has taken, and in older versions of Python takes, quadratic time for what
-somebody hostile writes.
+Not ``html.parser``: older versions of Python take quadratic time for hostile input.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ _ATTRIBUTE: Final = re.compile(
     r"""[\s/]*([^\s"'<>/=]{1,100})(?:\s{0,50}=\s{0,50}(?:"([^"]*)"|'([^']*)'|([^\s"'>]*)))?"""
 )
 _RAW: Final = frozenset({"script", "style", "textarea", "title", "xmp", "iframe", "noembed"})
-"""Elements that hold text alone; for one of these a tag within is none."""
+"""Elements that contain only text; a tag within is text."""
 
 _TAG_CHARACTERS: Final = 20_000
 
 
 @frozen
 class Tag:
-    """The beginning or the end of an element.
+    """The start or the end of an element.
 
     Attributes:
         name: In small letters.
-        is_end: Whether it is the end.
-        attributes: The first value of each, in plain characters.
+        is_end: True for the end.
+        attributes: The first value of each, with entities decoded.
     """
 
     name: str
@@ -41,7 +40,7 @@ class Tag:
 
 
 def split(source: str) -> Iterator[Tag | str]:
-    """Gives the tags and the texts between them, in their order; comments are left out."""
+    """Yield the tags and the texts between them, in their order; comments are left out."""
     finder = _Finder(source)
     place = 0
     while place < len(source):
@@ -70,25 +69,25 @@ def split(source: str) -> Iterator[Tag | str]:
 
 
 class _Finder:
-    """Finds a text from a place on; what was found to be missing once is not looked for again."""
+    """Finds a text from a position on; remembers that a text is missing."""
 
     def __init__(self, source: str) -> None:
         self._source = source
         self._missing: set[str] = set()
 
     def find(self, text: str, place: int) -> int:
-        """Returns where it is, or -1."""
+        """Return its position, or -1."""
         if text in self._missing:
             return -1
         found = self._source.find(text, place)
         if found < 0:
-            # Else many "<!--" without an end would each have the rest of the page searched.
+            # Else many "<!--" without an end would each search the rest of the page.
             self._missing.add(text)
         return found
 
 
 def _pass_over(finder: _Finder, source: str, start: int) -> int:
-    """Returns the end of a comment or a declaration; the start where it is neither."""
+    """Return the end of a comment or a declaration; the start if it is neither."""
     if source.startswith("<!--", start):
         end = finder.find("-->", start + 4)
         return len(source) if end < 0 else end + 3
@@ -99,9 +98,9 @@ def _pass_over(finder: _Finder, source: str, start: int) -> int:
 
 
 def _read_attributes(source: str, place: int, finder: _Finder) -> tuple[int, dict[str, str]]:
-    """Returns where a tag ends, and its attributes."""
+    """Return the end of a tag, and its attributes."""
     attributes: dict[str, str] = {}
-    # A tag that never ends must not have the whole page read as its attributes.
+    # A tag without an end must not read the whole page as its attributes.
     limit = place + _TAG_CHARACTERS
     while place < limit:
         found = _ATTRIBUTE.match(source, place, limit)
@@ -117,8 +116,8 @@ def _read_attributes(source: str, place: int, finder: _Finder) -> tuple[int, dic
 
 
 def _find_end(source: str, name: str, place: int, finder: _Finder) -> int:
-    """Returns where the end tag of an element begins that holds text alone."""
-    # Not by lowering the page: that may change its length, and so the places in it.
+    """Return the start of the end tag of a text-only element."""
+    # Not by lowercasing the page, which may change its length, and so the positions.
     for spelling in (f"</{name}", f"</{name.upper()}", f"</{name.title()}"):
         found = finder.find(spelling, place)
         if found >= 0:

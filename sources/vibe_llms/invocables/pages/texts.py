@@ -1,4 +1,4 @@
-"""What of a page is text, and that text."""
+"""Text of a page."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _TEXTS: Final = (
 
 
 def is_readable(kind: str, status: int) -> bool:
-    """Tells of a media type whether it is one of text; whatever the status."""
+    """Return whether a media type is text; for any status."""
     return kind.startswith("text/") or any(
         kind.endswith(f"/{word}") or kind.endswith(f"+{word}") for word in _TEXTS
     )
 
 
 async def read_text(page: Page) -> str | None:
-    """Returns a page as text, HTML as Markdown; ``None`` where it is none."""
-    return await run_in_thread(lambda: _write(page))  # it is bounded, as the page is
+    """Return a page as text, HTML as Markdown; ``None`` if it is not text."""
+    return await run_in_thread(lambda: _write(page))  # limited, as the page is
 
 
 def _write(page: Page) -> str | None:
     if not is_readable(page.kind, page.status):
         return None
     text = decode(page.body.data, page.charset)
-    # Servers call what they do not know text/plain, programs and pictures included.
+    # Servers send unknown types as text/plain, even programs and pictures.
     if "\0" in text[:_LOOKED_AT]:
         return None
     return write_markdown(text, page.url) if page.kind in _HTML else text

@@ -1,6 +1,6 @@
-"""Being let in by a server that wants OAuth, over the official package's flow.
+"""Authorization with OAuth, over the official package's flow.
 
-``settings`` is what the user says, and who asks a person. ``flow`` does it, and is imported, with
-the official package, when somebody is to be let in; below it are where the browser comes back to
-(``loopback``), what is kept (``token_storage``), and what goes wrong (``errors``).
+``settings`` has the user's settings and the protocol for asking a person. ``flow`` runs it, and is
+imported, with the official package, on the first authorization; below it are the browser's redirect
+target (``loopback``), the storage (``token_storage``), and the errors (``errors``).
 """

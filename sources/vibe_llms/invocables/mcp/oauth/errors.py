@@ -1,4 +1,4 @@
-"""What an authorization server says: bounded, read, and repeated in no error and no log."""
+"""Responses of an authorization server: limited, parsed, and not repeated in errors or logs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DETAIL_CHARACTERS: Final = 300
 
 
 class _Discretion(logging.Filter):
-    """Keeps out of the log what an authorization server said: the error is raised anyway."""
+    """Keep responses of an authorization server out of the log: the error is raised anyway."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         # The package logs a failure with its traceback, whose last line quotes the server's body.
@@ -30,15 +30,15 @@ logging.getLogger("mcp.client.auth.oauth2").addFilter(_Discretion())
 
 
 def is_challenge(response: httpx2.Response) -> bool:
-    """Tells whether a server wants an authorization, or a wider one."""
+    """Return whether a server requires an authorization, or a wider one."""
     said = response.headers.get("www-authenticate", "")
-    # Any other 403 is a plain refusal, which no authorization would change.
+    # Any other 403 is a plain refusal, which an authorization would not change.
     is_wider = response.status_code == 403 and "insufficient_scope" in said
     return response.status_code == 401 or is_wider
 
 
 async def receive(response: httpx2.Response) -> httpx2.Response:
-    """Reads the body of a response, in bounds, and returns it. Raises StreamError beyond them."""
+    """Read the body of a response, within limits. Raises StreamError beyond them."""
     said = f"{_BODY_BYTES:,} bytes about authorization"
     response.stream = bound(response.stream, _BODY_BYTES, said)
     await response.aread()
@@ -46,10 +46,10 @@ async def receive(response: httpx2.Response) -> httpx2.Response:
 
 
 def read_answer(parameters: Mapping[str, str]) -> AuthorizationCodeResult:
-    """Reads what the browser brought back.
+    """Read the parameters of the browser's redirect.
 
     Raises:
-        OAuthFlowError: It is a refusal.
+        OAuthFlowError: The authorization was refused.
     """
     if error := parameters.get("error"):
         told = parameters.get("error_description", "")
@@ -67,7 +67,7 @@ def _clean(text: str) -> str:
 
 
 def explain(error: Exception) -> str:
-    """Says what went wrong, without repeating what might be secret in an answer."""
+    """Describe a failure, without repeating possible secrets of an answer."""
     text = str(error)
     if isinstance(error, OAuthTokenError) or "registration" in text.lower():
         head = text.partition(": ")[0]
@@ -86,5 +86,5 @@ def _find_error_word(text: str) -> str:
 
 
 def redact(error: Exception) -> Exception:
-    """Makes a cause that repeats no body either."""
+    """Create a cause that repeats no body either."""
     return type(error)(explain(error)) if isinstance(error, OAuthFlowError) else error

@@ -1,9 +1,9 @@
-"""OAuth for the requests to one MCP server: the official package's flow, within bounds.
+"""OAuth for the requests to one MCP server: the official package's flow, with limits.
 
-The package knows the protocols: discovery, registration, proof keys, resource indicators, more
-scope. Here it is kept from asking a person without end or telling secrets to whoever listens;
-what was granted outlives the process; and requests do not wait for each other (decision 0016).
-Imported only where a connection is made: it needs the package.
+The package implements the protocols: discovery, registration, proof keys, resource indicators, more
+scope. This module limits how often a person is asked and keeps secrets out of logs; grants outlive
+the process; and requests do not wait for each other (decision 0016). Imported only when a
+connection is made: it needs the package.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from vibe_llms.invocables.mcp.oauth.token_storage import GrantFile, TokenStorage
 from vibe_llms.invocables.mcp.pausable_timeout import PausableTimeout
 
 AUTHORIZATIONS_LIMIT: Final = 5
-"""How often a person is asked for one server, until the program is started again."""
+"""How often a person is asked for one server, per process."""
 
 _LOOPBACKS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class Authorization(httpx2.Auth):
-    """Lets the requests to one server in.
+    """Authenticates the requests to one server.
 
     Args:
-        name: What the user calls the server.
+        name: The user's name of the server.
         url: Its address.
-        settings: What is known beforehand, if anything.
-        directory: Where grants are kept; ``None`` to keep them in memory alone.
-        authorizer: Who brings a person to the browser, if anybody.
-        timeout: Is told when a person is waited for.
+        settings: Preset settings, if any.
+        directory: The directory of grants; ``None`` to keep them in memory only.
+        authorizer: Sends a person to the browser, if given.
+        timeout: Paused while a person is asked.
     """
 
     def __init__(
@@ -100,10 +100,10 @@ class Authorization(httpx2.Auth):
     async def async_auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Sends a request, and whatever has to be sent before it is let in.
+        """Send a request, and all requests that must precede it.
 
         Raises:
-            EnsembleError: It cannot be let in.
+            EnsembleError: The authorization failed.
         """
         await self._storage.restore()
         sent, response = "", None
@@ -114,8 +114,8 @@ class Authorization(httpx2.Auth):
             if not await self._is_challenge(response):
                 return
         async with self._lock:
-            await self._storage.reload()  # another process may have been let in
-            # Or another request of ours, while this one waited: a person is spared.
+            await self._storage.reload()  # another process may have been authorized
+            # Or another request, while this one waited: then the person is not asked again.
             if self._access_token() not in ("", sent):
                 sent = self._attach(request)
                 response = yield request
@@ -128,7 +128,7 @@ class Authorization(httpx2.Auth):
                     outgoing = await anext(flow)
                     while True:
                         is_asked = outgoing is request and self._access_token() == sent
-                        # The answer that we have in hand serves: nothing is asked twice.
+                        # Reuses the response at hand: no request is sent twice.
                         if is_asked and response is not None:
                             answer, response = response, None
                         else:
@@ -147,10 +147,10 @@ class Authorization(httpx2.Auth):
                     await flow.aclose()
 
     async def _is_challenge(self, response: httpx2.Response) -> bool:
-        """Tells whether an authorization is wanted; then the response has been read.
+        """Return whether an authorization is required; then the response has been read.
 
         Raises:
-            EnsembleError: It is endless.
+            EnsembleError: The response is endless.
         """
         if not is_challenge(response):
             return False
@@ -165,21 +165,21 @@ class Authorization(httpx2.Auth):
         return tokens.access_token if tokens and self._context.is_token_valid() else ""
 
     def _attach(self, request: httpx2.Request) -> str:
-        """Adds the token, if there is a valid one; returns it."""
+        """Add the token, if there is a valid one; return it."""
         token = self._access_token()
         if token:
             request.headers["Authorization"] = f"Bearer {token}"
         return token
 
     def _prepare_entrance(self, response: httpx2.Response | None) -> None:
-        """Has a token renewed that the server does not take any more; or refuses, early.
+        """Renew a token that the server rejects; or refuse early.
 
         Raises:
-            EnsembleError: A person would have to be asked, and nobody can be.
+            EnsembleError: A person must be asked, but none is available.
         """
         can_refresh = self._context.can_refresh_token()
         if can_refresh and response is not None and response.status_code == 401:
-            # The package renews only what has expired; else it leads a person to the browser.
+            # The package renews only expired tokens; else it sends a person to the browser.
             self._context.token_expiry_time = 1.0  # long ago
         if can_refresh or self._settings.grant is not GrantType.BROWSER:
             return
@@ -188,7 +188,7 @@ class Authorization(httpx2.Auth):
 
     @asynccontextmanager
     async def _await_browser(self) -> AsyncIterator[None]:
-        """Listens where a browser may come back to, as long as somebody is being let in."""
+        """Listen for the browser's redirect during an authorization."""
         if self._authorizer is None or self._settings.grant is not GrantType.BROWSER:
             yield
             return
@@ -203,10 +203,10 @@ class Authorization(httpx2.Auth):
             await loopback.close()
 
     async def _listen(self, loopback: Loopback) -> None:
-        """Takes the port that the client was registered with, where there is one and it is free.
+        """Listen on the port of the client's registration, if there is one and it is free.
 
         Raises:
-            EnsembleError: The port that the user wants is taken.
+            EnsembleError: The configured port is taken.
         """
         port = self._settings.redirect_port
         try:
@@ -220,25 +220,25 @@ class Authorization(httpx2.Auth):
         try:
             await loopback.listen(known)
         except OSError:
-            self._storage.forget_client()  # it may come back to that port alone
+            self._storage.forget_client()  # its redirect is bound to that port
             await loopback.listen()
 
     async def _keep_address(self, address: str) -> None:
-        """Takes where the person has to go."""
+        """Store the address that the person must visit."""
         self._ensure_private(httpx2.URL(address))
         self._address = address
 
     async def _ask_person(self) -> AuthorizationCodeResult:
-        """Brings the person there, and waits for the browser to come back."""
+        """Send the person there, and wait for the browser's redirect."""
         if self._authorizer is None or self._loopback is None:
             raise OAuthFlowError("a user must agree, but there is no user to ask")
         if self._asked >= AUTHORIZATIONS_LIMIT:
             raise OAuthFlowError(f"it has asked {self._asked} times, which is the limit")
         self._asked += 1
-        # The package keeps the state to itself; it stands in the address that it has composed.
+        # The package does not expose the state; it is in the address that it has composed.
         state = parse_qs(urlsplit(self._address).query).get("state", [""])[0]
         answer = self._loopback.expect(state)
-        # Beside the waiting: an authorizer may come back only when the browser has been closed.
+        # Concurrent with the wait: an authorizer may return only when the browser is closed.
         opening = asyncio.ensure_future(self._open(self._authorizer, self._loopback))
         seconds = self._settings.wait_seconds
         try:
@@ -247,7 +247,7 @@ class Authorization(httpx2.Auth):
                     both: set[asyncio.Future[Any]] = {answer, opening}
                     await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
                     if not answer.done():
-                        opening.result()  # it may have failed; else the browser is on its way
+                        opening.result()  # it may have failed; else the redirect will come
                     parameters = await answer
         except TimeoutError as error:
             raise OAuthFlowError(f"the user did not agree within {seconds:g} seconds") from error
@@ -257,7 +257,7 @@ class Authorization(httpx2.Auth):
         return read_answer(parameters)
 
     async def _open(self, authorizer: OAuthAuthorizer, loopback: Loopback) -> None:
-        """Has a person brought to the address, and takes what they tell, if anything."""
+        """Open the address for the person, and use the redirect address that they enter, if any."""
         try:
             told = await authorizer.open(self.name, self._address)
         except Exception as error:
@@ -266,7 +266,7 @@ class Authorization(httpx2.Auth):
             raise OAuthFlowError("the returned address is not the expected one")
 
     def _ensure_private(self, url: httpx2.URL) -> None:
-        """Refuses addresses on the way to which others could read along.
+        """Refuse addresses that others could eavesdrop on.
 
         Raises:
             EnsembleError: It is not encrypted, and neither this machine's nor the server's own.

@@ -1,4 +1,4 @@
-"""The place on this machine where a browser comes back to after a person has agreed."""
+"""Local redirect target of the browser after a person has agreed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PATH: Final = "/callback"
 _LINE_BYTES: Final = 16_384
 _READ_SECONDS: Final = 10.0
 _GUESTS_LIMIT: Final = 8
-"""How many connections may be open at once; a browser opens two or three."""
+"""Maximum number of open connections; a browser opens two or three."""
 
 _PAGE: Final = (
     "<!doctype html><meta charset=utf-8><title>vibe-llms</title><p>{}<p>You can close this "
@@ -22,10 +22,10 @@ _PAGE: Final = (
 
 
 class Loopback:
-    """Listens on one port of this machine, for one answer; use it as a context manager.
+    """Listens on one local port, for one answer; use it as a context manager.
 
-    What a page in the browser could send by itself is not taken: only what names the state that
-    was handed out, which nobody else knows.
+    Requests that a page in the browser could send by itself are ignored: an answer must contain the
+    issued state, which is secret.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Loopback:
         self._answer: asyncio.Future[Mapping[str, str]] | None = None
 
     async def listen(self, port: int = 0) -> None:
-        """Begins to listen.
+        """Start listening.
 
         Args:
             port: 0 for any that is free.
@@ -47,21 +47,21 @@ class Loopback:
 
     @property
     def address(self) -> str:
-        """Where a browser is to be sent."""
+        """The address to redirect a browser to."""
         if self._server is None:
             raise RuntimeError("The listener is not running.")
         return f"http://{HOST}:{self._server.sockets[0].getsockname()[1]}{PATH}"
 
     def expect(self, state: str) -> asyncio.Future[Mapping[str, str]]:
-        """Takes the state that the answer has to name; returns the parameters of the answer."""
+        """Set the state that the answer must contain; return the parameters of the answer."""
         self._state = state
         self._answer = asyncio.get_running_loop().create_future()
         return self._answer
 
     def take(self, address: str) -> bool:
-        """Takes an address that a browser was sent to, if it is the answer that is expected."""
+        """Accept a redirect address if it is the expected answer."""
         parameters = dict(parse_qsl(urlsplit(address).query, keep_blank_values=True))
-        # An empty state would let in whoever names an empty one.
+        # An empty state would match an empty one.
         if self._answer is None or not self._state or parameters.get("state") != self._state:
             return False
         if not self._answer.done():
@@ -69,7 +69,7 @@ class Loopback:
         return True
 
     async def close(self) -> None:
-        """Stops listening, and lets nobody wait."""
+        """Stop listening and wake the waiting callers."""
         server, self._server = self._server, None
         if server is None:
             return
@@ -84,7 +84,7 @@ class Loopback:
 
     async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
-        # Anything on this machine, and any page in its browser, may knock at this port.
+        # Any program on this machine, and any page in its browser, may connect to this port.
         if task is None or len(self._guests) >= _GUESTS_LIMIT:
             writer.transport.abort()
             return
@@ -93,12 +93,12 @@ class Loopback:
             async with asyncio.timeout(_READ_SECONDS):
                 line = await reader.readline()
                 while (await reader.readline()).strip():
-                    pass  # the headers say nothing that matters
+                    pass  # the headers are irrelevant
                 status, text = self._judge(line.decode("latin-1"))
                 writer.write(_compose_answer(status, text))
                 await writer.drain()
         except (OSError, ValueError, TimeoutError):
-            pass  # a guest that does not say what it wants
+            pass  # a client that does not send its request
         finally:
             self._guests.discard(task)
             writer.close()
@@ -119,7 +119,8 @@ def _compose_answer(status: str, text: str) -> bytes:
     head = (
         f"HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\n"
         f"Content-Length: {len(body)}\r\nCache-Control: no-store\r\n"
-        # The address of this page has the code in it: nothing is loaded that would be told of it.
+        # The address of this page contains the code: the page must not load anything that would
+        # receive it.
         "Content-Security-Policy: default-src 'none'\r\nReferrer-Policy: no-referrer\r\n"
         "Connection: close\r\n\r\n"
     )

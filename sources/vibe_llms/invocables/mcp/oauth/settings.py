@@ -1,4 +1,4 @@
-"""Being let in by a server that wants OAuth: what the user says about it, and who asks a person."""
+"""OAuth settings, and the protocol for sending a person to a browser."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class GrantType(enum.StrEnum):
-    """How a client is let in: a person agrees in a browser, or the client has a password."""
+    """Kind of grant: a person agrees in a browser, or the client has a password."""
 
     BROWSER = "browser"
     CLIENT_CREDENTIALS = "client-credentials"
@@ -38,21 +38,20 @@ def _ensure_secret(given: str | Secret | None) -> Secret | None:
 
 @frozen(kw_only=True, eq=False)
 class OAuthSettings:
-    """What is known beforehand about being let in. Mostly nothing is, and nothing is needed.
+    """Preset OAuth settings. Mostly none are needed.
 
     Attributes:
-        grant: How the client is let in.
+        grant: Kind of grant.
         client_id: Of a client that was registered by hand; else it registers itself.
-        client_secret: Of that client, where it has one.
-        client_metadata_url: Where a document that describes the client can be read, for
-            authorization servers which take its address for a name.
-        issuer: The authorization server that ``client_id`` belongs to: no other is told the
-            secret.
-        redirect_port: Where the browser comes back to, on this machine; 0 for any free port.
-        wait_seconds: How long a person may take.
+        client_secret: Of that client, if it has one.
+        client_metadata_url: Address of a document that describes the client, for authorization
+            servers that accept it as the client's id.
+        issuer: The authorization server of ``client_id``: the secret is sent to no other.
+        redirect_port: Local port of the browser's redirect; 0 for any free port.
+        wait_seconds: Time limit for a person.
 
     Raises:
-        ConfigurationError: The parts do not go together.
+        ConfigurationError: The fields contradict each other.
     """
 
     grant: GrantType = attrs.field(default=GrantType.BROWSER, converter=GrantType)
@@ -69,7 +68,7 @@ class OAuthSettings:
         require(self, "oauth")
 
     def find_mistakes(self) -> Iterator[tuple[str, str]]:
-        """Yields what does not go together: a field, and a sentence."""
+        """Yield contradictions: a field, and a sentence."""
         if self.client_secret is not None and not self.client_id:
             yield "client_secret", "It belongs to a client_id, which is missing."
         if self.grant is GrantType.CLIENT_CREDENTIALS:
@@ -79,38 +78,38 @@ class OAuthSettings:
 
 
 class OAuthAuthorizer(Protocol):
-    """Whoever brings a person to an address, where they agree to let this program in.
+    """Protocol for sending a person to an address, where they authorize this program.
 
-    Afterwards the browser is sent to an address of this machine, where it is waited for. A
-    person whose browser runs on another machine can tell the address that it ended at.
+    Afterwards the browser is redirected to a local address, where this program waits. A person
+    whose browser runs on another machine can enter the address that it ended at.
     """
 
     async def open(self, server: str, address: str) -> str | None:
-        """Opens or shows an address.
+        """Open or show an address.
 
-        It may wait as long as it likes, and is cancelled when the browser has come back.
+        It may wait for any time, and is cancelled when the browser was redirected.
 
         Args:
-            server: The name of the MCP server that wants it.
-            address: Where the person has to go; ``https``, or on this machine.
+            server: The name of the MCP server that requires it.
+            address: The address to visit; ``https``, or on this machine.
 
         Returns:
-            Where the browser was sent in the end, if somebody told; ``None`` to wait for it.
+            The browser's last address, if the person entered it; ``None`` to wait for the redirect.
         """
         ...
 
 
 @frozen
 class TellingAuthorizer:
-    """Tells a person the address, in one line, and waits for the browser to come back.
+    """Show a person the address, in one line, and wait for the browser's redirect.
 
     Attributes:
-        tell: Takes the line.
+        tell: Called with the line.
     """
 
     tell: Callable[[str], None]
 
     async def open(self, server: str, address: str) -> str | None:
-        """Tells it."""
+        """Show the address."""
         self.tell(f"To let this program use {server}, open: {address}")
         return None

@@ -1,4 +1,4 @@
-"""What the official package's OAuth flow keeps, between requests and between processes."""
+"""State of the official package's OAuth flow, kept between requests and between processes."""
 
 from __future__ import annotations
 
@@ -37,14 +37,15 @@ _BINARY: Final = getattr(os, "O_BINARY", 0)
 
 
 class TokenStorage:
-    """Keeps a flow's state in a file: tokens, when they end, the client, and whom to ask.
+    """Stores a flow's state in a file: tokens, their expiry, the client, and the server's
+    endpoints.
 
-    The package keeps tokens alone, and would take an old one for a new one, and ask the wrong
-    place for a newer.
+    The package stores only tokens; it would treat an old one as new, and ask the wrong endpoint for
+    a new one.
 
     Args:
-        file: Where; ``None`` for nowhere.
-        settings: Name the client, where it was registered by hand.
+        file: The file; ``None`` for no storage.
+        settings: Name the client that was registered by hand.
     """
 
     context: OAuthContext
@@ -55,7 +56,7 @@ class TokenStorage:
         self._is_restored = False
 
     async def restore(self) -> None:
-        """Puts back what was kept, once."""
+        """Restore the stored state, once."""
         if self._is_restored:
             return
         self._is_restored = True
@@ -63,7 +64,7 @@ class TokenStorage:
         await self._read(is_first=True)
 
     async def reload(self) -> None:
-        """Takes over what another process has been granted meanwhile, if anything."""
+        """Load grants that another process has received, if any."""
         await self._read(is_first=False)
 
     async def _read(self, *, is_first: bool) -> None:
@@ -103,29 +104,29 @@ class TokenStorage:
 
     @property
     def redirect_port(self) -> int:
-        """The port that the client was registered with; 0 where it was not, or with none."""
+        """The port of the client's registration; 0 without one."""
         client = self.context.client_info
         addresses = (client.redirect_uris or []) if client is not None else []
         return next((each.port for each in addresses if each.port), 0)
 
     def forget_client(self) -> None:
-        """Has the client register itself again."""
+        """Forget the client, so that it registers again."""
         self.context.client_info = None
 
     async def get_tokens(self) -> OAuthToken | None:
-        """Returns the tokens, as the package asks for them."""
+        """Return the tokens, as the package asks for them."""
         return self.context.current_tokens
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Keeps tokens."""
+        """Store tokens."""
         await self._write(tokens)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Returns the client."""
+        """Return the client."""
         return self.context.client_info
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Keeps a client that has registered itself."""
+        """Store a client that has registered itself."""
         self.context.client_info = client_info
         await self._write(None)
 
@@ -142,7 +143,7 @@ class TokenStorage:
         if tokens is not None:
             values["tokens"] = _dump(tokens)
             if tokens.expires_in is not None:
-                # By the clock on the wall, which other processes have as well.
+                # Wall-clock time, which other processes share.
                 values["expires_at"] = time.time() + tokens.expires_in
         try:
             await asyncio.to_thread(self._file.save, values)
@@ -170,10 +171,10 @@ def _read_moment(kept: Mapping[str, Any]) -> float | None:
 
 @frozen
 class GrantFile:
-    """One file for one server and one client: what was granted to another is never sent to it.
+    """Grant file for one server and one client: a grant is never sent to another server.
 
     Attributes:
-        directory: Made when it is needed, for the user alone.
+        directory: Created when needed, for the user alone.
         server: The address of the server.
         client_id: Of the client that was registered by hand, if any.
     """
@@ -184,18 +185,19 @@ class GrantFile:
 
     @property
     def path(self) -> Path:
-        """Where it is: a name that tells nothing."""
+        """Path of the file: a name that discloses nothing."""
         text = json.dumps([self.server, self.client_id])
-        # A digest, since an address may have characters that no name of a file has, and secrets.
+        # A digest, since an address may contain characters that are invalid in file names, and
+        # secrets.
         return self.directory / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
 
     def load(self) -> Mapping[str, Any]:
-        """Returns what is kept, as a mapping that prints its keys alone; empty where nothing is.
+        """Return the stored mapping, which prints only its keys; empty if there is none.
 
-        A file that does not read as ours counts as none: what it held can be had again.
+        An invalid file counts as empty: its content can be requested again.
         """
         try:
-            # No link is followed: somebody else's file must not pass for what was granted.
+            # Links are not followed: another user's file must not pass for a grant.
             descriptor = os.open(self.path, os.O_RDONLY | _NO_FOLLOW | _BINARY)
         except OSError:
             return Settings({})
@@ -213,22 +215,22 @@ class GrantFile:
         if not isinstance(document, dict) or document.get("version") != _VERSION:
             _logger.warning("%s is ignored: it contains no authorization.", self.path)
             return Settings({})
-        # The name is a digest; a file that was moved there must not hand a token to another server.
+        # The name is a digest; a moved file must not send a token to another server.
         if document.get("server") != self.server:
             return Settings({})
         return Settings(document)
 
     def save(self, values: Mapping[str, Any]) -> None:
-        """Writes the file anew, all of it or nothing.
+        """Replace the file atomically.
 
         Raises:
-            OSError: It cannot be written.
+            OSError: The file cannot be written.
         """
         document = {"version": _VERSION, "server": self.server, **values}
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         replace_file(self.path, json.dumps(document).encode(), mode=0o600)
 
     def remove(self) -> None:
-        """Forgets what was granted."""
+        """Delete the grant."""
         with suppress(FileNotFoundError):
             self.path.unlink()

@@ -1,5 +1,5 @@
-"""The other half: what a registry has, offered to others as an MCP server, in both eras.
+"""MCP server side: the tools of a registry offered to MCP clients, in both eras of the protocol.
 
-The ``desk`` lists and calls; ``stdio`` and ``sessions`` let clients come to it. May import
-invocables and the official package. Refuses to know which ensembles these are, and who may come.
+The ``desk`` lists and calls; ``stdio`` and ``sessions`` connect clients. May import invocables and
+the official package. Does not know which ensembles these are, or which clients are permitted.
 """

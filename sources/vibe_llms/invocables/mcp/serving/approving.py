@@ -1,7 +1,7 @@
-"""Who is asked before a call: a policy, then the client's user, if the client can ask them.
+"""Approvals of clients' calls: by a policy, then by the client's user, if the client can ask them.
 
-The daemon itself has nobody to ask. In the era of sessions a question is a request to the client;
-in the era without, it is an answer, and the client comes again with the user's.
+The daemon itself has no user to ask. In the era of sessions a question is a request to the client;
+in the era without, it is an answer, and the client repeats the request with the user's answer.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 ALL: Final = "all"
 QUESTION: Final = "approval"
-"""Under this name a client is asked, and answers, in the era without sessions."""
+"""Name of the question to a client, and of its answer, in the era without sessions."""
 
 _ANSWER: Final = "allow"
 _SCHEMA: Final[dict[str, Any]] = {
@@ -59,11 +59,11 @@ Context: TypeAlias = ServerRequestContext[Any, Any]
 
 @frozen(kw_only=True, eq=False)
 class Doorkeeper:
-    """Says whether a call that needs an approval may be executed.
+    """Decides whether a call that needs an approval may be executed.
 
     Attributes:
         allowed: Names of invocables that need no question; ``all`` stands for every one.
-        policy: Is asked before the client's user, who is asked where it defers.
+        policy: Asked before the client's user, who is asked if it defers.
     """
 
     allowed: Collection[str] = ()
@@ -72,7 +72,7 @@ class Doorkeeper:
     async def ask(
         self, request: ApprovalRequest, context: Context, params: CallToolRequestParams
     ) -> Approval | InputRequiredResult:
-        """Returns what was answered, or what the client is to ask its user first."""
+        """Return the answer, or the question that the client must ask its user first."""
         if {ALL, request.name} & set(self.allowed):
             return allow(request)
         tell = partial(_LOGGER.error, "The approver failed at %s: %s", request.name)
@@ -87,7 +87,7 @@ class Doorkeeper:
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return await _ask(request, context)
         answers = params.input_responses or {}
-        # The state was sealed: it is one that this very call was given.
+        # The state was sealed: it was issued for this very call.
         if params.request_state != request.digest or QUESTION not in answers:
             return _compose_question(request)
         answer = answers[QUESTION]
@@ -102,12 +102,12 @@ def _can_be_asked(context: Context) -> bool:
 
 
 async def _ask(request: ApprovalRequest, context: Context) -> Approval:
-    """Asks over the session, for as long as the request of the client lives."""
+    """Ask over the session, for as long as the client's request lives."""
     try:
         answer = await context.session.elicit_form(
             _compose_text(request), _SCHEMA, related_request_id=context.request_id
         )
-    except (MCPError, ValueError) as error:  # pydantic's errors are such, too
+    except (MCPError, ValueError) as error:  # pydantic's errors are ValueErrors
         _LOGGER.info("The client did not ask about %s: %s", request.name, error)
         return deny(request, "The client was asked for approval and did not answer.")
     return _read(request, answer)
@@ -128,7 +128,7 @@ def _read(request: ApprovalRequest, answer: ElicitResult | None) -> Approval:
         return allow(request)
     if said is False:
         return deny(request, "The user was asked and declined.")
-    # As of a client that shows no fields: its user believes to have allowed it.
+    # From a client that shows no fields: its user believes to have approved.
     return deny(
         request,
         f"The client's answer lacks {_ANSWER!r} (true or false), which the form requires.",
@@ -136,7 +136,7 @@ def _read(request: ApprovalRequest, answer: ElicitResult | None) -> Approval:
 
 
 def _compose_text(request: ApprovalRequest) -> str:
-    """Says what would be executed: the arguments whole, and what cannot be seen as escapes."""
+    """Describe the call: the complete arguments, with invisible characters as escapes."""
     text = json.dumps(json.loads(request.arguments), indent=2, ensure_ascii=False)
     shown = "".join(each if each.isprintable() or each == "\n" else _escape(each) for each in text)
     purpose = " ".join(request.description.split())[:300]

@@ -1,4 +1,4 @@
-"""One request of a client's that has something done: called, read, written or completed."""
+"""Clients' requests that execute something: calls, reads, prompts and completions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from vibe_llms.invocables.validation import explain_faults
 from vibe_llms.messages.contents import TextualContent
 
 NOT_FOUND: Final = -32002
-"""How the era of sessions says that there is no such resource; the other has no code for it."""
+"""Error code of the era of sessions for an unknown resource; the other era has none."""
 
 _Params: TypeAlias = (
     types.CallToolRequestParams | types.ReadResourceRequestParams | types.GetPromptRequestParams
@@ -48,15 +48,15 @@ _Params: TypeAlias = (
 
 @define(eq=False, kw_only=True)
 class Attendant:
-    """Has done what clients ask for.
+    """Executes clients' requests.
 
     Attributes:
         registry: Has the invocables.
-        catalogue: Has the rest.
-        doorkeeper: Is asked about calls that need an approval.
-        waiting: Keeps calls whose clients are asked something.
-        levels: What sessions read of a log.
-        can_wait: Whether a client that comes again comes to this process.
+        catalogue: Has the resources and prompts.
+        doorkeeper: Asked about calls that need an approval.
+        waiting: Keeps calls whose clients are asked a question.
+        levels: Log levels of the sessions.
+        can_wait: A client's repeated request reaches this process.
     """
 
     registry: Registry
@@ -69,7 +69,7 @@ class Attendant:
     async def call(
         self, context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | InputRequiredResult:
-        """Executes a tool. Raises MCPError where there is none."""
+        """Execute a tool. Raises MCPError if it is unknown."""
         try:
             invoker = self.registry.access(params.name)
         except UnknownNameError as error:
@@ -95,7 +95,7 @@ class Attendant:
     async def read(
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult | InputRequiredResult:
-        """Reads a resource. Raises MCPError where it cannot be."""
+        """Read a resource. Raises MCPError if it is unreadable."""
         resource = self.catalogue.find_resource(params.uri)
         arguments = None if resource is None else resource.match(params.uri)
         if resource is None or arguments is None:
@@ -110,7 +110,7 @@ class Attendant:
     async def get_prompt(
         self, context: Context, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult | InputRequiredResult:
-        """Writes a prompt. Raises MCPError where it cannot be."""
+        """Write a prompt. Raises MCPError if that fails."""
         prompt = self.catalogue.access_prompt(params.name)
         arguments: dict[str, Any] = dict(params.arguments or {})
         await _ensure_fitting(prompt.writer, arguments, params.name)
@@ -122,7 +122,7 @@ class Attendant:
     async def complete(
         self, context: Context, params: types.CompleteRequestParams
     ) -> types.CompleteResult:
-        """Makes suggestions. Raises MCPError where there is nothing to make them for."""
+        """Return suggestions. Raises MCPError if their target is unknown."""
         if isinstance(params.ref, types.PromptReference):
             completer = self.catalogue.access_prompt(params.ref.name).completer
         else:
@@ -138,7 +138,7 @@ class Attendant:
         call = ClientCall(context, "", self.waiting.seconds, can_wait=False)
         call.begin(completer, arguments)
         outcome = await call.advance()
-        if not isinstance(outcome, Outcome):  # a suggestion asks nobody
+        if not isinstance(outcome, Outcome):  # suggestions ask no questions
             await call.end()
             raise MCPError(INTERNAL_ERROR, "Suggestions are not supported.")
         return compose_completion(outcome)
@@ -150,9 +150,9 @@ class Attendant:
         context: Context,
         params: types.CallToolRequestParams,
     ) -> JsonObject | Outcome | InputRequiredResult:
-        """Returns the arguments with which a call may be executed, or why it may not."""
+        """Return the arguments of the approved call, or why it is refused."""
         faults = await invoker.examine(arguments)
-        if faults:  # nobody need be asked about such
+        if faults:  # invalid arguments need no approval
             return fail(explain_faults(invoker.name, faults))
         if not invoker.needs_approval:
             return arguments
@@ -177,7 +177,7 @@ class Attendant:
     async def _perform(
         self, invoker: Invoker, arguments: JsonObject, context: Context, params: _Params
     ) -> Outcome | InputRequiredResult:
-        """Executes a call, or goes on with one; what is asked of the client is a result, too."""
+        """Execute or resume a call; a question to the client is a result, too."""
         answers = {name: dump(each) for name, each in (params.input_responses or {}).items()}
         if _is_waiting(params):
             found = self.waiting.take(params.request_state or "")
@@ -187,8 +187,8 @@ class Attendant:
             call.resume(context, answers)
         else:
             if invoker.needs_approval:
-                # It has allowed this call: what is asked meanwhile under the same name, such as by
-                # a server behind about what it would do, is another question.
+                # The client has approved this call: a later question under the same name, such as
+                # one of the server behind, is another one.
                 answers.pop(QUESTION, None)
             call = ClientCall(
                 context,
@@ -217,19 +217,19 @@ class Attendant:
 
 
 async def _ensure_fitting(invoker: Invoker, arguments: JsonObject, name: str) -> None:
-    """Sees to it that arguments fit. Raises MCPError."""
+    """Check the arguments. Raises MCPError."""
     faults = await invoker.examine(arguments)
     if faults:
         raise MCPError(INVALID_PARAMS, explain_faults(name, faults))
 
 
 def _is_waiting(params: _Params) -> bool:
-    """Tells whether a request brings answers for a call that waits for them."""
+    """Return whether a request has answers for a call that waits for them."""
     return (params.request_state or "").startswith(PREFIX)
 
 
 def _mark_edit(outcome: Outcome, arguments: JsonObject, settled: JsonObject) -> Outcome:
-    """Tells the client where a policy has changed its arguments."""
+    """Inform the client if a policy has changed its arguments."""
     if settled == arguments:
         return outcome
     note = TextualContent("[executed with other arguments than given, as approved]\n")

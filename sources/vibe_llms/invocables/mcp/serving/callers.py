@@ -1,8 +1,8 @@
-"""A client's call while it is under way, over however many requests that goes.
+"""A client's call, over one or more requests.
 
-In the era of sessions a question is a request to the client, and the call waits for its answer.
-In the era without, the question is the answer to the client's request: the call waits behind it
-until the client comes again, with answers and with the name under which the call waits.
+In the era of sessions a question is a request to the client, and the call waits for its answer. In
+the era without, the question is the answer to the client's request: the call waits until the client
+sends another one, with answers and the name of the waiting call.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from vibe_llms.invocables.outcomes import Outcome
 from vibe_llms.invocables.performing import perform_fitting
 
 PROGRESS_LEVEL: Final = "info"
-"""As what it is told how far a call is, to a client that reads a log and asks for no progress."""
+"""Log level of progress, for a client that reads a log and requests no progress."""
 
 _MOST_WAITING: Final = 100
-"""So many words on the way wait for a client that reads slowly; then the oldest are left out."""
+"""Maximum number of queued messages for a slow client; then the oldest are dropped."""
 
 _RESULTS: Final[Mapping[str, type[Any]]] = {
     ELICITATION: types.ElicitResult,
@@ -47,23 +47,23 @@ _RESULTS: Final[Mapping[str, type[Any]]] = {
 
 
 def is_modern(context: Context) -> bool:
-    """Tells whether a request is of the era without sessions."""
+    """Return whether a request is of the era without sessions."""
     return context.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
 @define(eq=False)
 class ClientCall:
-    """One call; it is the host of what it executes.
+    """One call; it is the host of the executed invoker.
 
     Args:
-        context: Of the request that is answered now.
-        log_level: From which level on the client reads a log; empty where it reads none.
-        wait_seconds: How long one answer is waited for.
-        can_wait: Whether a later request can find the call.
-        given: Answers that the client has brought along.
+        context: Of the current request.
+        log_level: Minimum level of log messages that the client reads; empty if it reads none.
+        wait_seconds: Timeout of one answer.
+        can_wait: A later request can find the call.
+        given: Answers that the client has sent along.
 
     Attributes:
-        lacking: Of what was asked: what the client has not said that it can.
+        lacking: Capabilities for the questions that the client lacks.
     """
 
     _context: Context
@@ -85,7 +85,7 @@ class ClientCall:
 
     @property
     def identity(self) -> Hashable:
-        """Equal for calls of one session, of one program that has started us, or of one key."""
+        """Equal for calls of one session, of one parent program, or of one key."""
         if self._context.request is None:
             return "pipes"
         if not is_modern(self._context):
@@ -94,12 +94,12 @@ class ClientCall:
 
     @property
     def log_level(self) -> str:
-        """From which level on the client reads a log."""
+        """Minimum level of log messages that the client reads."""
         said = (self._context.meta or {}).get(LOG_LEVEL)
         return str(said) if said in LEVELS else self._log_level
 
     def begin(self, invoker: Invoker, arguments: JsonObject) -> None:
-        """Begins to execute it, with arguments that fit."""
+        """Start the execution, with valid arguments."""
         meta = dict(self._context.meta or {})
         key = meta.get(KEY_META)
         invocation = InvocationContext(
@@ -108,21 +108,21 @@ class ClientCall:
             host=self,
             meta=strip_meta(meta),
         )
-        # A task of its own: the package repeats its cancellations, and would not let it clean up.
+        # A task of its own: the package repeats its cancellations, and would prevent cleaning up.
         self._performing = asyncio.ensure_future(perform_fitting(invoker, arguments, invocation))
         self._performing.add_done_callback(lambda _: self._news.set())
 
     async def advance(self) -> Outcome | dict[str, JsonObject]:
-        """Goes on until it is over or somebody is to be asked; returns the outcome, or what.
+        """Continue until the call completes or has questions; return the outcome, or the questions.
 
-        Whoever is cancelled meanwhile ends the call, and waits until it has ended.
+        A cancellation of this method ends the call, and waits until it has ended.
         """
         telling = asyncio.ensure_future(self._tell_words())
         try:
             while not self._performing.done() and not self._open:
                 self._news.clear()
                 await self._news.wait()
-            await asyncio.sleep(0)  # what asks at the same time asks in the same answer
+            await asyncio.sleep(0)  # concurrent questions are sent in the same answer
         except asyncio.CancelledError:
             telling.cancel()
             with anyio.CancelScope(shield=True):
@@ -137,7 +137,7 @@ class ClientCall:
         return {name: question for name, (question, _) in self._open.items()}
 
     def resume(self, context: Context, answers: Mapping[str, JsonObject]) -> None:
-        """Takes the request with which the client has come again; others' answers are ignored."""
+        """Take the request with which the client resumes; others' answers are ignored."""
         self._context = context
         for name, answer in answers.items():
             if name in self._open:
@@ -146,12 +146,12 @@ class ClientCall:
                     waiting.set_result(answer)
 
     async def end(self) -> None:
-        """Ends the call, whatever it waits for."""
+        """End the call, even if it is waiting."""
         self._performing.cancel()
         await asyncio.wait((self._performing,))
 
     def can_answer(self, question: JsonObject) -> bool:
-        """Tells whether the client has said that it can be asked this."""
+        """Return whether the client supports this question."""
         return not find_lack(self._context.session, question) and self._is_reachable()
 
     def _is_reachable(self) -> bool:
@@ -160,10 +160,10 @@ class ClientCall:
         return self._context.session.can_send_request
 
     async def ask(self, questions: Questions) -> Answers:
-        """Asks the client, within the limit of time.
+        """Ask the client, within the time limit.
 
         Raises:
-            RequestError: It cannot be asked, or did not answer.
+            RequestError: The client cannot be asked, or did not answer.
         """
         found = {name: self._given.pop(name) for name in questions if name in self._given}
         left = {name: each for name, each in questions.items() if name not in found}
@@ -182,7 +182,7 @@ class ClientCall:
             raise _refuse(f"The client did not answer within {seconds}.") from error
 
     async def _ask_now(self, questions: Questions) -> Answers:
-        """Asks over the session, one question after the other: a person has one head."""
+        """Ask over the session, one question after the other, as a person reads them."""
         answers: dict[str, JsonObject] = {}
         related = ServerMessageMetadata(related_request_id=self._context.request_id)
         for name, question in questions.items():
@@ -193,18 +193,18 @@ class ClientCall:
                 result = types.CreateMessageResultWithTools
             try:
                 said = await self._context.session.send_request(request, result, metadata=related)
-            except (MCPError, ValueError) as error:  # pydantic's errors are such, too
+            except (MCPError, ValueError) as error:  # pydantic's errors are ValueErrors
                 raise _refuse(f"The client did not answer {method}: {error}.") from error
             answers[name] = dump(said)
         return answers
 
     async def _ask_later(self, questions: Questions) -> Answers:
-        """Lets the answer to the present request be the questions, and waits for the next one."""
+        """Answer the present request with the questions, and wait for the next request."""
         waiting: dict[str, tuple[str, asyncio.Future[JsonObject]]] = {}
         try:
             for name, question in questions.items():
                 shown = name
-                while shown in self._open:  # of what asks at the same time, under the same name
+                while shown in self._open:  # a concurrent question of the same name
                     shown += "_"
                 future: asyncio.Future[JsonObject] = asyncio.get_running_loop().create_future()
                 self._open[shown] = question, future
@@ -217,12 +217,12 @@ class ClientCall:
                     self._open.pop(shown, None)
 
     def tell(self, text: str, done: float | None, total: float | None) -> None:
-        """Takes how far the call is."""
+        """Queue a report of progress."""
         self._amount = self._amount + 1 if done is None else done
         self._say("progress", self._amount, total, escape_halves(str(text)))
 
     def log(self, level: str, data: Any, logger: str | None) -> None:
-        """Takes what is for the client's log."""
+        """Queue a message for the client's log."""
         if level in LEVELS and self._reads(level):
             self._say("log", level, escape_halves(data) if isinstance(data, str) else data, logger)
 
@@ -235,7 +235,7 @@ class ClientCall:
         self._has_words.set()
 
     async def _tell_words(self) -> None:
-        """Sends what was said, in order, until there is an empty word."""
+        """Send the queued messages, in order, until an empty one."""
         while True:
             while self._words:
                 word = self._words.popleft()
@@ -246,7 +246,7 @@ class ClientCall:
             await self._has_words.wait()
 
     async def _send(self, kind: str, *said: Any) -> None:
-        """Sends a word in the way that the client has asked for; else not at all."""
+        """Send a message in the way that the client has requested; else drop it."""
         session = self._context.session
         if kind == "progress":
             amount, total, text = said
@@ -258,13 +258,13 @@ class ClientCall:
             said = PROGRESS_LEVEL, text, None
         level, data, logger = said
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", MCPDeprecationWarning)  # such clients are there
+            warnings.simplefilter("ignore", MCPDeprecationWarning)  # some clients use it
             sent = session.send_log_message(level, data, logger, self._context.request_id)
         await sent
 
 
 def access_subject(context: Any) -> str | None:
-    """Returns who asks, as the authorizer calls them."""
+    """Return the client's subject, as the authorizer names it."""
     user = getattr(context.request, "scope", {}).get("user")
     return None if user is None else str(user.display_name)
 

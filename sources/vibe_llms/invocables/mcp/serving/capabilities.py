@@ -1,4 +1,4 @@
-"""What a client has said that it can be asked."""
+"""Capabilities of a client for questions."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ REQUESTS: Final[Mapping[str, type[Any]]] = {
     SAMPLING: types.CreateMessageRequest,
     ROOTS: types.ListRootsRequest,
 }
-"""How each question is sent in the era of sessions."""
+"""Request type of each question in the era of sessions."""
 
 
 def find_lack(session: ServerSession, question: JsonObject) -> dict[str, Any]:
-    """Returns what a client would have to be able to, as it would say it; nothing if it is.
+    """Return the capabilities that a client lacks, in its format; empty if none.
 
     Raises:
-        RequestError: No client can be asked such a thing.
+        RequestError: No client supports this question.
     """
     able = session.client_capabilities or types.ClientCapabilities()
     params: Any = question.get("params") or {}
@@ -52,7 +52,7 @@ def _can_elicit(said: types.ElicitationCapability | None, mode: str) -> bool:
         return False
     if mode == "url":
         return said.url is not None
-    # Before there were forms and addresses, there were forms.
+    # Before forms and addresses were distinguished, all were forms.
     return said.form is not None or said.url is None
 
 

@@ -1,4 +1,4 @@
-"""All that is offered, as it was last found: tools, resources, templates and prompts."""
+"""Catalogue of everything offered, as last found: tools, resources, templates and prompts."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _LOGGER: Final = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 Page: TypeAlias = types.PaginatedRequestParams | None
-"""Which page of a list a client wants."""
+"""The page of a list that a client requests."""
 
 PAGE: Final = 250
-"""How many entries one page of a list has; many clients never ask for a second."""
+"""Number of entries on one page of a list; many clients never ask for a second."""
 
 _SURVEY_SECONDS: Final = 60.0
 
 
 @frozen
 class Lists:
-    """What clients are told that there is, in an order that stays."""
+    """The lists for clients, in a stable order."""
 
     tools: tuple[types.Tool, ...] = ()
     resources: tuple[types.Resource, ...] = ()
@@ -48,11 +48,11 @@ class Lists:
 
 @define(eq=False)
 class EnsembleCatalogue:
-    """Finds what the ensembles of a registry have, and what of it a client means.
+    """Finds the content of a registry's ensembles, and resolves clients' names.
 
     Attributes:
-        registry: What is offered; connected.
-        lists: What clients are told.
+        registry: The offered ensembles; connected.
+        lists: The lists for clients.
     """
 
     registry: Registry
@@ -65,22 +65,23 @@ class EnsembleCatalogue:
     _lock: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
 
     def outdate(self) -> None:
-        """Says that what was found may hold no more."""
+        """Mark the lists as outdated."""
         self._is_stale = True
 
     async def refresh(self) -> Lists:
-        """Asks all ensembles what they have, if that may be something else by now; returns it.
+        """Survey all ensembles, if they may have changed; return the lists.
 
-        One that cannot be asked keeps what it had, and the log says so.
+        An ensemble that cannot be asked keeps its entries, and the log reports it.
         """
         async with self._lock:
             if not self._is_stale:
                 return self.lists
-            # Before they are asked: what is announced while they answer makes it stale again.
+            # Before they are asked: an announcement during their answers makes the lists outdated
+            # again.
             self._is_stale = False
             try:
                 await self._survey_all()
-            except BaseException:  # whoever asked has gone, mostly
+            except BaseException:  # usually the caller was cancelled
                 self._is_stale = True
                 raise
             self._describe()
@@ -139,7 +140,7 @@ class EnsembleCatalogue:
         ]
 
     def compose_instructions(self) -> str | None:
-        """Returns what ensembles have to say of all their parts; of several, whose it is."""
+        """Return the ensembles' instructions; with their names if there are several."""
         found = {
             each.name: str(getattr(each, "instructions", "") or "").strip()
             for each in self.registry.ensembles
@@ -150,10 +151,10 @@ class EnsembleCatalogue:
         return "\n\n".join(f"{name}:\n{text}" for name, text in said) or None
 
     def find_resource(self, uri: str) -> Resource | None:
-        """Returns what is at an address: a resource, then one of a template.
+        """Return the resource at an address: a listed one, then one of a template.
 
-        What stands in no list is looked for where there is one ensemble that may have it; several
-        are not asked in turn: an address may tell one of them what is another's.
+        An unlisted address is looked up if only one ensemble may have it; several are not asked in
+        turn, because an address may disclose data of one to another.
         """
         if uri in self._at:
             return self._at[uri]
@@ -165,10 +166,10 @@ class EnsembleCatalogue:
         return found[0] if len(found) == 1 else None
 
     def access_template(self, uri: str) -> Resource:
-        """Returns a resource or template by what it is listed as.
+        """Return a resource or template by its listed address.
 
         Raises:
-            MCPError: There is none.
+            MCPError: It is unknown.
         """
         for resource in self._list_resources():
             if resource.uri == uri and resource.is_listed:
@@ -176,10 +177,10 @@ class EnsembleCatalogue:
         raise MCPError(INVALID_PARAMS, f"Unknown template {uri!r}.", {"uri": uri})
 
     def access_prompt(self, name: str) -> LibraryPrompt:
-        """Returns a prompt by its name.
+        """Return a prompt by its name.
 
         Raises:
-            MCPError: There is none; it names the nearest.
+            MCPError: It is unknown; names the nearest.
         """
         if name in self._named:
             return self._named[name]
@@ -189,7 +190,7 @@ class EnsembleCatalogue:
 
 
 async def _try(name: str, survey: Callable[[], Awaitable[Sequence[_T]]]) -> Sequence[_T] | None:
-    """Asks an ensemble; where it cannot be asked, the log says so."""
+    """Survey an ensemble; log a failure."""
     try:
         async with asyncio.timeout(_SURVEY_SECONDS):
             found = tuple(await survey())
@@ -204,12 +205,12 @@ async def _try(name: str, survey: Callable[[], Awaitable[Sequence[_T]]]) -> Sequ
 def turn_page(
     entries: Sequence[_T], params: Page, identify: Callable[[_T], str]
 ) -> tuple[list[_T], str | None]:
-    """Returns the page of a list that is asked for, and the cursor of the next.
+    """Return the requested page of the list, and the cursor of the next.
 
-    A cursor is how the last entry before is identified.
+    A cursor is the identifier of the previous page's last entry.
 
     Raises:
-        MCPError: Nothing in the list is where the cursor points to.
+        MCPError: The cursor matches no entry of the list.
     """
     start = 0
     cursor = params.cursor if params else None

@@ -1,4 +1,4 @@
-"""What is offered, as clients of MCP are told of it."""
+"""Descriptions of tools, resources and prompts for MCP clients."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _Described = TypeVar("_Described", types.Tool, types.Resource, types.ResourceTem
 
 
 def describe_tool(registration: Registration) -> types.Tool:
-    """Returns a tool with the hints that follow from its effect; a server's is as it says."""
+    """Return a tool with the hints of its effect; a server's tool keeps its own."""
     invoker, description = registration.invoker, registration.description
     if isinstance(invoker.source, types.Tool):
-        # Tasks are not offered: what a server behind could do with them does not count.
+        # Tasks are not offered, even if the server behind supports them.
         return _pass_on(invoker.source, name=description.name, execution=None)
     return types.Tool(
         name=description.name,
@@ -32,7 +32,7 @@ def describe_tool(registration: Registration) -> types.Tool:
 
 
 def adapt_tool(tool: types.Tool, *, is_modern: bool) -> types.Tool:
-    """Leaves out what an era has no words for: of the older one, results that are no objects."""
+    """Remove fields that an era lacks: in the older one, results that are not objects."""
     schema = tool.output_schema
     if is_modern or schema is None or schema.get("type") == "object":
         return tool
@@ -40,7 +40,7 @@ def adapt_tool(tool: types.Tool, *, is_modern: bool) -> types.Tool:
 
 
 def describe_resource(resource: Resource) -> types.Resource | types.ResourceTemplate:
-    """Returns a resource, or a template of many."""
+    """Return a resource, or a template of many."""
     if isinstance(resource.source, types.Resource):
         return _pass_on(resource.source)
     if isinstance(resource.source, types.ResourceTemplate):
@@ -57,7 +57,7 @@ def describe_resource(resource: Resource) -> types.Resource | types.ResourceTemp
 
 
 def describe_prompt(name: str, prompt: LibraryPrompt) -> types.Prompt:
-    """Returns a prompt under its name."""
+    """Return a prompt under its name."""
     if isinstance(prompt.source, types.Prompt):
         return _pass_on(prompt.source, name=name)
     schema = prompt.writer.schema
@@ -81,7 +81,7 @@ def describe_prompt(name: str, prompt: LibraryPrompt) -> types.Prompt:
 
 
 def _pass_on(source: _Described, **update: Any) -> _Described:
-    """Returns what a server behind says, but for what is between it and us alone."""
+    """Return a server's description without the fields of its connection to this process."""
     return source.model_copy(update={"meta": strip_meta(source.meta) or None, **update})
 
 
@@ -89,19 +89,19 @@ def _annotate(invoker: Invoker) -> types.ToolAnnotations:
     is_pure = invoker.effect is Effect.PURE
     return types.ToolAnnotations(
         read_only_hint=is_pure,
-        # Nothing of ours says that a change only adds something, so that it may destroy.
+        # Effects do not distinguish additions from other changes, so a change may be destructive.
         destructive_hint=not is_pure,
         idempotent_hint=invoker.effect is not Effect.ONCE,
     )
 
 
 def _complete_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """MCP wants the type said, where JSON Schema leaves it open."""
+    """Add the type, which MCP requires and JSON Schema leaves open."""
     return schema if schema.get("type") == "object" else {"type": "object", **schema}
 
 
 def promises_structure(invoker: Invoker) -> bool:
-    """Tells whether clients were told what structured results look like."""
+    """Return whether clients know the structure of results."""
     source = invoker.source
     schema: JsonObject | None = (
         source.output_schema if isinstance(source, types.Tool) else invoker.output_schema

@@ -1,4 +1,4 @@
-"""The MCP server itself, whatever it is reached by: what is offered is listed, called and read."""
+"""The MCP server, independent of its transport: lists, calls and reads."""
 
 from __future__ import annotations
 
@@ -47,15 +47,14 @@ NAME: Final = "vibe-llms"
 
 @frozen(kw_only=True)
 class HostLimits:
-    """What clients may have us hold for them.
+    """Limits of the resources that are held for clients.
 
     Attributes:
-        waiting: How many calls wait at once for their clients to come again with answers. Of these
-            and of all below one client has at most as many as are left for others.
-        wait_seconds: How long one answer is waited for.
-        subscriptions: How many resources are watched for changes at once, and how many streams
-            of changes are open.
-        can_wait: Whether a client that comes again comes to this process.
+        waiting: Maximum number of calls that wait for their clients' answers. Here and below, one
+            client gets at most as many as are left for others.
+        wait_seconds: Timeout of one answer.
+        subscriptions: Maximum number of watched resources, and of open streams of changes.
+        can_wait: A client's repeated request reaches this process.
     """
 
     waiting: int = 1_000
@@ -65,14 +64,14 @@ class HostLimits:
 
 
 class ToolServer(Server[Any]):
-    """Offers what the ensembles of a registry have, which is connected while it serves.
+    """Offers the content of a registry's ensembles; the registry is connected while it serves.
 
     Args:
-        registry: What is offered. Whoever made it connects and disconnects it.
-        doorkeeper: Is asked about calls that need an approval.
-        secret: Seals what clients of the era without sessions bring back; the same in all
+        registry: The offered ensembles. Its owner connects and disconnects it.
+        doorkeeper: Asked about calls that need an approval.
+        secret: Seals the state that clients of the era without sessions return; the same in all
             processes that serve one address.
-        limits: What clients may have us hold for them.
+        limits: Limits of the resources that are held for clients.
     """
 
     def __init__(
@@ -125,7 +124,7 @@ class ToolServer(Server[Any]):
         registry.listen(self._announce)
 
     def _survey_handlers(self, attendant: Attendant) -> dict[str, Any]:
-        """Returns who answers what the package takes."""
+        """Return the handlers of the package's methods."""
         return {
             "on_list_tools": self._list_tools,
             "on_call_tool": attendant.call,
@@ -145,19 +144,19 @@ class ToolServer(Server[Any]):
     def create_initialization_options(
         self, notification_options: NotificationOptions | None = None, *given: Any, **more: Any
     ) -> Any:
-        """Says what the package cannot know: that changes of the lists are announced."""
+        """Add capabilities that the package cannot know: changes of the lists are announced."""
         options = notification_options or NotificationOptions(
             tools_changed=True, resources_changed=True, prompts_changed=True
         )
         return super().create_initialization_options(options, *given, **more)
 
     async def begin(self) -> None:
-        """Takes note of what there is, now that the registry is connected."""
+        """Survey the ensembles, once the registry is connected."""
         self._told = await self._catalogue.refresh()
         self.instructions = self._catalogue.compose_instructions()
 
     async def end(self) -> None:
-        """Ends what goes on between requests."""
+        """Stop the background tasks."""
         await self._waiting.close()
         await self._subscriptions.close()
 
@@ -187,7 +186,7 @@ class ToolServer(Server[Any]):
     async def _set_level(
         self, context: Context, params: types.SetLevelRequestParams
     ) -> types.EmptyResult:
-        """Takes note of what a session wants to read."""
+        """Store the log level of a session."""
         self._levels[context.session._connection] = params.level
         return types.EmptyResult()
 
@@ -221,18 +220,18 @@ class ToolServer(Server[Any]):
             return None
 
     async def _remember(self, context: Context, params: types.NotificationParams) -> None:
-        """Takes note of a session, to be told of changes while it lasts."""
-        self._connections.add(context.session._connection)  # the package has no other way to it
+        """Store a session, for announcements of changes while it lasts."""
+        self._connections.add(context.session._connection)  # the package has no public way to it
 
     def _announce(self) -> None:
-        """Hears that the lists may have changed; in the event loop."""
+        """Called when the lists may have changed; in the event loop."""
         self._catalogue.outdate()
         self._is_outdated = True
-        if self._announcing is None:  # else that one looks again
+        if self._announcing is None:  # else the running task checks again
             self._announcing = asyncio.ensure_future(self._tell_of_changes())
 
     async def _tell_of_changes(self) -> None:
-        """Tells of what has changed until nothing more has: however often that is said."""
+        """Announce changes until there are no more, however often they are reported."""
         try:
             while self._is_outdated:
                 self._is_outdated = False
@@ -256,7 +255,7 @@ class ToolServer(Server[Any]):
 
 
 async def _conceal(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """Keeps to ourselves what has gone wrong within; the log has it."""
+    """Hide internal errors from the client; they are logged."""
     try:
         return await call_next(ctx)
     except (MCPError, ValidationError):

@@ -1,4 +1,4 @@
-"""What a client sends, before anything else looks at it: a message of JSON-RPC, or a complaint."""
+"""Validation of clients' messages: a JSON-RPC message, or a complaint."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from vibe_llms.foundation.json_types import is_whole
 
 
 class MalformedMessage(ValueError):
-    """What is no message; the package's own words would tell of the classes it reads with.
+    """Invalid message; the package's own texts would disclose its classes.
 
     Args:
         code: Of JSON-RPC.
-        text: What is wrong, for whoever has sent it.
-        number: The id of the request that it would be, where that can be told.
+        text: The fault, for the sender.
+        number: The id of the request, if it is recognizable.
     """
 
     def __init__(self, code: int, text: str, number: str | int | None = None) -> None:
@@ -25,19 +25,19 @@ class MalformedMessage(ValueError):
         self.number = number
 
     def write(self) -> bytes:
-        """Writes what the client is told."""
+        """Write the error response for the client."""
         return write_complaint(self.code, str(self), self.number)
 
 
 def read_message(text: bytes) -> types.JSONRPCMessage:
-    """Reads a message.
+    """Read a message.
 
     Raises:
-        Complaint: It is none.
+        Complaint: The message is invalid.
     """
     try:
         message = types.jsonrpc_message_adapter.validate_json(text, by_name=False)
-        # The package takes a request whose id is none for a notification.
+        # The package mistakes a request with an invalid id for a notification.
         has_wrong_id = isinstance(message, types.JSONRPCNotification) and "id" in json.loads(text)
     except (ValueError, RecursionError):
         raise _explain(text) from None
@@ -65,12 +65,12 @@ def _explain(said: bytes) -> MalformedMessage:
 
 
 def write_complaint(code: int, text: str, number: str | int | None = None) -> bytes:
-    """Writes that something is wrong, with one request or with none in particular."""
+    """Write an error response, for one request or for none in particular."""
     error = types.ErrorData(code=code, message=text)
     return write_message(types.JSONRPCError(jsonrpc="2.0", id=number, error=error))
 
 
 def write_message(message: Any) -> bytes:
-    """Writes a message."""
+    """Write a message."""
     said: str = message.model_dump_json(by_alias=True, exclude_unset=True)
     return said.encode()

@@ -1,4 +1,4 @@
-"""What calls bring, as results of MCP. Nothing of it is dropped in silence."""
+"""Conversion of outcomes into MCP results, without silent omissions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from vibe_llms.messages import contents as ours
 
 
 def compose_result(outcome: Outcome, invoker: Invoker, *, is_modern: bool) -> CallToolResult:
-    """Makes the result of a call; texts that follow each other stay apart."""
+    """Create the result of a call; consecutive texts stay separate."""
     if isinstance(outcome.source, CallToolResult):
         result: CallToolResult = _pass_on(outcome.source)
     else:
@@ -48,14 +48,14 @@ def compose_result(outcome: Outcome, invoker: Invoker, *, is_modern: bool) -> Ca
     if not is_modern and structured is not None and not isinstance(structured, dict):
         result = result.model_copy(update={"structured_content": None})  # the text says the same
         structured = None
-    # Where it was cut there is none: a client that was promised one shall not look for it.
+    # Removed if the text was cut: a client with an output schema must not expect it.
     if structured is None and promises_structure(invoker) and outcome.source is None:
         result = result.model_copy(update={"is_error": True})
     return result
 
 
 def compose_reading(outcome: Outcome, resource: libraries.Resource, uri: str) -> ReadResourceResult:
-    """Makes the result of reading a resource.
+    """Create the result of reading a resource.
 
     Raises:
         MCPError: It cannot be read, or is too long.
@@ -65,13 +65,13 @@ def compose_reading(outcome: Outcome, resource: libraries.Resource, uri: str) ->
         passed: ReadResourceResult = _pass_on(outcome.source)
         return passed
     contents = [_compose_resource(each, resource, uri) for each in outcome.contents]
-    if not contents:  # one that is empty is not one that is not there
+    if not contents:  # an empty resource is not a missing one
         contents = [TextResourceContents(uri=uri, mime_type=resource.mime_type or None, text="")]
     return ReadResourceResult(contents=contents, _meta=dict(outcome.meta) or None)
 
 
 def compose_prompt(outcome: Outcome, prompt: libraries.LibraryPrompt) -> GetPromptResult:
-    """Makes the result of getting a prompt.
+    """Create the result of getting a prompt.
 
     Raises:
         MCPError: It cannot be written, or is too long.
@@ -93,10 +93,10 @@ def compose_prompt(outcome: Outcome, prompt: libraries.LibraryPrompt) -> GetProm
 
 
 def compose_completion(outcome: Outcome) -> CompleteResult:
-    """Makes the result of asking for suggestions; where there are none because of a fault, none.
+    """Create the result of a request for suggestions; empty after a fault.
 
     Raises:
-        MCPError: A server behind refused.
+        MCPError: The server behind refused.
     """
     if isinstance(outcome.source, ErrorData):
         raise MCPError.from_error_data(outcome.source)
@@ -113,10 +113,10 @@ def compose_completion(outcome: Outcome) -> CompleteResult:
 
 
 def _ensure_whole(outcome: Outcome, invoker: Invoker) -> None:
-    """Sees to it that there is something, and nothing of it was cut.
+    """Check that there is a result, and that nothing of it was cut.
 
     Raises:
-        MCPError: There is not.
+        MCPError: It is missing or was cut.
     """
     if isinstance(outcome.source, ErrorData):
         raise MCPError.from_error_data(outcome.source)
@@ -132,7 +132,7 @@ def _ensure_whole(outcome: Outcome, invoker: Invoker) -> None:
 
 
 def _pass_on(source: Any) -> Any:
-    """Returns what a server behind has brought, but for what is between it and us alone."""
+    """Return a server's result without the fields of its connection to this process."""
     return source.model_copy(update={"meta": strip_meta(source.meta) or None})
 
 
@@ -170,7 +170,7 @@ def _compose_resource(
 def _compose_data(
     content: ours.MediaContent, data: bytes, uri: str | None
 ) -> TextResourceContents | BlobResourceContents:
-    # A resource has an address; what has none is named by what it consists of.
+    # A resource needs an address; media without one are named by their digest.
     uri = uri or f"urn:sha256:{content.content_id}"
     if content.mime_type.startswith("text/"):
         try:
@@ -183,7 +183,7 @@ def _compose_data(
 
 
 def _link(content: ours.MediaContent) -> ContentBlock:
-    """Makes a link of media that are elsewhere."""
+    """Create a link to media that are stored elsewhere."""
     if content.url is None:
         return TextContent(text=f"[{content.type} of the type {content.mime_type} without data]")
     return ResourceLink(

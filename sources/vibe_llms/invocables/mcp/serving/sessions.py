@@ -1,4 +1,4 @@
-"""Clients over HTTP: the official package's ASGI application before a desk."""
+"""Clients over HTTP: the official package's ASGI application in front of a desk."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from vibe_llms.invocables.mcp.serving.desk import ToolServer
 from vibe_llms.invocables.mcp.serving.shares import is_over
 
 Heard: TypeAlias = Callable[[str, str], None]
-"""Takes the method of a request, and the tool's or prompt's name, when its session has heard it."""
+"""Called with the method of a request, and the tool's or prompt's name, when its session receives
+it."""
 
 HEARD: Final = "vibe_llms.heard"
-"""Where a request's scope has who is told of it, a :data:`Heard`."""
+"""Key of a request's scope for its :data:`Heard` callback."""
 
 _METHODS: Final = frozenset(
     {
@@ -32,7 +33,7 @@ _NAME_CHARACTERS: Final = 200
 
 
 class _SharingManager(StreamableHTTPSessionManager):
-    """Keeps some sessions for clients that are yet to come."""
+    """Reserves some sessions for future clients."""
 
     def _admit_session(self, requestor: Any) -> Any:
         held = sum(each == requestor for each in self._session_owners.values())
@@ -50,14 +51,14 @@ def produce_manager(
     idle_seconds: float,
     request_bytes: int,
 ) -> StreamableHTTPSessionManager:
-    """Makes what answers requests over HTTP while its ``run`` lasts.
+    """Create the handler of HTTP requests, active while its ``run`` lasts.
 
     Args:
-        has_sessions: Whether clients of the era of sessions get one: where all their requests
-            come to this process.
-        sessions: How many there are at once.
-        idle_seconds: How long one stays of which nothing is heard.
-        request_bytes: What the body of one request may have.
+        has_sessions: Clients of the era of sessions get one: requires that all their requests reach
+            this process.
+        sessions: Maximum number of sessions.
+        idle_seconds: Time after which an idle session ends.
+        request_bytes: Maximum size of a request's body.
     """
 
     async def note(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
@@ -79,5 +80,5 @@ def produce_manager(
 
 
 def produce_user(subject: str) -> object:
-    """Makes what a scope has as ``user``, so that a session is its own client's alone."""
+    """Create the ``user`` of a scope, so that a session belongs to one client."""
     return AuthenticatedUser(AccessToken(token="", client_id=subject, scopes=[]))

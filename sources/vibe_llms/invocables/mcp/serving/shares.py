@@ -1,4 +1,4 @@
-"""Of what there is only so much of, no client has so much that nothing is left to the others."""
+"""Fair shares of limited resources: no client takes all."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from vibe_llms.invocables.mcp.serving.callers import access_subject
 
 
 def find_client(context: Any) -> Hashable:
-    """Returns who asks: whom the authorizer names, or else from where.
+    """Return the client: the authorizer's subject, or else the address.
 
-    ``None`` where there is but one, who has started us.
+    ``None`` if there is only one client, the parent program.
     """
     if context.request is None:
         return None
@@ -28,15 +28,15 @@ def find_client(context: Any) -> Hashable:
 
 
 def is_over(client: Hashable, held: int, left: int) -> bool:
-    """Tells whether somebody may have no more: at most as much as is left then.
+    """Return whether a client has reached its share: at most as much as is left then.
 
-    So one who comes alone has half of all, and whoever comes next always finds something.
+    So a single client gets half of all, and the next client always finds something.
     """
     return left <= 0 or (client is not None and held >= left)
 
 
 def ensure_share(client: Hashable, held: int, left: int, what: str, limit: LimitError) -> None:
-    """Sees to it that somebody may have one more. Raises MCPError."""
+    """Check that a client may have one more. Raises MCPError."""
     if not is_over(client, held, left):
         return
     if left > 0:
@@ -46,11 +46,11 @@ def ensure_share(client: Hashable, held: int, left: int, what: str, limit: Limit
 
 @define(eq=False)
 class Shares:
-    """Counts who holds how much of one thing.
+    """Counts each client's share of one resource.
 
     Attributes:
-        limit: Of how much there is, by its name.
-        what: What is said where there is no more.
+        limit: Maximum of the resource.
+        what: Message if nothing is left.
     """
 
     limit: LimitError
@@ -58,20 +58,20 @@ class Shares:
     _held: Counter[Hashable] = attrs.field(factory=Counter, init=False)
 
     def take(self, client: Hashable) -> None:
-        """Gives somebody one. Raises MCPError."""
+        """Give a client one. Raises MCPError."""
         left = int(self.limit.value) - self._held.total()
         ensure_share(client, self._held[client], left, self.what, self.limit)
         self._held[client] += 1
 
     def give_back(self, client: Hashable) -> None:
-        """Takes one back."""
+        """Take one back."""
         self._held[client] -= 1
         if not self._held[client]:
             del self._held[client]
 
     @contextmanager
     def hold(self, client: Hashable) -> Iterator[None]:
-        """Gives somebody one for a while. Raises MCPError."""
+        """Give a client one during the block. Raises MCPError."""
         self.take(client)
         try:
             yield

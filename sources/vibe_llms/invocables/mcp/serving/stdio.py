@@ -1,7 +1,7 @@
-"""The door over standard input and output: a line a message, and nothing else on either.
+"""Transport over standard input and output: one line per message, and nothing else on either.
 
-Whatever else would write to standard output writes to standard error meanwhile, and whatever would
-read standard input finds its end: what a tool prints or starts spoils no message.
+During serving, other writes to standard output go to standard error, and other reads of standard
+input find its end: the output or the children of a tool damage no message.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ _BUSY: Final = -32000
 
 @contextmanager
 def ending_by_signals() -> Iterator[None]:
-    """Ends what is in the block, in order, when we are told to end. To be entered in its task."""
+    """End the block in order on a termination signal. To be entered in its task."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
     is_told = False
 
     def end() -> None:
         nonlocal is_told
-        if not is_told:  # once: what is being closed shall come to its end
+        if not is_told:  # once: the cleanup must complete
             is_told = True
             task.cancel()
 
@@ -69,11 +69,11 @@ def ending_by_signals() -> Iterator[None]:
 
 
 async def serve(server: ToolServer, *, message_bytes: int, requests: int) -> None:
-    """Serves the program that has started us, until it closes our standard input.
+    """Serve the parent program, until it closes this process's standard input.
 
     Args:
-        message_bytes: What one message may have; a longer one is refused, and read over.
-        requests: How many are answered at once; those above are refused.
+        message_bytes: Maximum size of a message; a longer one is refused and skipped.
+        requests: Maximum number of concurrent requests; further ones are refused.
     """
     with _take_wires() as (source, target):
         wire = _Wire(source, target, message_bytes, requests)
@@ -84,8 +84,8 @@ async def serve(server: ToolServer, *, message_bytes: int, requests: int) -> Non
 
 @contextmanager
 def _take_wires() -> Iterator[tuple[int, int]]:
-    """Takes standard input and output for ourselves; gives their descriptors."""
-    # Above those that every program has, and not for programs that we start.
+    """Take over standard input and output; return their descriptors."""
+    # Above the standard ones, and not inherited by child programs.
     source, target = (fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 3) for number in (0, 1))
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -94,17 +94,17 @@ def _take_wires() -> Iterator[tuple[int, int]]:
     try:
         yield source, target
     finally:
-        # Not closed: a thread may still wait in them, and what is opened next had their numbers.
+        # Not closed: a thread may still wait on them, and new files would get their numbers.
         os.dup2(source, 0)
         os.dup2(target, 1)
 
 
 @define
 class _Wire:
-    """Lines in, lines out, each in bounds.
+    """Lines in, lines out, with limits.
 
     Attributes:
-        busy: The requests that have no answer yet, or that are still under way without one.
+        busy: The requests that have no answer yet, or still run without one.
     """
 
     source: int
@@ -113,7 +113,7 @@ class _Wire:
     requests: int
     busy: set[str | int] = attrs.field(factory=set, init=False)
     _attended: dict[str | int, bool] = attrs.field(factory=dict, init=False)
-    """Those that have begun, and whether they were cancelled."""
+    """Requests that have started, and whether they were cancelled."""
     _lock: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
 
     @asynccontextmanager
@@ -125,7 +125,7 @@ class _Wire:
             MemoryObjectSendStream[SessionMessage],
         ]
     ]:
-        """Gives the two streams that the package serves."""
+        """Provide the two streams that the package serves."""
         heard, reading = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         writing, said = anyio.create_memory_object_stream[SessionMessage](0)
         listening = asyncio.create_task(self._listen(heard))
@@ -136,7 +136,7 @@ class _Wire:
             listening.cancel()
             writing.close()
             with suppress(TimeoutError):
-                async with asyncio.timeout(1):  # what was answered is said, if somebody reads
+                async with asyncio.timeout(1):  # flush the answers, if the client still reads
                     await asyncio.wait((speaking,))
             speaking.cancel()
 
@@ -152,7 +152,7 @@ class _Wire:
                     return
 
     async def _read_lines(self) -> AsyncIterator[bytes | None]:
-        """Yields lines; nothing for one that was too long."""
+        """Yield lines; empty for one that was too long."""
         line = bytearray()
         is_long = False
         while piece := await run_in_thread(partial(os.read, self.source, _PIECE_BYTES)):
@@ -166,11 +166,11 @@ class _Wire:
             if len(line) > self.message_bytes:
                 is_long = True
                 line.clear()
-        if line and not is_long:  # of a client that has written its last line without an end
+        if line and not is_long:  # the client's last line may lack its end
             yield bytes(line)
 
     async def _read_message(self, line: bytes | None) -> types.JSONRPCMessage | None:
-        """Reads a line; where it is no message that can be taken, says so to the client."""
+        """Read a line; report an invalid message to the client."""
         if line is None:
             text = f"The message is larger than request_bytes = {self.message_bytes:,}."
             await self._refuse(None, types.INVALID_REQUEST, text)
@@ -185,7 +185,7 @@ class _Wire:
         if isinstance(message, types.JSONRPCNotification):
             self._heed_cancellation(message)
         if isinstance(message, types.JSONRPCRequest):
-            if message.id in self.busy:  # else all of one id would count as one
+            if message.id in self.busy:  # else several requests of one id would count as one
                 text = f"A request with the id {str(message.id)[:40]!r} is still under way."
                 await self._refuse(message.id, types.INVALID_REQUEST, text)
                 return None
@@ -197,9 +197,9 @@ class _Wire:
         return message
 
     async def attend(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> Any:
-        """Knows of a request that it is under way, also where it was cancelled and takes its time.
+        """Track a request while it runs, also after a cancellation.
 
-        That of an answer which is not said yet is known by :meth:`_write`.
+        :meth:`_write` tracks one whose answer is not sent yet.
         """
         number = ctx.request_id
         if number is None:
@@ -216,7 +216,7 @@ class _Wire:
                 self.busy.discard(number)  # it gets no answer
 
     def _heed_cancellation(self, message: types.JSONRPCNotification) -> None:
-        """A request that was cancelled gets no answer; one that has begun may go on for a while."""
+        """Note a cancellation: the request gets no answer; once started, it may run for a while."""
         if message.method != "notifications/cancelled":
             return
         number = (message.params or {}).get("requestId")
@@ -247,7 +247,7 @@ class _Wire:
         async with self._lock:
             try:
                 await run_in_thread(partial(_write_whole, self.target, line))
-            except OSError as error:  # nobody reads: they will close our input, too
+            except OSError as error:  # the reader is gone: it will close the input, too
                 _LOGGER.debug("Cannot send an answer: %s", error)
 
 

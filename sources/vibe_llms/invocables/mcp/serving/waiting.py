@@ -1,4 +1,4 @@
-"""Calls that wait for their client to come again with answers."""
+"""Calls that wait for their client's answers."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from vibe_llms.invocables.mcp.serving.callers import ClientCall
 from vibe_llms.invocables.mcp.serving.shares import Shares
 
 PREFIX: Final = "waiting:"
-"""What the names begin with: nothing else that is sealed does."""
+"""Prefix of their names: no other sealed text has it."""
 
 
 @define(eq=False)
 class WaitingRoom:
-    """Keeps calls under names that nobody guesses, not more than so many, and not for ever.
+    """Keeps calls under unguessable names, with a maximum number and time.
 
     Attributes:
-        limit: How many may wait at once, of all clients.
-        seconds: How long one waits.
+        limit: Maximum number of waiting calls, of all clients.
+        seconds: Maximum time of a call.
     """
 
     limit: int
@@ -45,10 +45,10 @@ class WaitingRoom:
         return len(self._calls)
 
     async def keep(self, call: ClientCall, client: Hashable) -> str:
-        """Lets a call of a client wait; returns its name.
+        """Keep a client's call; return its name.
 
         Raises:
-            MCPError: Too many wait, or too many of this client; this call has ended.
+            MCPError: Too many calls wait, or too many of this client; this call has ended.
         """
         try:
             self._shares.take(client)
@@ -61,7 +61,7 @@ class WaitingRoom:
         return name
 
     def take(self, name: str) -> ClientCall | None:
-        """Returns the call that waits under a name, which is spent then."""
+        """Return the waiting call of a name, which is used up then."""
         if name not in self._calls:
             return None
         call, client, timer = self._calls.pop(name)
@@ -70,7 +70,7 @@ class WaitingRoom:
         return call
 
     async def close(self) -> None:
-        """Ends all calls that wait."""
+        """End all waiting calls."""
         for name in tuple(self._calls):
             self._expire(name)
         await asyncio.gather(*self._ending)

@@ -1,4 +1,4 @@
-"""Who waits for which resource to change, in whatever era; each is watched once for all."""
+"""Subscriptions to changes of resources, in both eras; each resource is watched once for all."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ from vibe_llms.invocables.owners import Backoff
 
 _LOGGER: Final = logging.getLogger(__name__)
 _RESTARTS: Final = 5
-"""How often in a row a resource is watched anew whose changes were told no more."""
+"""Maximum number of consecutive attempts to watch a resource again after its reports ended."""
 _TELLING_SECONDS: Final = 2.0
-"""So long one session has to take what it is told; then it goes without."""
+"""Time limit for notifying one session; then it misses the change."""
 
 
 @define(eq=False)
 class _Watched:
-    """A resource that is watched: sessions, and how many streams, wait for its changes, of whom."""
+    """A watched resource: its sessions, and the number of its streams, with their clients."""
 
     task: asyncio.Task[None]
     sessions: dict[Connection, Hashable] = attrs.field(factory=dict)
     streams: Counter[Hashable] = attrs.field(factory=Counter)
 
     def is_for(self, client: Hashable) -> bool:
-        """Tells whether a client is among those who wait."""
+        """Return whether a client is among the subscribers."""
         return client in self.streams or client in self.sessions.values()
 
 
 @define(eq=False)
 class Subscriptions:
-    """Watches resources for as long as somebody waits for their changes.
+    """Watches resources while they have subscribers.
 
     Attributes:
-        bus: Takes changes for the clients of the era without sessions.
+        bus: Receives changes for the clients of the era without sessions.
         find: Finds a resource.
-        limit: How many resources are watched at once; some are left for clients yet to come.
+        limit: Maximum number of watched resources; some are reserved for future clients.
     """
 
     bus: InMemorySubscriptionBus
@@ -58,16 +58,16 @@ class Subscriptions:
     limit: int
     _watched: dict[str, _Watched] = attrs.field(factory=dict, init=False)
     _ending: WeakSet[Connection] = attrs.field(factory=WeakSet, init=False)
-    """Sessions that tell of their end, once each: they may come and go as often as they like."""
+    """Sessions whose end is observed, once each: they may subscribe repeatedly."""
 
     def __len__(self) -> int:
         return len(self._watched)
 
     def subscribe(self, uri: str, session: Connection, client: Hashable = None) -> None:
-        """Lets a session of a client hear of changes, until it ends or wants no more.
+        """Subscribe a client's session to changes, until it ends or unsubscribes.
 
         Raises:
-            MCPError: Too much is watched, or too much for this client.
+            MCPError: Too many resources are watched, or too many for this client.
         """
         watched = self._watch(uri, client)
         if watched is None or session in watched.sessions:
@@ -78,7 +78,7 @@ class Subscriptions:
             session.exit_stack.callback(self._leave, session)
 
     def unsubscribe(self, uri: str, session: Connection) -> None:
-        """Lets a session hear no more of changes."""
+        """Unsubscribe a session from changes."""
         watched = self._watched.get(uri)
         if watched is not None:
             watched.sessions.pop(session, None)
@@ -90,10 +90,10 @@ class Subscriptions:
 
     @asynccontextmanager
     async def hold(self, uris: Sequence[str], client: Hashable = None) -> AsyncIterator[None]:
-        """Watches resources while a stream of changes of a client is open.
+        """Watch resources while a client's stream of changes is open.
 
         Raises:
-            MCPError: Too much is watched, or too much for this client.
+            MCPError: Too many resources are watched, or too many for this client.
         """
         held: list[tuple[str, _Watched]] = []
         try:
@@ -109,7 +109,7 @@ class Subscriptions:
                 self._forget(uri, watched)
 
     async def close(self) -> None:
-        """Watches nothing any more."""
+        """Stop watching all resources."""
         tasks = [each.task for each in self._watched.values()]
         self._watched.clear()
         for task in tasks:
@@ -117,14 +117,14 @@ class Subscriptions:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _watch(self, uri: str, client: Hashable) -> _Watched | None:
-        """Returns what is watched; ``None`` where nothing tells of changes."""
+        """Return the watch of a resource; ``None`` if no changes are reported."""
         known = self._watched.get(uri)
         if known is not None and not known.task.done():
             return known
         resource = self.find(uri)
         if resource is None or resource.watch is None:
             return None
-        if known is not None:  # given up; who comes now has it tried once more for all
+        if known is not None:  # was abandoned; a new subscriber restarts it for all
             known.task = self._begin(uri, resource.watch)
             return known
         held = sum(each.is_for(client) for each in self._watched.values())
@@ -142,7 +142,7 @@ class Subscriptions:
             watched.task.cancel()
 
     async def _follow(self, uri: str, watch: Watch) -> None:
-        """Tells of changes; where these are told no more, it tries again for a while."""
+        """Report changes; if the reports end, retry for a while."""
         loop = asyncio.get_running_loop()
         backoff = Backoff(_RESTARTS)
         while True:
@@ -157,7 +157,7 @@ class Subscriptions:
             if seconds is None:
                 return
             await asyncio.sleep(seconds)
-            await self._tell(uri)  # what has changed meanwhile went unheard
+            await self._tell(uri)  # changes in between were missed
 
     async def _tell(self, uri: str) -> None:
         await self.bus.publish(ResourceUpdated(uri=uri))
@@ -172,7 +172,7 @@ class Subscriptions:
 async def tell_each(
     sessions: Iterable[Connection], tell: Callable[[Connection], Awaitable[None]]
 ) -> None:
-    """Tells sessions something, of which one that does not listen keeps the others from nothing."""
+    """Notify sessions; a session that does not read delays no other."""
 
     async def tell_one(session: Connection) -> None:
         with suppress(TimeoutError):
