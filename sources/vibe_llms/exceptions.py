@@ -32,8 +32,7 @@
     └── ForeignError (RuntimeError)              another package's, another process'
 
 The class names the kind of failure; its fields are the facts, for programs; ``str`` composes them
-into a message for people: what happened, to which object, what to do next. ``stage`` names the
-stage of the failure.
+into a message for people: what happened, to which object, what to do next. ``stage`` says when.
 """
 
 from __future__ import annotations
@@ -67,9 +66,7 @@ class ConverseError(Factual, Exception):
     """The stable word that names the class in its JSON form."""
     sent: ClassVar[int] = 1
     missed: ClassVar[int] = 0
-    """How often the failed request was sent, and how many earlier attempts did not reach the
-    vendor, as far as known. Not among the facts.
-    """
+    """Number of requests sent, and of earlier ones that missed the vendor; not among the facts."""
 
     detail: str = ""
     remedy: str = ""
@@ -309,9 +306,8 @@ class TransportTimeoutError(TransportError, TimeoutError):
     """The peer took longer than a setting allows.
 
     Attributes:
-        phase: The phase that timed out: ``connect``, ``first-byte``, ``between-chunks`` or
-            ``total``.
-        seconds: The timeout.
+        phase: The timeout: ``connect``, ``first-byte``, ``between-chunks`` or ``total``.
+        seconds: Its duration.
     """
 
     WORD: ClassVar[str] = "transport-timeout"
@@ -393,9 +389,7 @@ class ProviderError(ConverseError, RuntimeError):
 
     @property
     def is_retryable(self) -> bool:
-        """True if the same request may succeed later: the vendor's own statement decides, if there
-        is one.
-        """
+        """True if the same request may succeed later; the vendor's own statement decides."""
         return self.fault in RETRYABLE_FAULTS if self.should_retry is None else self.should_retry
 
 

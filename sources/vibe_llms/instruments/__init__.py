@@ -1,6 +1,5 @@
-"""Instruments: models, engines, channels, parsers, prompts and skills; the entry points of scripts
-and applications.
+"""Instruments, the entry points of scripts and applications: models, engines, channels, parsers.
 
-May import whatever lies below. Contains no protocol logic of its own: an instrument composes a
+May import whatever lies below. Must not contain logic of protocols: an instrument composes a
 request or a conversation and hands it on.
 """

@@ -2,7 +2,7 @@
 
 An invoker is one tool; an ensemble holds related tools with one life cycle; a registry connects
 ensembles and gives every invoker a unique name. May import the messages, the errors, and the token
-counters. Does not know conversations, the engine that decides about calls, or the approver.
+counters. Must not know conversations, the engine that decides about calls, or the approver.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Executing a call: within its bounds, whatever the function does, and always with an outcome.
+"""Execution of a call: within its limits, whatever the function does, and always with an outcome.
 
-Asynchronous functions run in a task, which is cancelled; plain ones in a thread, which cannot
-be: one that goes on beyond its time is given up, is told so, keeps its place among the bounded
-number of threads, and is not waited for by anybody, nor at exit.
+Asynchronous functions run in a task, which is cancelled; plain ones in a thread, which cannot be
+stopped: one that exceeds its time is abandoned and informed, keeps its place among the limited
+number of threads, and is not waited for, not even at exit.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from vibe_llms.invocables.workers import submit
 _logger = logging.getLogger(__name__)
 
 THREADS_LIMIT: Final = 32
-"""How many plain functions run at once in one event loop."""
+"""Maximum number of concurrent plain functions in one event loop."""
 
 GRACE_SECONDS: Final = 5.0
-"""How long a cancelled function may take to clean up."""
+"""Grace period of a cancelled function."""
 
 _Ended: TypeAlias = Outcome | KeyboardInterrupt
 
@@ -47,20 +47,20 @@ _threads: Final = Gates(THREADS_LIMIT)
 class Interrupted(Exception):
     """KeyboardInterrupt in an asynchronous function, on its way to the caller.
 
-    A task that raised KeyboardInterrupt itself would end the event loop at once, and the caller
-    would see but a cancellation.
+    A task that raises KeyboardInterrupt itself would end the event loop immediately, and the caller
+    would see only a cancellation.
     """
 
 
 async def perform(invoker: Invoker, arguments: JsonObject, context: InvocationContext) -> Outcome:
-    """Executes one call, and cancels it when it is itself cancelled.
+    """Execute one call, and cancel it when this is cancelled.
 
     Args:
-        arguments: As the model wrote them; whether they fit the schema is seen here.
+        arguments: As the model wrote them; they are checked against the schema here.
 
     Returns:
-        What it brought. Arguments that do not fit, a function that raises, and a limit that is
-        reached are outcomes too, in words that the model can act on.
+        The outcome. Invalid arguments, an exception of the function, and a reached limit are
+        outcomes too, in words that the model can act on.
 
     Raises:
         KeyboardInterrupt: An asynchronous function was interrupted (Ctrl-C) in the main thread.
@@ -99,8 +99,9 @@ async def perform_fitting(
         )
     run = _run_in_thread if is_plain else _run
     task = begin(run(invoker, bound, places))
-    # Callbacks of a task come a turn of the loop later, and the next call finds no place till then.
-    if task.done():  # it waited for nothing
+    # A task's callbacks run a turn of the loop later, and until then the next call would find no
+    # place.
+    if task.done():  # it never waited
         places.leave()
     else:
         task.add_done_callback(places.end_task)
@@ -116,7 +117,7 @@ async def perform_fitting(
 
 
 async def _check_result(invoker: Invoker, outcome: Outcome) -> Outcome:
-    """Sees to it that programs get what they were promised."""
+    """Check the structured result against the output schema."""
     try:
         faults = await invoker.examine_result(outcome.structured)
     except ConverseError as error:
@@ -140,11 +141,11 @@ def _bind(invoker: Invoker, arguments: JsonObject, context: InvocationContext) -
 
 @define(eq=False)
 class _Places:
-    """What an execution occupies until it has really ended: of its invoker, and of the threads.
+    """Places that an execution holds until it has really ended: of its invoker, and of the threads.
 
     Attributes:
-        in_thread: A thread is at work, and its end is what counts; else the end of the task.
-        is_given_up: Nobody waits for the execution any more, and it goes on.
+        in_thread: A thread is at work, and its end counts; else the end of the task.
+        is_given_up: The execution was abandoned, and still runs.
     """
 
     _invoker: Invoker
@@ -154,8 +155,8 @@ class _Places:
     _held: list[Gate] = attrs.field(factory=list, init=False)
 
     async def acquire(self) -> None:
-        """Takes all places. Raises GateBlockedError where none will become free."""
-        # The invoker first: who waits for a busy one shall keep no thread from others.
+        """Acquire all places. Raises GateBlockedError if none will become free."""
+        # The invoker first: a call that waits for a busy invoker must not hold a thread.
         wanted = [self._invoker.gates] if self._invoker.gates is not None else []
         if self._is_plain:
             wanted.append(_threads)
@@ -169,7 +170,7 @@ class _Places:
             raise
 
     def leave(self) -> None:
-        """Gives the places back; to be called in the event loop."""
+        """Release the places; to be called in the event loop."""
         for gate in self._held:
             if self.is_given_up:
                 gate.recover()
@@ -178,12 +179,12 @@ class _Places:
         self._held.clear()
 
     def end_task(self, task: asyncio.Future[_Ended]) -> None:
-        """Gives the places back with the end of the task, if no thread is at work."""
+        """Release the places at the end of the task, if no thread is at work."""
         if not self.in_thread:
             self.leave()
 
     def give_up(self) -> None:
-        """Says that nobody waits for the execution any more, and that it goes on."""
+        """Mark the execution as abandoned and still running."""
         if not self.is_given_up:
             self.is_given_up = True
             for gate in self._held:
@@ -196,7 +197,7 @@ async def _watch(
     places: _Places,
     context: InvocationContext,
 ) -> _Ended:
-    """Waits for an execution as long as it may take; stops it when it is over, or cancelled."""
+    """Wait for an execution within its time limit; stop it on a timeout or a cancellation."""
     try:
         if not task.done():
             await _wait(task, invoker.time_limit_seconds, context)
@@ -207,7 +208,7 @@ async def _watch(
     if is_late:
         await _stop(task, invoker, places, context)
     if task.done() and not task.cancelled():
-        return task.result()  # also of one that was late, and ended while it was stopped
+        return task.result()  # also of a late one that ended while it was stopped
     if not is_late:
         return fail(f"{invoker.name} cancelled itself.")
     return fail(_explain_time(invoker, places.is_given_up))
@@ -216,11 +217,11 @@ async def _watch(
 async def _wait(
     task: asyncio.Future[_Ended], seconds: float | None, context: InvocationContext
 ) -> None:
-    """Waits for so long, not counting the time in which the caller is asked something."""
+    """Wait for a time, excluding the time in which the caller is asked a question."""
     begun = time.monotonic()
     left = seconds
     while not task.done() and (left is None or left > 0):
-        # Not wait_for, which has no limit of its own for what does not heed its cancellation.
+        # Not wait_for, which waits without limit for a task that ignores its cancellation.
         await asyncio.wait((task,), timeout=left)
         if seconds is not None:
             left = seconds + context.asked_seconds - (time.monotonic() - begun)
@@ -229,7 +230,7 @@ async def _wait(
 async def _stop(
     task: asyncio.Future[_Ended], invoker: Invoker, places: _Places, context: InvocationContext
 ) -> None:
-    """Cancels an execution, and gives it up where that does not end it."""
+    """Cancel an execution, and abandon it if it does not end."""
     context.cancel()
     task.cancel()
     try:
@@ -252,7 +253,7 @@ async def _run(invoker: Invoker, bound: Bound, places: _Places) -> _Ended:
 
 
 async def _await(invoker: Invoker, awaitable: Awaitable[Any]) -> _Ended:
-    """Await a function; whatever it raises, its call has an outcome."""
+    """Await a function; an exception becomes an outcome, too."""
     try:
         value = await awaitable
     except asyncio.CancelledError:
@@ -270,7 +271,7 @@ def _is_main_thread() -> bool:
 
 
 async def _run_in_thread(invoker: Invoker, bound: Bound, places: _Places) -> _Ended:
-    """Runs a plain function in a thread; what it returns to be awaited is awaited in the loop."""
+    """Run a plain function in a thread; an awaitable result is awaited in the loop."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[Outcome | Awaitable[Any]] = loop.create_future()
 
@@ -281,7 +282,7 @@ async def _run_in_thread(invoker: Invoker, bound: Bound, places: _Places) -> _En
             return
         places.leave()
         if inspect.iscoroutine(result):
-            # Else Python warns of a coroutine that nobody has awaited.
+            # Else Python warns of a coroutine that was never awaited.
             result.close()
 
     def work() -> None:
@@ -312,16 +313,16 @@ def _call(invoker: Invoker, bound: Bound) -> Outcome | Awaitable[Any]:
         value = invoker.function(*bound.positional, **bound.named)
         if inspect.isawaitable(value):
             return value
-    except BaseException as error:  # nothing may end the thread in silence
+    except BaseException as error:  # an exception must not end the thread silently
         return _explain_failure(invoker, error)
     return _conclude(invoker, value)
 
 
 def _conclude(invoker: Invoker, value: Any) -> Outcome:
-    """Makes an outcome of what a function returned, also where that can be told in no way."""
+    """Create an outcome from a function's result, even if the result cannot be converted."""
     try:
         return invoker.conclude(value)
-    except BaseException as error:  # of the value's own methods
+    except BaseException as error:  # raised by the value's own methods
         return fail(
             f"{invoker.name} was executed, but its result cannot be converted: {_tell(error)}"
         )
@@ -333,12 +334,12 @@ def _explain_failure(invoker: Invoker, error: BaseException) -> Outcome:
 
 
 def _tell(error: BaseException) -> str:
-    """Returns what an error says, in bounds; some cannot even be printed."""
+    """Return the message of an error, limited; some errors cannot even be printed."""
     try:
         text = str.__str__(str(error))
-    except BaseException:  # of the error's own method
+    except BaseException:  # raised by the error's own method
         text = ""
     if not isinstance(error, ConverseError):
-        name = type.__dict__["__name__"].__get__(type(error))  # a metaclass may say otherwise
+        name = type.__dict__["__name__"].__get__(type(error))  # a metaclass may override it
         text = f"{name}: {text}" if text else name
     return text if len(text) <= _ERROR_CHARACTERS else f"{text[:_ERROR_CHARACTERS]} …"

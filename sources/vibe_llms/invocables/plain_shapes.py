@@ -1,4 +1,4 @@
-"""What plain Python types are in JSON: texts, numbers, and what is written as a text."""
+"""Plain Python types in JSON: strings, numbers, and types written as strings."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Convert = Callable[[Any], Any]
 
 @frozen
 class Shape:
-    """A schema, and the conversion that goes with it. It raises Misfit for what does not fit."""
+    """A schema, and the matching conversion, which raises Misfit for invalid values."""
 
     schema: dict[str, Any]
     convert: Convert
 
 
 def within(convert: Convert, value: Any, place: str) -> Any:
-    """Converts a value that lies at a place within another."""
+    """Convert a value at a place within another."""
     try:
         return convert(value)
     except Misfit as misfit:
@@ -46,11 +46,11 @@ def _produce_exact(kind: type, rule: str) -> Convert:
 
 
 def _convert_integer(value: Any) -> int:
-    # By class: to isinstance True is an int, and to JSON it never is.
+    # By class: isinstance accepts True as an int, but JSON distinguishes them.
     if value.__class__ is int:
         return value
     if value.__class__ is float and value.is_integer():
-        return int(value)  # to JSON, 1.0 is an integer
+        return int(value)  # in JSON, 1.0 is an integer
     raise Misfit("must be an integer")
 
 
@@ -58,7 +58,7 @@ def _convert_number(value: Any) -> float:
     if value.__class__ is float or value.__class__ is int:
         try:
             return float(value)
-        except OverflowError as error:  # an integer of JSON has no largest
+        except OverflowError as error:  # integers of JSON are unbounded
             raise Misfit("is too large a number") from error
     raise Misfit("must be a number")
 
@@ -69,7 +69,7 @@ def _produce_parsed(parse: Callable[[str], Any], what: str) -> Convert:
             raise Misfit("must be a string")
         try:
             return parse(value)
-        # What decimal raises is an ArithmeticError and no ValueError.
+        # decimal raises ArithmeticError, which is not a ValueError.
         except (ValueError, ArithmeticError) as error:
             raise Misfit(f"must be {what}") from error
 
@@ -77,7 +77,7 @@ def _produce_parsed(parse: Callable[[str], Any], what: str) -> Convert:
 
 
 def _parse_bytes(text: str) -> bytes:
-    # By default whatever is not of the alphabet is dropped in silence.
+    # By default, characters outside of the alphabet are dropped silently.
     return base64.b64decode(text, validate=True)
 
 
@@ -113,8 +113,8 @@ _PARSED_SHAPES: Final = {
 
 
 def find_plain(hint: Any) -> Shape | None:
-    """Returns the shape of a plain type; ``None`` for any other."""
+    """Return the shape of a plain type; ``None`` for any other."""
     try:
         return _PLAIN.get(hint) or _PARSED_SHAPES.get(hint)
-    except TypeError:  # a hint that has no hash, such as Annotated[int, []]
+    except TypeError:  # an unhashable hint, such as Annotated[int, []]
         return None

@@ -1,4 +1,4 @@
-"""Connection pool of MCP servers: what one run has connected serves the next."""
+"""Connection pool of MCP servers: runs reuse each other's connections."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from vibe_llms.invocables.mcp.settings import McpServer
 from vibe_llms.invocables.registry import CONNECT_SECONDS, DISCONNECT_SECONDS
 
 IDLE_SECONDS: Final = 60.0
-"""How long a connection stays open that no run uses."""
+"""Time that an unused connection stays open."""
 
 MOST_IDLE: Final = 8
-"""How many connections to one server, for one owner, stay open unused."""
+"""Maximum number of unused connections to one server, for one owner."""
 
 MOST_IDLE_OF_ALL: Final = 64
-"""How many stay open unused, of all servers and owners: a server may be a program."""
+"""Maximum number of unused connections, of all servers and owners: a server may be a program."""
 
 _Place: TypeAlias = tuple[str, str]
-"""Whose a connection is, and the name of its ensemble."""
+"""Owner of a connection, and the name of its ensemble."""
 
 
 @define(eq=False)
@@ -46,12 +46,11 @@ class _Kept:
 class EnsemblePool:
     """Connections of ensembles, each lent to one run at a time and kept open for the next.
 
-    No two runs use a connection at the same time, nor runs of different owners one after the
-    other: a server may keep something of its client. Nor does a run use one that was made with
-    other settings.
+    A connection is never used by two runs at the same time, or by runs of different owners: a
+    server may keep state of its client. A connection made with other settings is not reused.
 
     Attributes:
-        idle_seconds: How long a connection stays open that no run uses.
+        idle_seconds: Time that an unused connection stays open.
     """
 
     idle_seconds: float = IDLE_SECONDS
@@ -63,8 +62,8 @@ class EnsemblePool:
     def share(self, ensembles: Iterable[Ensemble], owner: str) -> list[Ensemble]:
         """Return ensembles for a registry that take their connections from here.
 
-        Ensembles other than MCP servers are returned as they are: connecting them costs nothing,
-        and they may remember something of a run.
+        Ensembles other than MCP servers are returned unchanged: connecting them costs nothing, and
+        they may keep state of a run.
         """
         return [
             each if find_settings(each) is None else PooledEnsemble(self, each, owner)
@@ -72,7 +71,7 @@ class EnsemblePool:
         ]
 
     async def take(self, place: _Place, ensemble: Ensemble) -> _Kept:
-        """Return a connection that answers; connect the ensemble where none is idle.
+        """Return a connection that answers; connect the ensemble if none is idle.
 
         Raises:
             EnsembleError: It cannot be connected.
@@ -103,7 +102,7 @@ class EnsemblePool:
         """Take a connection back, and close it later unless it is wanted again."""
         kept.listener = None
         idle = self._idle.get(place, ())
-        # A list of tools that a model has to search remembers what one has found.
+        # A searchable list of tools remembers which ones were found.
         is_lazy = getattr(kept.connected.ensemble, "is_lazy", False)
         if self._is_closed or is_lazy or len(idle) >= MOST_IDLE or not _is_sound(kept):
             self._end(kept)
@@ -146,8 +145,8 @@ class PooledEnsemble:
     """An ensemble whose connection comes from a pool and goes back there.
 
     Args:
-        ensemble: The same, not connected: it is, where the pool has no connection.
-        owner: On whose behalf it is used.
+        ensemble: The same, not connected: used if the pool has no connection.
+        owner: The owner of its connections.
     """
 
     def __init__(self, pool: EnsemblePool, ensemble: Ensemble, owner: str) -> None:
@@ -176,7 +175,7 @@ class PooledEnsemble:
         """Return the invokers.
 
         Raises:
-            EnsembleError: They cannot be asked for.
+            EnsembleError: The ensemble cannot be asked.
         """
         assert self._kept is not None
         connected = self._kept.connected
@@ -193,7 +192,7 @@ class PooledEnsemble:
 
 
 def find_settings(ensemble: Ensemble) -> McpServer | None:
-    """Return how the server of an ensemble is reached; ``None`` where it has none."""
+    """Return the settings of an ensemble's server; ``None`` without any."""
     server = getattr(ensemble, "server", None)
     return server if isinstance(server, McpServer) else None
 

@@ -1,4 +1,4 @@
-"""Saying no to a model in words that it can act on."""
+"""Refusals for a model, in words that it can act on."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class Refusal(Exception):
-    """What is asked cannot be done; the text says to the model why, and what can."""
+    """A request cannot be met; the text tells the model the reason and the alternatives."""
 
 
 def explain_refusals(function: _Function) -> _Function:
-    """Makes outcomes of the refusals that a plain function raises."""
+    """Turn the refusals that a plain function raises into outcomes."""
 
     @functools.wraps(function)
     def perform(*positional: Any, **named: Any) -> Any:

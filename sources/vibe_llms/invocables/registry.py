@@ -1,4 +1,4 @@
-"""All that a model may invoke: ensembles connected together, each invoker with its own name."""
+"""Registry of tools: ensembles connected together, each invoker with a unique name."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ DISCONNECT_SECONDS: Final = 10.0
 
 @frozen(kw_only=True, eq=False)
 class Registration:
-    """An invoker under the name that the model knows it by.
+    """An invoker under its name for the model.
 
     Attributes:
         ensemble: The name of its ensemble.
         invoker: With the registered name.
-        description: What the model is told, made once.
+        description: The description for the model, created once.
     """
 
     ensemble: str
@@ -42,20 +42,20 @@ class Registration:
 
 
 class Registry:
-    """Ensembles that are connected together, and the invokers they have.
+    """Ensembles that are connected together, and their invokers.
 
-    Use it as an asynchronous context manager. Each ensemble is connected and disconnected by
-    one task of its own, which the registry waits for.
+    Use it as an asynchronous context manager. Each ensemble is connected and disconnected by a task
+    of its own, which the registry waits for.
 
     Args:
-        ensembles: Each with a name of its own; their order is the order of the invokers.
-        tolerant: An ensemble that cannot be connected is set aside, in ``failures``, and the
-            others go on without it; else it is an error.
-        connect_seconds: How long one ensemble may take to connect and to be surveyed.
-        disconnect_seconds: How long one may take to disconnect.
+        ensembles: With unique names; their order is the order of the invokers.
+        tolerant: An ensemble that cannot be connected is recorded in ``failures``, and the others
+            work without it; else it is an error.
+        connect_seconds: Timeout for connecting and surveying one ensemble.
+        disconnect_seconds: Timeout for disconnecting one.
 
     Raises:
-        RequestError: Two ensembles have one name.
+        RequestError: Two ensembles have the same name.
     """
 
     def __init__(
@@ -93,24 +93,24 @@ class Registry:
 
     @property
     def failures(self) -> dict[str, EnsembleError]:
-        """What is wrong with ensembles at present, by their names."""
+        """Current failures of ensembles, by their names."""
         return {
             name: each.failure for name, each in self._connected.items() if each.failure is not None
         }
 
     async def connect(self) -> None:
-        """Connects all ensembles at once and learns what they have.
+        """Connect all ensembles concurrently and survey them.
 
-        From here on others may act in our name, and programs be started: on Linux, the keys in
-        our environment are moved to where no other process reads them.
+        From here on programs may be started: on Linux, the keys in this process's environment are
+        moved to memory that other processes cannot read.
 
         Raises:
-            EnsembleError: Some could not be connected, each explained; no ensemble stays
-                connected then. A tolerant registry raises nothing.
+            EnsembleError: Some could not be connected, each explained; then no ensemble stays
+                connected. A tolerant registry raises nothing.
         """
         conceal_keys()
         try:
-            # Before they are connected, so that no announcement on the way is lost.
+            # Before they are connected, so that no announcement is lost.
             for ensemble in self.ensembles:
                 ensemble.listen(functools.partial(self._notice, ensemble.name))
             await asyncio.gather(*(each.start() for each in self._connected.values()))
@@ -123,14 +123,14 @@ class Registry:
             raise
 
     async def disconnect(self) -> None:
-        """Disconnects all ensembles, also when some fail to; what failed is in ``failures``.
+        """Disconnect all ensembles, even if some fail; the failures are in ``failures``.
 
-        Whoever is cancelled meanwhile, or was just before, waits for the end all the same.
+        A caller that is cancelled, or was just before, still waits for the end.
         """
         await finish(asyncio.gather(*(each.stop() for each in self._connected.values())))
 
     def listen(self, listener: Callable[[], object]) -> None:
-        """Takes whom to call, in the event loop, when :meth:`refresh` may find a change."""
+        """Set the callback, called in the event loop, for changes that :meth:`refresh` may find."""
         self._listener = listener
 
     def _notice(self, name: str) -> None:
@@ -139,13 +139,13 @@ class Registry:
             self._listener()
 
     async def refresh(self) -> bool:
-        """Asks those ensembles again that have announced a change; costs nothing without one.
+        """Survey the ensembles that have announced a change; costs nothing without one.
 
-        Names stay with what they were given to. An ensemble that cannot be asked keeps the
-        invokers it had, and stands in ``failures``.
+        Assigned names are stable. An ensemble that cannot be asked keeps its invokers, and is
+        listed in ``failures``.
 
         Returns:
-            Whether the invokers may be others now.
+            True if the invokers may have changed.
         """
         if not self._stale:
             return False
@@ -155,17 +155,17 @@ class Registry:
                 for name, each in self._connected.items()
                 if name in self._stale and each.is_connected
             ]
-            # Before they are asked: what is announced while they answer makes them stale again.
+            # Before they are asked: an announcement during their answers makes them outdated again.
             self._stale.clear()
             await asyncio.gather(*(self._connected[name].survey() for name in stale))
             self._register()
         return bool(stale)
 
     def _register(self) -> None:
-        """Gives every invoker its name."""
+        """Assign a name to every invoker."""
         found: dict[InvokerOrigin, Invoker] = {}
         for ensemble, each in self._connected.items():
-            # Two of one name within an ensemble are told apart by their order.
+            # Two of one name within an ensemble are distinguished by their order.
             numbers: Counter[str] = Counter()
             for invoker in each.invokers:
                 place = InvokerOrigin(ensemble, invoker.name, numbers[invoker.name])
@@ -181,10 +181,10 @@ class Registry:
         self._descriptions = tuple(each.description for each in self._registrations.values())
 
     def access(self, name: str) -> Invoker:
-        """Returns an invoker by the name that the model knows.
+        """Return an invoker by its name for the model.
 
         Raises:
-            UnknownNameError: There is none; it names the nearest.
+            UnknownNameError: The name is unknown; names the nearest.
         """
         registration = self._registrations.get(name)
         if registration is not None:
@@ -194,26 +194,26 @@ class Registry:
         raise UnknownNameError(kind="invocable", name=name, known=tuple(known))
 
     def is_pure(self, name: str) -> bool:
-        """Tells whether identical calls may share one execution."""
+        """Return whether identical calls may share one execution."""
         registration = self._registrations.get(name)
         return registration is not None and registration.invoker.effect is Effect.PURE
 
     def is_final(self, name: str) -> bool:
-        """Tells whether a result of an invocable, if it is no error, ends the run."""
+        """Return whether a successful result of an invocable ends the run."""
         registration = self._registrations.get(name)
         return registration is not None and registration.invoker.is_final
 
     def access_deduplicator(self, name: str) -> Deduplicator | None:
-        """Returns what tells which results an invocable's results make stale, if anything."""
+        """Return the deduplicator of an invocable, if it has one."""
         registration = self._registrations.get(name)
         return None if registration is None else registration.invoker.deduplicator
 
     def describe(self) -> tuple[InvocableDescription, ...]:
-        """Returns what the model is told, in an order that stays."""
+        """Return the descriptions for the model, in a stable order."""
         return self._descriptions
 
     def survey(self) -> Sequence[Registration]:
-        """Returns all invokers, in the same order."""
+        """Return all invokers, in the same order."""
         return tuple(self._registrations.values())
 
     async def __aenter__(self) -> Self:
@@ -234,7 +234,7 @@ def _produce_registration(place: InvokerOrigin, name: str, invoker: Invoker) -> 
 
 
 def _join_failures(failures: dict[str, EnsembleError]) -> EnsembleError:
-    """Makes one error of several, each explained."""
+    """Combine several errors into one, each explained."""
     first = next(iter(failures.values()))
     if len(failures) == 1:
         return first

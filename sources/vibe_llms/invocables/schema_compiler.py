@@ -1,7 +1,7 @@
-"""Checks compiled from the usual schemas: a hundredth of what a general validator takes.
+"""Compiled checks for common schemas: a hundredth of a general validator's time.
 
-A check only has to be right when it says yes: whoever hears no asks jsonschema, which also has
-the words. A schema with anything unusual in it has no check.
+Only a positive result must be right: after a negative one jsonschema is asked, which also words the
+faults. A schema with an unusual keyword has no check.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 Check: TypeAlias = Callable[[Any], bool]
-"""Whether a JSON value certainly fits; no means that somebody else shall look."""
+"""Returns true if a JSON value certainly fits; after false, jsonschema decides."""
 
 _DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 _SILENT: Final = frozenset(
@@ -22,16 +22,16 @@ _SILENT: Final = frozenset(
 
 
 class _Unusual(Exception):
-    """The schema says something that is left to jsonschema."""
+    """The schema contains something that is left to jsonschema."""
 
 
 def compile_check(schema: Any, *, with_patterns: bool = False) -> Check | None:
-    """Compiles a schema of draft 2020-12; ``None`` where it says something unusual.
+    """Compile a schema of draft 2020-12; ``None`` if it contains something unusual.
 
     Args:
-        with_patterns: Patterns are compiled, too: to be used only where one that backtracks
-            without end can be stopped. Without them, a check takes as long as the value and the
-            schema are large, multiplied at worst.
+        with_patterns: Compile patterns, too: only where endless backtracking can be stopped.
+            Without them, the time of a check is at worst proportional to the size of the value
+            times that of the schema.
     """
     if isinstance(schema, Mapping) and str(schema.get("$schema", _DRAFT)).rstrip("#") != _DRAFT:
         return None
@@ -44,8 +44,8 @@ def compile_check(schema: Any, *, with_patterns: bool = False) -> Check | None:
 
 
 def _has_pattern(schema: Any) -> bool:
-    """Tells whether there may be a pattern anywhere; a property of that name counts, too."""
-    # Not by recursion: a stranger's schema may be nested deeper than Python's stack is high.
+    """Return whether there may be a pattern anywhere; a property of that name counts, too."""
+    # Not recursive: a stranger's schema may be nested deeper than Python's stack.
     ahead = [schema]
     while ahead:
         each = ahead.pop()
@@ -73,7 +73,7 @@ def _compile(schema: Any) -> Check:
         raise _Unusual
     checks = []
     for keyword, content in schema.items():
-        # Those three mean something only together with others, and are compiled once for all below.
+        # These three depend on other keywords, and are compiled together below.
         if keyword in _SILENT or keyword in ("properties", "required", "items"):
             continue
         compiler = _COMPILERS.get(keyword)
@@ -118,7 +118,7 @@ def _compile_type(content: Any, schema: Mapping[str, Any]) -> Check:
     names = content if isinstance(content, list) else [content]
     if not names or not all(isinstance(name, str) and name in _CLASSES for name in names):
         raise _Unusual
-    # By class and not by instance: True is an int to isinstance, and never one to JSON.
+    # By class: isinstance accepts True as an int, but JSON distinguishes them.
     admitted = frozenset(kind for name in names for kind in _CLASSES[name])
     whole = "integer" in names and "number" not in names
     if not whole:
@@ -132,7 +132,7 @@ def _compile_enum(content: Any, schema: Mapping[str, Any]) -> Check:
     if not isinstance(content, list) or not all(
         isinstance(word, str) or word is None for word in content
     ):
-        raise _Unusual  # 1, 1.0 and True are equal to Python, and not all of them to JSON
+        raise _Unusual  # 1, 1.0 and True are equal in Python, but not all of them in JSON
     words = frozenset(content)
     return lambda value: value.__class__ in (str, type(None)) and value in words
 
@@ -149,7 +149,7 @@ def _compile_object(content: Any, schema: Mapping[str, Any]) -> Check:
 
     def check(value: Any) -> bool:
         if value.__class__ is not dict:
-            # Of anything else such a keyword says nothing; odd mappings go to jsonschema.
+            # Such a keyword ignores other types; unusual mappings go to jsonschema.
             return not isinstance(value, Mapping)
         for name in needed:
             if name not in value:
@@ -169,7 +169,7 @@ def _compile_items(content: Any, prefix: tuple[Check, ...] = ()) -> Check:
 
     def check(value: Any) -> bool:
         if value.__class__ is not list:
-            # Likewise: no array, no objection.
+            # Likewise: it ignores values that are not arrays.
             return not isinstance(value, (list, tuple))
         for member, item in zip(prefix, value, strict=False):
             if not member(item):
@@ -218,10 +218,10 @@ def _compile_pattern(content: Any, schema: Mapping[str, Any]) -> Check:
 
 
 def _bound(kind: type | tuple[type, ...], holds: Callable[[Any, Any], bool]) -> Any:
-    """Makes the compiler of a keyword that bounds values of one kind by a number."""
+    """Create the compiler of a keyword that limits values of one type by a number."""
 
     def compile_bound(content: Any, schema: Mapping[str, Any]) -> Check:
-        # A bound of True is no number to JSON, though Python would compare with it.
+        # A limit of True is not a number in JSON, though Python would compare with it.
         if content.__class__ not in (int, float):
             raise _Unusual
         return lambda value: not isinstance(value, kind) or holds(value, content)

@@ -1,8 +1,8 @@
-"""What a Python type is in JSON: its schema, and how a value that fits becomes an object of it.
+"""JSON Schema of a Python type, and the conversion of valid values to its objects.
 
-The two agree: what the schema admits is converted, and what is converted the schema admits;
-only where JSON Schema has no words (a date that does not exist, a class that refuses its own
-values) does the conversion know better.
+The two agree: values that fit the schema are converted, and converted values fit the schema; only
+for rules that JSON Schema cannot express (a date that does not exist, a class that rejects its own
+values) is the conversion stricter.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from vibe_llms.invocables.validation import Misfit
 
 
 def refuse_type(place: str, hint: Any) -> RequestError:
-    """Explains that a type has no counterpart in JSON."""
+    """Create the error for a type without a counterpart in JSON."""
     return RequestError(
         path=place,
         detail=f"{place} is annotated with {hint!r}, which has no counterpart in JSON.",
@@ -50,10 +50,10 @@ OBJECTS: Final = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
 
 @define
 class Deriver:
-    """Derives shapes, and gathers the definitions of classes that hold themselves.
+    """Derives shapes, and collects the definitions of recursive classes.
 
     Attributes:
-        context: What the validators of pydantic's classes are given as their context.
+        context: Passed to the validators of pydantic's classes.
     """
 
     context: Any = None
@@ -63,7 +63,7 @@ class Deriver:
     _recursive: set[Any] = attrs.field(factory=set, init=False)
 
     def derive(self, hint: Any, place: str) -> Shape:
-        """Returns the shape of a type.
+        """Return the shape of a type.
 
         Args:
             place: The function and the parameter, for the error.
@@ -110,7 +110,8 @@ class Deriver:
                 try:
                     return each(value)
                 except Misfit as misfit:
-                    # The alternative that got deepest is likely meant, and its words help most.
+                    # The alternative that matched deepest is probably meant, and its faults help
+                    # most.
                     if nearest is None or misfit.path.count(".") > nearest.path.count("."):
                         nearest = misfit
             assert nearest is not None
@@ -130,7 +131,8 @@ class Deriver:
                 made = make(items)
             except TypeError as error:
                 raise Misfit("must contain only plain values") from error
-            # Texts that differ may mean the same, as a UUID in capitals; the schema admits them.
+            # Different texts may have the same meaning, as a UUID in capitals; the schema accepts
+            # them.
             if len(made) != len(items):
                 raise Misfit("must not have the same item twice")
             return made
@@ -153,12 +155,12 @@ class Deriver:
                 for index, (shape, each) in enumerate(zip(shapes, value, strict=True))
             )
 
-        # The draft forbids prefixItems without any.
+        # The draft forbids an empty prefixItems.
         prefix = {"prefixItems": [shape.schema for shape in shapes]} if shapes else {}
         return Shape({"type": "array", **prefix, "minItems": size, "maxItems": size}, convert)
 
     def _derive_mapping(self, members: tuple[Any, ...], hint: Any, place: str) -> Shape:
-        # Names in JSON are texts; a number as a key would come back as one.
+        # Names in JSON are strings; a number as a key would be read back as one.
         if members[0] not in (str, Any):
             raise refuse_type(place, hint)
         item = self.derive(members[1], place)
@@ -175,14 +177,14 @@ class Deriver:
             return _derive_words({member: member.value for member in kind}, kind, place)
         if kind in self._shapes:
             return self._shapes[kind]
-        if is_pydantic(kind):  # which has written down already what holds itself
+        if is_pydantic(kind):  # which has already defined recursive classes
             self._shapes[kind] = self._build_pydantic(kind)
             return self._shapes[kind]
         if kind in self._active:
             self._recursive.add(kind)
             return Shape(
                 {"$ref": f"#/$defs/{self._active[kind]}"},
-                # Looked up when it is called: the shape of what holds itself is not known yet.
+                # Looked up at call time: the shape of a recursive class is not known yet.
                 lambda value: self._shapes[kind].convert(value),
             )
         self._active[kind] = self._name(kind)
@@ -225,9 +227,10 @@ class Deriver:
         return Shape(schema, convert)
 
     def _adopt(self, schema: dict[str, Any], foreign: Mapping[str, Any]) -> dict[str, Any]:
-        """Add the definitions of a schema to ours; return the schema that refers to them.
+        """Add the definitions of a schema to the collected ones; return the schema that refers to
+        them.
 
-        A definition whose name another one has is renamed.
+        A definition with a name that is taken is renamed.
         """
         names = {name: name for name in foreign}
         numbers = Counter(list(foreign))
@@ -298,7 +301,7 @@ def _lead(schema: Any, names: Mapping[str, str]) -> Any:
 
 
 def _read_foreign(found: Mapping[str, Any]) -> Misfit:
-    """Reads one of the errors of pydantic."""
+    """Convert an error of pydantic."""
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in found["loc"])
     return Misfit(found["msg"], "".join(parts))
 
@@ -313,17 +316,17 @@ _WORD_TYPES: Final = {str: "string", int: "integer", bool: "boolean", type(None)
 
 
 def _derive_words(words: Mapping[Any, Any], hint: Any, place: str) -> Shape:
-    """Derives the shape of so many values: of a Literal, or of an enumeration.
+    """Derive the shape of a fixed set of values: of a Literal, or of an enumeration.
 
     Args:
-        words: From what the function is given to what stands in JSON.
+        words: Maps Python values to JSON values.
     """
     table: dict[tuple[type, Any], Any] = {}
     for meant, word in words.items():
         plain = word.value if isinstance(word, enum.Enum) else word
         if plain.__class__ not in _WORD_TYPES:
             raise refuse_type(place, hint)
-        # With its class, since 1, 1.0 and True are one key to Python.
+        # With its class, since 1, 1.0 and True are one key in Python.
         table[plain.__class__, plain] = meant
     if not table:
         raise refuse_type(place, hint)
@@ -333,7 +336,7 @@ def _derive_words(words: Mapping[Any, Any], hint: Any, place: str) -> Shape:
         schema = {"type": _WORD_TYPES[kinds.pop()], **schema}
 
     def convert(value: Any) -> Any:
-        # To JSON 1.0 and 1 are the same word.
+        # In JSON, 1.0 and 1 are the same value.
         if value.__class__ is float and value.is_integer():
             value = int(value)
         try:

@@ -1,4 +1,4 @@
-"""From a function to what a model is told about it, and from arguments to its parameters."""
+"""From a function to its description for a model, and from arguments to its parameters."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _ENTRY: Final = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")
 
 @frozen
 class Docstring:
-    """The text without the section on arguments, and what that says about each."""
+    """The text without the section on arguments, and the description of each argument."""
 
     text: str
     arguments: dict[str, str]
 
 
 def read_docstring(function: Callable[..., Any]) -> Docstring:
-    """Reads the docstring of a function, or of the object that is called like one."""
+    """Read the docstring of a function, or of a callable object."""
     while isinstance(function, functools.partial):
         function = function.func
     if not inspect.isroutine(function) and not inspect.isclass(function):
@@ -47,7 +47,7 @@ def read_docstring(function: Callable[..., Any]) -> Docstring:
 
 
 def parse_docstring(text: str) -> Docstring:
-    """Takes a docstring apart."""
+    """Parse a docstring."""
     lines = inspect.cleandoc(text).splitlines()
     start = next((i for i, line in enumerate(lines) if line.strip() in _HEADINGS), None)
     if start is None:
@@ -70,7 +70,7 @@ def _measure(line: str) -> int:
 
 
 def _read_entries(lines: list[str]) -> dict[str, str]:
-    """Reads the arguments: the least indented lines name them, the others go on."""
+    """Read the arguments: the least indented lines name them, the others continue them."""
     filled = [line for line in lines if line.strip()]
     depth = min(map(_measure, filled), default=0)
     entries: dict[str, list[str]] = {}
@@ -90,7 +90,7 @@ Binder = Callable[[JsonObject, InvocationContext], Bound]
 
 @frozen(kw_only=True)
 class FunctionForm:
-    """A function as a model sees it, and how it is called with what the model writes."""
+    """A function's description for a model, and the binding of the model's arguments."""
 
     schema: JsonObject
     description: str
@@ -98,10 +98,10 @@ class FunctionForm:
 
 
 def derive_form(function: Callable[..., Any], *, name: str = "") -> FunctionForm:
-    """Derives from annotations and docstring what a model has to know about a function.
+    """Derive a function's description for a model from its annotations and docstring.
 
-    A parameter without a default is required; one of type :class:`InvocationContext` is ours
-    and no part of the schema; ``**others`` admit further arguments of their type.
+    A parameter without a default is required; one of type :class:`InvocationContext` is not part of
+    the schema; ``**others`` accept further arguments of their type.
 
     Args:
         name: Of the invocable, for errors.
@@ -145,7 +145,7 @@ def derive_form(function: Callable[..., Any], *, name: str = "") -> FunctionForm
 
 
 def produce_binder(function: Callable[..., Any], *, name: str = "") -> tuple[Binder, str]:
-    """Produces the binder of a function whose schema is given: arguments pass as they are.
+    """Create the binder of a function with a given schema: arguments are passed unchanged.
 
     Returns:
         The binder, and the description in the docstring.
@@ -164,7 +164,7 @@ class _Parameter:
     kind: Any
     hint: Any
     default: Any
-    is_context: bool = attrs.field(init=False)  # asked for in every call
+    is_context: bool = attrs.field(init=False)  # read in every call
 
     @is_context.default
     def _find_context(self) -> bool:
@@ -202,7 +202,7 @@ def _ensure_derivable(parameter: _Parameter, name: str) -> None:
 
 
 def _find_annotated(function: Any) -> Any:
-    """Returns what carries the annotations: of a partial its function, of an object its call."""
+    """Return the object with the annotations: of a partial its function, of an object its call."""
     while isinstance(function, functools.partial):
         function = function.func
     is_routine = inspect.isroutine(function) or inspect.isclass(function)
@@ -215,7 +215,7 @@ def _refuse(name: str, problem: str, remedy: str) -> RequestError:
 
 
 def _is_plain(value: Any) -> bool:
-    """Tells whether a default can be said in JSON."""
+    """Return whether a default can be written as JSON."""
     if isinstance(value, list):
         return all(map(_is_plain, value))
     if value.__class__ is float:
@@ -229,7 +229,7 @@ def _bind(
     arguments: JsonObject,
     context: InvocationContext,
 ) -> Bound:
-    """Gives each parameter its argument, as a value of its type. Raises Misfit."""
+    """Bind each parameter to its argument, as a value of its type. Raises Misfit."""
     positional: list[Any] = []
     named: dict[str, Any] = {}
     rest = dict(arguments)
@@ -246,7 +246,7 @@ def _bind(
         else:
             named[parameter.name] = value
     for name, value in rest.items():
-        # Also the name of a parameter that is ours: a model must not put a context in there.
+        # Also the name of the context parameter: a model must not provide it.
         if others is None or name in named:
             raise Misfit("is not known", f".{name}")
         convert = converts.get(others.name)

@@ -1,7 +1,7 @@
-"""Whether arguments fit a schema, and what is wrong with them in words a model can act on.
+"""Validation of arguments against a schema, with faults in words that a model can act on.
 
-The usual schemas are checked by a function compiled from them (``checks``); jsonschema, which
-has the last word on everything else and on whatever seems wrong, is loaded when it is needed.
+Common schemas are checked by a compiled function (``checks``); jsonschema, which decides everything
+else and every fault, is loaded when it is needed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.invocables.schema_compiler import Check, compile_check
 
 FAULTS_LIMIT: Final = 10
-"""How many faults are told at once: a model mends the first ones first."""
+"""Maximum number of faults in one message: a model corrects the first ones first."""
 
 
 _SHOWN_CHARACTERS: Final = 80
@@ -26,11 +26,11 @@ _SHOWN_CHARACTERS: Final = 80
 
 @frozen(kw_only=True)
 class ArgumentFault:
-    """One thing that is wrong with arguments.
+    """One fault of arguments.
 
     Attributes:
         path: The place, such as ``arguments.places[0].name``.
-        rule: What holds there, and what was given, in words.
+        rule: The rule, and the given value, in words.
     """
 
     path: str
@@ -41,12 +41,12 @@ class ArgumentFault:
 
 
 class Misfit(ValueError):
-    """An argument that a function cannot take, though the schema may have admitted it.
+    """An argument that a function cannot take, even if the schema has accepted it.
 
     Args:
-        rule: What holds there, in words.
+        rule: The rule, in words.
         path: The place within the arguments, such as ``.places[0]``.
-        others: What else does not fit, where that was found at the same time.
+        others: Further faults that were found at the same time.
     """
 
     def __init__(self, rule: str, path: str = "", others: Sequence[Misfit] = ()) -> None:
@@ -62,11 +62,11 @@ class Misfit(ValueError):
 
     @property
     def faults(self) -> tuple[ArgumentFault, ...]:
-        """All that was found, at most ``FAULTS_LIMIT`` of it."""
+        """All faults, at most ``FAULTS_LIMIT``."""
         return tuple(each.fault for each in (self, *self.others))[:FAULTS_LIMIT]
 
     def move(self, place: str) -> Misfit:
-        """Returns the same for a value that lies at a place within another."""
+        """Return the same for a value at a place within another."""
         others = [each.move(place) for each in self.others]
         return Misfit(self.rule, f"{place}{self.path}", others)
 
@@ -75,7 +75,7 @@ class Misfit(ValueError):
 
 
 def show_value(value: Any) -> str:
-    """Quotes what was given, in JSON and in short."""
+    """Quote a value, as short JSON."""
     try:
         return shorten(json.dumps(value, ensure_ascii=False))
     except (TypeError, ValueError, RecursionError):
@@ -83,31 +83,31 @@ def show_value(value: Any) -> str:
 
 
 def shorten(text: str) -> str:
-    """Puts a text into one line of a bearable length, without a full stop."""
+    """Shorten a text to one line, without a full stop."""
     line = " ".join(text.split()).rstrip(".")
     return line if len(line) <= _SHOWN_CHARACTERS else f"{line[:_SHOWN_CHARACTERS]}…"
 
 
 def explain_faults(name: str, faults: Sequence[ArgumentFault]) -> str:
-    """Tells a model what is wrong with the arguments of a call."""
+    """Explain the faults of a call's arguments to a model."""
     lines = "\n".join(f"- {fault}" for fault in faults)
     return f"{name} was not executed, because its arguments are invalid:\n{lines}"
 
 
 def list_faults(faults: Sequence[ArgumentFault]) -> str:
-    """Returns what is wrong with a result, a line each."""
+    """Return the faults of a result, one per line."""
     return "".join(
         f"\n- {fault.path.replace('arguments', 'result', 1)}: {fault.rule}" for fault in faults
     )
 
 
 def refuse_schema(name: str, detail: str, *, is_told: bool = False) -> RequestError:
-    """Produces the error about a schema that cannot be applied.
+    """Create the error for a schema that cannot be applied.
 
     Args:
-        name: Of what the schema is; may be empty.
-        detail: Why, in the midst of a sentence.
-        is_told: The detail is whole: another process has composed it.
+        name: Owner of the schema; may be empty.
+        detail: The reason, as a part of a sentence.
+        is_told: The detail is a complete message from another process.
     """
     of = f" of {name}" if name else ""
     return RequestError(
@@ -120,11 +120,11 @@ def refuse_schema(name: str, detail: str, *, is_told: bool = False) -> RequestEr
 
 @frozen
 class DataWeight:
-    """How large plain data are.
+    """Size of plain data.
 
     Attributes:
         nodes: Values and keys.
-        characters: Of all texts.
+        characters: Of all strings.
     """
 
     nodes: int
@@ -132,7 +132,7 @@ class DataWeight:
 
 
 def weigh(value: Any, limit: int) -> DataWeight:
-    """Weighs data, and stops soon after so many nodes: rings and floods end, too."""
+    """Measure data, and stop soon after so many nodes: also for cyclic and huge data."""
     nodes = characters = 0
     ahead = [value]
     while ahead and nodes <= limit:
@@ -150,24 +150,24 @@ def weigh(value: Any, limit: int) -> DataWeight:
 
 
 CHECK_PAIRS: Final = 1_000_000
-"""With how many pairs of a node of the schema and one of the value a check is at hand: a tenth of
-a second at worst."""
+"""Maximum pairs of a schema node and a value node for a check in this process: a tenth of a second
+at worst."""
 
 EXPLAIN_PAIRS: Final = 20_000
 EXPLAIN_CHARACTERS: Final = 30_000_000
-"""For how many pairs, times characters, jsonschema is asked here: each fault quotes the value."""
+"""Maximum pairs times characters for jsonschema in this process: each fault quotes the value."""
 
 
 @define(eq=False)
 class Validator:
-    """What a schema says about arguments.
+    """Validator of arguments against a schema.
 
-    What is usual and small is seen at once. Everything else, as patterns, references and much
-    data, is looked at by another process, within bounds: a schema may be a stranger's.
+    Common and small cases are checked here. Patterns, references and large data are checked by
+    another process, within limits: a schema may be a stranger's.
 
     Attributes:
         schema: A JSON Schema; draft 2020-12 unless its ``$schema`` names another.
-        name: Of what it is the schema, for errors.
+        name: Owner of the schema, for errors.
     """
 
     schema: JsonObject
@@ -178,23 +178,22 @@ class Validator:
 
     def __attrs_post_init__(self) -> None:
         self._weight = weigh(self.schema, CHECK_PAIRS)
-        # A schema so large that weighing it was given up is not walked once more to compile it.
+        # A schema that is too large to measure is not compiled either.
         self._check = compile_check(self.schema) if self._weight.nodes < CHECK_PAIRS else None
 
     def check(self, arguments: Any) -> tuple[ArgumentFault, ...]:
-        """Returns what is wrong with the arguments; nothing where they fit.
+        """Return the faults of the arguments; empty if they fit.
 
-        May wait for another process; :meth:`examine` does not hold an event loop meanwhile.
+        May wait for another process; :meth:`examine` does not block the event loop for it.
 
         Raises:
-            RequestError: The schema itself is none, refers to what is not within it, or takes
-                too long.
+            RequestError: The schema is invalid, has external references, or takes too long.
         """
         faults = self._check_here(arguments)
         return self._consult(arguments) if faults is None else faults
 
     async def examine(self, arguments: Any) -> tuple[ArgumentFault, ...]:
-        """Does what :meth:`check` does, and lets the event loop go on meanwhile."""
+        """Do the same as :meth:`check` without blocking the event loop."""
         faults = self._check_here(arguments)
         if faults is not None:
             return faults
@@ -203,17 +202,17 @@ class Validator:
         return await asyncio.to_thread(self._consult, arguments)
 
     def is_at_hand(self, weight: DataWeight) -> bool:
-        """Tells whether :meth:`check` certainly asks no other process about data so large."""
+        """Return whether :meth:`check` certainly needs no other process for data of this size."""
         return self._check is not None and self._is_told_here(weight)
 
     def _is_told_here(self, weight: DataWeight) -> bool:
-        """Tells whether jsonschema may say here what is wrong with data so large."""
+        """Return whether jsonschema may run in this process for data of this size."""
         pairs = weight.nodes * self._weight.nodes
         quoted = pairs * (weight.characters + self._weight.characters)
         return pairs <= EXPLAIN_PAIRS and quoted <= EXPLAIN_CHARACTERS
 
     def _check_here(self, arguments: Any) -> tuple[ArgumentFault, ...] | None:
-        """Checks what certainly takes little; ``None`` where that cannot be told."""
+        """Check cheap cases; ``None`` if the costs are unknown."""
         if self._check is None:
             return None
         weight = weigh(arguments, CHECK_PAIRS)
@@ -226,7 +225,7 @@ class Validator:
             return (ArgumentFault(path="arguments", rule="nest too deeply"),)
         if not self._is_told_here(weight):
             return None
-        # Only where something is wrong: it brings jsonschema, which is slow to import.
+        # Only after a fault: it imports jsonschema, which is slow.
         from vibe_llms.invocables.faults import find_faults, produce_schema_validator
 
         if self._validator is None:
@@ -240,13 +239,13 @@ class Validator:
 
 
 def produce_validator(schema: JsonObject, name: str = "") -> Validator:
-    """Produces the validator of a schema; the expensive parts wait until they are needed.
+    """Create the validator of a schema; expensive parts are created on first use.
 
     Args:
-        name: Of what it is the schema, for errors.
+        name: Owner of the schema, for errors.
 
     Raises:
-        RequestError: The schema is no object.
+        RequestError: The schema is not an object.
     """
     if not isinstance(schema, Mapping):
         raise RequestError(

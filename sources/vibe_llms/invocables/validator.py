@@ -1,4 +1,4 @@
-"""The other side of ``validator_process``: what runs in the process that applies schemas."""
+"""Server side of ``validator_process``: runs in the process that applies schemas."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from vibe_llms.invocables.validation import refuse_schema
 
 
 def serve(seconds: float, memory_bytes: float, idle_seconds: float) -> None:
-    """Answers questions, a line each, until there are none.
+    """Answer questions, one per line, until the input ends.
 
     Args:
-        seconds: Of the processor, for one answer; the system ends the process that takes more,
-            whatever it is doing, as nobody takes the signal.
-        memory_bytes: For all of it.
-        idle_seconds: How long another question is waited for.
+        seconds: Processor time for one answer; the system kills a process that takes more, even
+            during a computation, as the signal is not handled.
+        memory_bytes: Memory limit of the process.
+        idle_seconds: Time after which an idle process exits.
     """
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     bound = int(memory_bytes)
@@ -37,7 +37,7 @@ def serve(seconds: float, memory_bytes: float, idle_seconds: float) -> None:
             question = sys.stdin.buffer.readline()
             if not question:
                 return
-            # Time of the processor: a busy machine does not make a good schema a bad one.
+            # Processor time: a busy machine does not make a good schema a bad one.
             signal.setitimer(signal.ITIMER_PROF, seconds)
             answer = json.dumps(_answer(question))
             signal.setitimer(signal.ITIMER_PROF, 0)
@@ -53,7 +53,7 @@ def _answer(question: bytes) -> dict[str, Any]:
     except ValueError as error:
         return {"faults": [("arguments", f"cannot be read: {error}")]}
     try:
-        # As text again, since what is made of a schema is kept by it, and a dict has no hash.
+        # As text again, since it keys a cache, and a dict is not hashable.
         return {"faults": _validate(json.dumps(schema), value, name)}
     except RequestError as error:
         return {"refusal": error.detail}
@@ -63,7 +63,7 @@ def _answer(question: bytes) -> dict[str, Any]:
 
 def _validate(text: str, value: Any, name: str) -> list[tuple[str, str]]:
     prepared = _prepare(text)
-    # A check that says no may be wrong, so jsonschema is asked; one that says yes never is.
+    # A negative check may be wrong, so jsonschema decides; a positive one is always right.
     if prepared.check is not None and _passes(prepared.check, value):
         return []
     if prepared.validator is None:
@@ -73,7 +73,7 @@ def _validate(text: str, value: Any, name: str) -> list[tuple[str, str]]:
 
 @define
 class _Prepared:
-    """What is made of a schema once."""
+    """Prepared objects of one schema."""
 
     check: Check | None
     validator: Any = None

@@ -1,9 +1,9 @@
-"""Asking another process whether a value fits a schema, within bounds of time and memory.
+"""Validation in another process, within limits of time and memory.
 
-What a stranger's schema costs cannot be told beforehand: a pattern can backtrack without end and
-references can multiply without end, and neither a thread nor an interrupt stops that. A process
-can be stopped. Ours lives as long as it is wanted and a little longer, does one thing after the
-other, and ends with us: its input closes.
+The costs of a stranger's schema are unknown beforehand: a pattern can backtrack endlessly and
+references can multiply endlessly, and neither a thread nor an interrupt stops that. A process can
+be killed. This one is kept while it is used and a little longer, does one thing at a time, and ends
+with this process, when its input closes.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.invocables.validation import ArgumentFault, refuse_schema, shorten, show_value
 
 VALIDATOR_SECONDS: Final = 5.0
-"""How much time of the processor applying a schema once may take."""
+"""Maximum processor time for applying a schema once."""
 
 VALIDATOR_BYTES: Final = 2_147_483_648
-"""How much memory the process may take."""
+"""Memory limit of the process."""
 
 IDLE_SECONDS: Final = 60.0
-"""How long the process waits for another question."""
+"""Time after which an idle process exits."""
 
 _PATIENCE_SECONDS: Final = 120.0
-"""How long an answer is waited for on a machine that is busy with other things."""
+"""Timeout of an answer on a machine that is busy with other work."""
 
 _ENDING_SECONDS: Final = 1.0
 _CHUNK_BYTES: Final = 65_536
-_INHERITED: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # and none of our secrets
+_INHERITED: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # without any secrets
 _SUSPECTS: Final = 3
 
 _PROGRAM: Final = (
@@ -48,7 +48,7 @@ _PROGRAM: Final = (
 
 
 class _Gone(Exception):
-    """The process has ended without an answer; ``status`` says how."""
+    """The process has ended without an answer; ``status`` is its exit status."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
@@ -56,24 +56,24 @@ class _Gone(Exception):
 
 
 class _ValidatorProcess:
-    """The process, as we hold it."""
+    """Client side of the process."""
 
     def __init__(self) -> None:
-        # Without the empty one, which would mean the directory that we happen to be in.
+        # Without an empty entry, which would mean the current directory.
         paths = json.dumps([str(path) for path in sys.path if path])
         limits = map(str, (VALIDATOR_SECONDS, VALIDATOR_BYTES, IDLE_SECONDS))
         self._process = subprocess.Popen(
-            # Isolated: neither that directory nor a variable decides what is imported.
+            # Isolated: neither that directory nor a variable affects the imports.
             [sys.executable, "-I", "-c", _PROGRAM, paths, *limits],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={name: os.environ[name] for name in _INHERITED if name in os.environ},
-            start_new_session=True,  # an interrupt at the terminal is ours to handle
+            start_new_session=True,  # this process handles interrupts at the terminal
         )
 
     def ask(self, question: bytes) -> Any:
-        """Asks, and waits for the answer. Raises _Gone."""
+        """Ask, and wait for the answer. Raises _Gone."""
         try:
             inbox, outbox = self._process.stdin, self._process.stdout
             assert inbox is not None
@@ -81,16 +81,16 @@ class _ValidatorProcess:
             inbox.write(question + b"\n")
             inbox.flush()
             return json.loads(_read_line(outbox))
-        except (OSError, ValueError) as error:  # it ended, or is of no use any more
+        except (OSError, ValueError) as error:  # it ended, or is unusable
             raise _Gone(self.end()) from error
-        # Interrupted: its answer is still to come, and the next question would be given it.
+        # Interrupted: the next question would get the outstanding answer.
         except BaseException:
             self._process.kill()
             self.end()
             raise
 
     def end(self) -> int:
-        """Stops it, and returns how it ended: below 0 is the number of a signal."""
+        """End the process, and return its status: a negative signal number if it was killed."""
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 with contextlib.suppress(OSError):
@@ -104,7 +104,7 @@ class _ValidatorProcess:
 
 
 def _read_line(outbox: IO[bytes]) -> bytes:
-    """Reads one line. Raises OSError where none comes."""
+    """Read one line. Raises OSError at the end."""
     until = time.monotonic() + _PATIENCE_SECONDS
     line = bytearray()
     with selectors.DefaultSelector() as selector:
@@ -113,7 +113,7 @@ def _read_line(outbox: IO[bytes]) -> bytes:
             left = until - time.monotonic()
             if left < 0 or not selector.select(left):
                 raise TimeoutError
-            # Not readline, which would wait for the rest of a line without looking at the time.
+            # Not readline, which waits for the rest of a line without a timeout.
             chunk = os.read(outbox.fileno(), _CHUNK_BYTES)
             if not chunk:
                 raise ConnectionError("it ended")
@@ -126,15 +126,15 @@ _running: _ValidatorProcess | None = None
 
 
 def consult(schema: JsonObject, value: Any, name: str) -> tuple[ArgumentFault, ...]:
-    """Returns what is wrong with a value by a schema, whatever that costs the other process.
+    """Return the faults of a value according to a schema, whatever the costs in the other process.
 
-    Waits for the answer: in an event loop this belongs into a thread.
+    Blocks until the answer: in an event loop, call it in a thread.
 
     Args:
-        name: Of what the schema is, for errors.
+        name: Owner of the schema, for errors.
 
     Raises:
-        RequestError: The schema is none, cannot be applied, or takes more than its bounds.
+        RequestError: The schema is invalid, cannot be applied, or exceeds its limits.
     """
     try:
         question = json.dumps([schema, value, name]).encode()
@@ -168,7 +168,7 @@ def _ask(question: bytes, schema: JsonObject, name: str) -> dict[str, Any]:
             except _Gone as gone:
                 _running = None
                 if not is_new and gone.status != -signal.SIGPROF:
-                    continue  # it had waited long enough and left, or somebody ended it
+                    continue  # it had exited after its idle time, or was killed
                 raise refuse_schema(name, _explain_end(gone.status, schema)) from gone
             except BaseException:
                 _running = None
@@ -188,7 +188,7 @@ def _explain_end(status: int, schema: JsonObject) -> str:
 
 
 def _find_suspects(schema: Any, place: str) -> Iterator[str]:
-    """Yields the places of a schema that can cost much: patterns first, then references."""
+    """Yield the places of a schema that can be expensive: patterns first, then references."""
     found = list(_walk(schema, place))
     yield from (f"{place} ({show_value(word)})" for place, word in found if "attern" in place)
     yield from (place for place, _ in found if "attern" not in place)
@@ -213,7 +213,7 @@ def _walk(schema: Any, place: str) -> Iterator[tuple[str, Any]]:
 
 
 def dismiss() -> None:
-    """Ends the process, if there is one; the next question starts another."""
+    """End the process, if there is one; the next question starts another."""
     global _running
     with _lock:
         if _running is not None:

@@ -1,7 +1,7 @@
-"""Threads for plain functions: used again while they are wanted, and gone soon after.
+"""Threads for plain functions, reused for a short time.
 
-Not a ``ThreadPoolExecutor``: that waits at exit for functions which never end. How many run at
-once is not decided here; see the gates.
+Not a ``ThreadPoolExecutor``, which waits at exit for functions that never end. The gates limit how
+many run concurrently.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ Job: TypeAlias = Callable[[], object]
 T = TypeVar("T")
 
 IDLE_SECONDS: Final = 0.5
-"""How long a thread waits for another job. Starting one takes several times as long as a job."""
+"""Time that an idle thread waits for another job. Starting one takes several times as long as a
+job."""
 
 _lock = threading.Lock()
 _idle: list[queue.SimpleQueue[Job]] = []
 
 
 def submit(job: Job) -> None:
-    """Runs a job in a thread that nobody waits for, not even the end of the process.
+    """Run a job in a thread that nothing waits for, not even the end of the process.
 
     Args:
         job: It raises nothing.
@@ -35,7 +36,7 @@ def submit(job: Job) -> None:
         RuntimeError: The system has no more threads.
     """
     with _lock:
-        # The last one that became idle, so that those that are not needed stay idle and leave.
+        # The last one that became idle, so that surplus threads stay idle and exit.
         inbox = _idle.pop() if _idle else None
     if inbox is not None:
         inbox.put(job)
@@ -46,19 +47,20 @@ def submit(job: Job) -> None:
 
 
 async def run_in_thread(function: Callable[[], T]) -> T:
-    """Calls a plain function in a thread, and lets the event loop go on meanwhile.
+    """Run a plain function in a thread without blocking the event loop.
 
-    Whoever is cancelled stops waiting; the function goes on until it ends by itself.
+    A cancelled caller stops waiting; the function continues until it ends by itself.
 
     Raises:
         RuntimeError: The system has no more threads.
-        Exception: What the function raised; of what would end a program a RuntimeError.
+        Exception: As raised by the function; an exception that would end a program becomes a
+            RuntimeError.
     """
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[T] = loop.create_future()
 
     def deliver(value: T | None, error: BaseException | None) -> None:
-        # Whoever waited was cancelled; the thread could not be.
+        # The caller was cancelled; the thread could not be.
         if ended.done():
             return
         if error is None:
@@ -72,18 +74,18 @@ async def run_in_thread(function: Callable[[], T]) -> T:
         try:
             value = function()
         except Exception as error:
-            # A future cannot hold a StopIteration, and nobody would ever hear of it.
+            # A future cannot hold a StopIteration, and it would be lost.
             is_held = not isinstance(error, StopIteration)
             failure = error if is_held else RuntimeError("it raised StopIteration")
         except BaseException as error:
-            # SystemExit as it is would leave through the event loop, and end the program.
+            # An unchanged SystemExit would leave through the event loop, and end the program.
             failure = RuntimeError(f"it raised {type(error).__name__}")
         try:
             loop.call_soon_threadsafe(deliver, value, failure)
         except RuntimeError:
             return  # the loop has ended without waiting
 
-    # As asyncio.to_thread does it: what holds in the caller's context holds in the thread.
+    # As asyncio.to_thread does: the caller's context variables apply in the thread.
     context = contextvars.copy_context()
     submit(lambda: context.run(work))
     return await ended
@@ -95,13 +97,14 @@ def _work(inbox: queue.SimpleQueue[Job]) -> None:
             job = inbox.get(timeout=IDLE_SECONDS)
         except queue.Empty:
             with _lock:
-                # Somebody may have taken this thread for a job between its waiting and this lock.
+                # Another caller may have taken this thread for a job between its waiting and this
+                # lock.
                 if inbox in _idle:
                     _idle.remove(inbox)
                     return
-            continue  # it has just been given a job
+            continue  # it has just received a job
         job()
-        del job  # what it holds is not kept while waiting
+        del job  # its references are not kept while waiting
         with _lock:
             _idle.append(inbox)
 

@@ -1,10 +1,10 @@
-"""How others extend vibe-llms: the hooks, and the loading of the plugins that implement them.
+"""Plugins: the hooks for extensions, and the loading of their implementations.
 
-:mod:`~vibe_llms.plugins.specification` and :mod:`~vibe_llms.plugins.markers` lie at the
-bottom, so that every plugin, what ships included, can import them; they import nothing of
-ours except for type checkers. The rest lies above the providers, and imports the
-configuration and the models. It refuses to know any plugin by name: the configuration names
-them all. Listing the plugins imports none.
+:mod:`~vibe_llms.plugins.specification` and :mod:`~vibe_llms.plugins.markers` are at the bottom, so
+that every plugin, including the shipped ones, can import them; they import nothing of this package
+except for type checkers. The rest is above the providers, and imports the configuration and the
+models. It must not know any plugin by name: the configuration names them all. Listing the plugins
+imports none.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Adds a plugin to what the user has, and takes it away: its package and its tables.
+"""Adding and removing a plugin: its package and its tables.
 
-Everything is tried beside what is there; the tables are written last, in one step, so that a
+Everything is tried next to the existing files; the tables are written last, in one step, so that a
 failure leaves nothing behind.
 """
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from vibe_llms.plugins.specification.users import Consent
 
 _PROBE_SECONDS: Final = 60.0
-"""How long the modules of a plugin may take to be imported."""
+"""Time limit for importing the modules of a plugin."""
 
 _PROBE: Final = """
 import importlib, json, sys
@@ -48,21 +48,21 @@ print("\\n" + json.dumps(found))
 def add_plugin(
     package: str, configuration: Configuration, consent: Consent
 ) -> tuple[PluginEntry, ...]:
-    """Installs a package after consent, and writes the tables of what it has.
+    """Install a package after consent, and write the tables of its plugins.
 
-    What is installed already, such as in an editable way, is used where it is.
+    An installed package, such as an editable one, is used where it is.
 
     Args:
         package: A requirement, as ``hello-provider >= 1``, or the path of a folder or a wheel.
 
     Returns:
-        What was added.
+        The added entries.
 
     Raises:
-        ConfigurationError: It is no requirement, or the user's file does not hold.
+        ConfigurationError: The requirement or the user's file is invalid.
         DependencyError: pip fails.
         TrustError: The user does not consent.
-        PluginError: It has no hooks, or cannot be imported, or what it has is there already.
+        PluginError: It has no hooks, or cannot be imported, or its entries already exist.
     """
     requirement = _read_package(package)
     entry = PluginEntry("plugins", requirement.name, "", Source(Layer.COMMAND_LINE))
@@ -91,7 +91,7 @@ def add_plugin(
 
 
 def find_added(name: str, configuration: Configuration) -> tuple[PluginEntry, ...]:
-    """Return the entries that the user's file has of a plugin.
+    """Return the entries of a plugin in the user's file.
 
     Raises:
         UnknownNameError: It has none.
@@ -130,7 +130,7 @@ def remove_plugin(name: str, configuration: Configuration) -> tuple[PluginEntry,
 def _read_package(package: str) -> Requirement:
     path = Path(package).expanduser()
     is_path = package.startswith((".", "~")) or package.endswith(".whl")
-    # A requirement may have an address, and so slashes, behind an "@".
+    # A requirement may have an address, and so slashes, after an "@".
     if not (is_path or "/" in package.partition("@")[0]):
         return read_requirement(package, Source(Layer.COMMAND_LINE))
     try:
@@ -154,8 +154,8 @@ def _read_package(package: str) -> Requirement:
 
 
 def _survey_installed(requirement: Requirement) -> Sequence[str] | None:
-    """Returns the modules of a distribution that is installed here; ``None`` where none is."""
-    # Who names a place wants what is there, whatever is installed under that name.
+    """Return the modules of a distribution that is installed here; ``None`` if it is not."""
+    # A given path means the package there, even if one of that name is installed.
     if requirement.url is not None:
         return None
     try:
@@ -166,9 +166,9 @@ def _survey_installed(requirement: Requirement) -> Sequence[str] | None:
 
 
 def _survey_modules(distribution: importlib.metadata.Distribution) -> Sequence[str]:
-    """Returns the modules at the top of a distribution; of an editable one what its name says."""
+    """Return the top-level modules of a distribution; of an editable one, by its name."""
     tops = {file.parts[0] for file in distribution.files or () if file.suffix == ".py"}
-    # Of a script its record says "../../../bin", which is no module.
+    # The record lists a script as "../../../bin", which is not a module.
     names = {top.removesuffix(".py") for top in tops if top != ".."}
     guess = distribution.metadata["Name"].replace("-", "_").lower()
     return sorted(names) or ([guess] if is_importable(guess) else [])
@@ -177,7 +177,7 @@ def _survey_modules(distribution: importlib.metadata.Distribution) -> Sequence[s
 def _probe(
     requirement: Requirement, modules: Sequence[str], directory: str
 ) -> dict[str, dict[str, list[str]]]:
-    """Asks modules for their hooks, in a process of its own; from modules to hooks to names."""
+    """Ask modules for their hooks, in a separate process; maps modules to hooks to names."""
     ended = run_program([sys.executable, "-c", _PROBE, directory, *modules], seconds=_PROBE_SECONDS)
     if reason := ended.explain():
         raise PluginError(
@@ -185,7 +185,7 @@ def _probe(
             detail=f"{requirement.name} cannot be asked what it has: {reason}.",
             remedy="Nothing was added. Tell whoever wrote it.",
         )
-    # The last line alone: what is imported may print whatever it likes before.
+    # The last line only: an imported module may print anything before it.
     found: dict[str, dict[str, list[str]]] = json.loads(ended.output.splitlines()[-1])
     if not any(found.values()):
         raise PluginError(
@@ -202,7 +202,7 @@ def _write(
     new: Path | None,
     configuration: Configuration,
 ) -> tuple[PluginEntry, ...]:
-    """Writes the tables of what was found, and puts its package where each looks for it."""
+    """Write the tables of the found plugins, and put the package where each looks for it."""
     entries = [entry for module, hooks in found.items() for entry in _name_entries(module, hooks)]
     draft = FileDraft()
     known = {(entry.table, entry.name): entry for entry in configuration.plugins}
@@ -227,11 +227,11 @@ def _write(
         return tuple(added)
     try:
         for place in placed:
-            shutil.rmtree(place, ignore_errors=True)  # what no table has named since
+            shutil.rmtree(place, ignore_errors=True)  # which no table has named since
             # A copy for each table, as each looks into a directory of its own name.
             shutil.copytree(new, place)
         draft.save()
-    # Also when interrupted: no package may lie there that no table names.
+    # Also when interrupted: no package without a table may stay there.
     except BaseException:
         for place in placed:
             shutil.rmtree(place, ignore_errors=True)
@@ -240,7 +240,7 @@ def _write(
 
 
 def _name_entries(module: str, hooks: dict[str, list[str]]) -> list[tuple[str, str, str]]:
-    """Returns table, name and module of each table that a module wants."""
+    """Return table, name and module of each table that a module needs."""
     own = module.removeprefix("vibe_").replace("_", "-")
     entries = [
         (table, own if name == "*" else name, module)

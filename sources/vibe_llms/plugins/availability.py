@@ -1,4 +1,4 @@
-"""Whether a module could be imported, found out without importing anything."""
+"""Availability of modules, without importing anything."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 
 
 def is_importable(module: str, directories: Sequence[str] = ()) -> bool:
-    """Tells whether an import of the module would find it.
+    """Return whether an import of the module would find it.
 
-    ``importlib.util.find_spec`` would import the packages around it, and run their code.
+    ``importlib.util.find_spec`` would import the parent packages, and run their code.
 
     Args:
         module: Its dotted name.
-        directories: Where to look besides ``sys.path``.
+        directories: Searched in addition to ``sys.path``.
     """
     if module in sys.modules:
-        # None in there is Python's way to keep a module from being imported.
+        # None is Python's mark for a module that must not be imported.
         return sys.modules[module] is not None
     name, *rest = module.split(".")
     spec = _find_spec(name, None) or importlib.machinery.PathFinder.find_spec(
@@ -36,7 +36,7 @@ def is_importable(module: str, directories: Sequence[str] = ()) -> bool:
 
 
 def _find_spec(name: str, locations: list[str] | None) -> importlib.machinery.ModuleSpec | None:
-    """Asks the finders in the order in which an import would."""
+    """Ask the finders in the order in which an import would."""
     for finder in sys.meta_path:
         find = getattr(finder, "find_spec", None)
         spec: importlib.machinery.ModuleSpec | None = find(name, locations) if find else None

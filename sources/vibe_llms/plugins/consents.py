@@ -1,4 +1,4 @@
-"""Consent and progress without a user: settled in advance, withdrawn, silent."""
+"""Consent and progress without a user: settled in advance, revoked, silent."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 @frozen
 class SettledConsent:
-    """Gives the one answer that was settled in advance, such as by the setting ``yes``."""
+    """Gives an answer that was settled in advance, such as by the setting ``yes``."""
 
     answer: bool
 
     def ask(self, subject: str, question: str) -> bool:
-        """Returns the answer."""
+        """Return the answer."""
         return self.answer
 
 
@@ -27,7 +27,7 @@ class RevocableConsent:
 
     Attributes:
         consent: Answers until then.
-        is_revoked: Whether every answer is no.
+        is_revoked: True if every answer is no.
     """
 
     consent: Consent
@@ -43,10 +43,10 @@ class SilentProgress:
     """Shows nothing."""
 
     def start(self, total: int | None, label: str) -> None:
-        """Shows nothing."""
+        """Show nothing."""
 
     def advance(self, amount: int) -> None:
-        """Shows nothing."""
+        """Show nothing."""
 
     def finish(self) -> None:
-        """Shows nothing."""
+        """Show nothing."""

@@ -1,4 +1,4 @@
-"""The two functions through which a program gets a provider by its name."""
+"""Public functions to get a provider by its name."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def discover_providers(
         provider = providers["anthropic"]()
 
     Args:
-        config: The ``providers`` table of a configuration: from names to tables with
-            ``module`` and perhaps ``package``, ``enabled`` and settings. A whole configuration
-            will do as well, as a tree with such a table or as a :class:`Configuration`.
+        config: The ``providers`` table of a configuration: maps names to tables with ``module`` and
+            optional ``package``, ``enabled`` and settings. A whole configuration is accepted, too,
+            as a tree with such a table or as a :class:`Configuration`.
         consent: Asked before a package is installed; by default the setting ``yes`` answers.
 
     Returns:
-        From the name of each provider that is enabled to a function which returns it, the same
-        one each time, and raises what :meth:`PluginManager.load_provider` does.
+        Maps the name of each enabled provider to a function that returns it, the same
+        one each time, and raises as :meth:`PluginManager.load_provider` does.
 
     Raises:
-        ConfigurationError: The table, or the user's configuration for the rest, does not hold.
+        ConfigurationError: The table, or the rest of the user's configuration, is invalid.
     """
     from vibe_llms.configuration.classes import Configuration
 
@@ -62,7 +62,7 @@ def load_provider(name: str, *, consent: Consent | None = None) -> Provider:
         consent: Asked before a package is installed; by default the setting ``yes`` answers.
 
     Raises:
-        ConfigurationError: The configuration does not hold.
+        ConfigurationError: The configuration is invalid.
         UnknownNameError, TrustError, DependencyError, PluginError: See
             :meth:`PluginManager.load_provider`.
     """

@@ -1,4 +1,4 @@
-"""Calls the factories of plugins, and proves that what they make is what was asked for."""
+"""Calls of plugins' factories, with a check of their results."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _T = TypeVar("_T")
 def make_provider(
     entry: PluginEntry, specification: ProviderSpecification, context: ProviderContext
 ) -> Provider:
-    """Makes a provider. Raises PluginError where it is none, or what the factory says itself."""
+    """Make a provider. Raises PluginError for another object, or the factory's own error."""
     provider = _call(entry, f"provider {entry.name!r}", specification.factory, context)
     if callable(getattr(provider, "produce_client", None)):
         return provider
@@ -47,7 +47,7 @@ def make_provider(
 def make_ensemble(
     entry: PluginEntry, specification: EnsembleSpecification, context: EnsembleContext
 ) -> Ensemble:
-    """Makes an ensemble, as :func:`make_provider` does a provider."""
+    """Make an ensemble, as :func:`make_provider` does a provider."""
     from vibe_llms.invocables.ensembles import Ensemble
 
     ensemble = _call(entry, f"ensemble {entry.name!r}", specification.factory, context)
@@ -59,7 +59,7 @@ def make_ensemble(
 def make_approver(
     entry: PluginEntry, specification: ApproverSpecification, context: ApproverContext
 ) -> DeferringApprover:
-    """Makes an approver, as :func:`make_provider` does a provider."""
+    """Make an approver, as :func:`make_provider` does a provider."""
     what = f"approver {specification.name!r}"
     approver = _call(entry, what, specification.factory, context)
     if callable(getattr(approver, "approve", None)):
@@ -70,7 +70,7 @@ def make_approver(
 def make_authorizer(
     entry: PluginEntry, specification: AuthorizerSpecification, context: AuthorizerContext
 ) -> Authorizer:
-    """Makes an authorizer, as :func:`make_provider` does a provider."""
+    """Make an authorizer, as :func:`make_provider` does a provider."""
     from vibe_llms.plugins.specification.daemons import Authorizer
 
     what = f"authorizer {specification.name!r}"
@@ -84,7 +84,7 @@ def make_authorizer(
 def make_store(
     entry: PluginEntry, specification: StoreSpecification, context: StoreContext
 ) -> ConversationStore:
-    """Makes a store, as :func:`make_provider` does a provider; its mistakes name the plugin."""
+    """Make a store, as :func:`make_provider` does a provider; its errors name the plugin."""
     from vibe_llms.conversations.stores.defaults import StoreDefaults
     from vibe_llms.conversations.stores.interfaces import ContentStore, ConversationStore
     from vibe_llms.plugins.plugged import PluggedStore
@@ -110,17 +110,17 @@ def make_store(
 
 
 def _find_lacks(made: object, protocol: type) -> list[str]:
-    """Names what of a protocol an object has not."""
-    # By name and not by isinstance, which cannot say what is missing.
+    """Return the members of a protocol that an object lacks."""
+    # By name and not by isinstance, which cannot report missing members.
     wanted = [name for name in vars(protocol) if not name.startswith("_")]
-    # Statically: to ask a property would run it.
+    # Statically: reading a property would run it.
     return [name for name in wanted if inspect.getattr_static(made, name, None) is None]
 
 
 def _call(
     entry: PluginEntry, what: str, factory: Callable[[_C], _T], context: _C, remedy: str = ""
 ) -> _T:
-    """Calls a factory; says of a foreign error whose factory raised it."""
+    """Call a factory; name the plugin in a foreign error."""
     try:
         return factory(context)
     except ConverseError:

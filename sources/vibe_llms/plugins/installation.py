@@ -1,8 +1,7 @@
-"""Installs the package of a plugin when it is first needed, after consent, by the user's pip.
+"""Installation of a plugin's package on first use, after consent, with the user's pip.
 
-Each plugin's package has a directory of its own, with all that it depends on. That
-directory is appended to ``sys.path``: what is installed already is never shadowed, and
-``.pth`` files in it are never run.
+Each plugin's package has its own directory, with all dependencies. That directory is appended to
+``sys.path``: installed packages are never shadowed, and its ``.pth`` files are never run.
 """
 
 from __future__ import annotations
@@ -35,16 +34,16 @@ _PIP_OPTIONS = ("--no-input", "--disable-pip-version-check", "--quiet")
 
 
 def ensure_installed(entry: PluginEntry, directory: Path, consent: Consent) -> None:
-    """Sees to it that the module of a plugin which names a package can be imported.
+    """Make the module of a plugin with a package importable.
 
     Args:
         entry: Has a package.
-        directory: The plugin's own; made when needed.
-        consent: Is asked before anything is installed.
+        directory: The plugin's own; created if needed.
+        consent: Asked before anything is installed.
 
     Raises:
-        ConfigurationError: The package is not written as a requirement.
-        DependencyError: There is no pip, or it fails, or another version is installed.
+        ConfigurationError: The package is not a valid requirement.
+        DependencyError: pip is missing or fails, or another version is installed.
         TrustError: The user does not consent.
     """
     requirement = read_requirement(entry.package, entry.source)
@@ -52,7 +51,8 @@ def ensure_installed(entry: PluginEntry, directory: Path, consent: Consent) -> N
     if directory.is_dir() and is_importable(entry.module, own) and _holds(requirement, own):
         _append_to_path(directory)
         return
-    # Where ours is on the path already, what can be imported may be that, in a wrong version.
+    # If the plugin's directory is on the path already, the importable module may be a wrong version
+    # in it.
     if str(directory) not in sys.path and is_importable(entry.module):
         if not _holds(requirement, sys.path):
             raise DependencyError(
@@ -67,12 +67,12 @@ def ensure_installed(entry: PluginEntry, directory: Path, consent: Consent) -> N
 
 
 def _show(requirement: Requirement) -> str:
-    """Writes the requirement for people: without the password of the address that it may have."""
+    """Return the requirement for display: without the password of an address."""
     return redact_addresses(str(requirement))
 
 
 def read_requirement(package: str, source: Source) -> Requirement:
-    """Reads what a package is called. Raises ConfigurationError, which names the source."""
+    """Parse a requirement. Raises ConfigurationError, which names the source."""
     from packaging.requirements import InvalidRequirement, Requirement
 
     try:
@@ -85,10 +85,10 @@ def read_requirement(package: str, source: Source) -> Requirement:
 
 
 def _holds(requirement: Requirement, directories: Sequence[str]) -> bool:
-    """Tells whether the installed version is a right one; one without metadata has to be."""
+    """Return whether the installed version matches; one without metadata is accepted."""
     found = importlib.metadata.distributions(name=requirement.name, path=list(directories))
     first = next(iter(found), None)
-    # A prerelease that is installed was wanted by somebody.
+    # An installed prerelease was chosen by the user.
     return first is None or requirement.specifier.contains(first.version, prereleases=True)
 
 
@@ -115,12 +115,12 @@ def _install(
             remedy=f"Run with another one: {command}",
         )
     pip = Pip(entry=entry, requirement=requirement, advice=f"To see more, run: {command}")
-    # Beside its place: only within one file system does renaming put it there in one step.
+    # Next to the target: only within one file system is the rename atomic.
     directory.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory.parent, prefix=".draft-") as draft:
         new, old = Path(draft, "new"), Path(draft, "old")
         pip.install(pip.plan(), new)
-        # Put aside first: renaming replaces no directory that has something in it.
+        # Moved aside first: a rename cannot replace a directory that is not empty.
         if directory.exists():
             directory.rename(old)
         new.rename(directory)
@@ -128,16 +128,16 @@ def _install(
 
 @frozen(kw_only=True)
 class Pip:
-    """The user's pip: the one of this Python, with the index and the rest as configured."""
+    """The user's pip: the one of this Python, with the configured index and settings."""
 
     entry: PluginEntry
     requirement: Requirement
     advice: str
 
     def plan(self) -> list[str]:
-        """Asks what has to be added to what is installed, as exact requirements.
+        """Ask pip for the missing packages, as exact requirements.
 
-        By itself ``pip install --target`` would fetch once more all that is installed.
+        ``pip install --target`` alone would download installed packages again.
         """
         report = json.loads(self.run("--dry-run", "--report", "-", "--", str(self.requirement)))
         found = [
@@ -151,13 +151,13 @@ class Pip:
         return found
 
     def install(self, packages: Sequence[str], target: Path) -> None:
-        # Without dependencies: the plan names all that is missing, and nothing else is wanted.
+        # Without dependencies: the plan names all that is missing.
         self.run("--no-deps", "--target", str(target), "--", *packages)
 
     def run(self, *arguments: str) -> str:
         ended = run_program(
             [sys.executable, "-m", "pip", "install", *_PIP_OPTIONS, *arguments],
-            # Such a setting may make pip's own warnings errors.
+            # Such a setting may turn pip's own warnings into errors.
             environment={k: text for k, text in os.environ.items() if k != "PYTHONWARNINGS"},
         )
         if reason := ended.explain():
@@ -176,7 +176,7 @@ class Pip:
 def _append_to_path(directory: Path) -> None:
     if str(directory) not in sys.path:
         sys.path.append(str(directory))
-    # Python remembers what a directory held, and would not see what pip has just put there.
+    # Python caches the content of directories, and would not see the new files.
     importlib.invalidate_caches()
 
 

@@ -1,4 +1,4 @@
-"""A configured plugin as a listing shows it."""
+"""Listing of a configured plugin."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vibe_llms.foundation.attrs_classes import frozen
 
 
 class PluginState(enum.StrEnum):
-    """How far a configured plugin is from being used."""
+    """State of a configured plugin."""
 
     AVAILABLE = "available"
     LOADED = "loaded"
@@ -21,12 +21,12 @@ class PluginState(enum.StrEnum):
 
 @frozen(kw_only=True)
 class PluginListing:
-    """A plugin as a listing shows it.
+    """A plugin in a listing.
 
     Attributes:
-        entry: What the configuration says of it, and where: name, module, package, source.
-        state: How far it is from being used.
-        reason: What went wrong, in one line; empty where nothing did.
+        entry: Its entry in the configuration: name, module, package, source.
+        state: Its state.
+        reason: The error, in one line; empty without one.
     """
 
     entry: PluginEntry
@@ -35,10 +35,10 @@ class PluginListing:
 
     @property
     def is_provider(self) -> bool:
-        """Whether it is configured as a provider."""
+        """True if it is configured as a provider."""
         return self.entry.table == "providers"
 
     @property
     def is_usable(self) -> bool:
-        """Whether it can be used without asking anybody for anything."""
+        """True if it can be used without consent."""
         return self.state in (PluginState.AVAILABLE, PluginState.LOADED)

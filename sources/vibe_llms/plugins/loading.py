@@ -1,7 +1,7 @@
-"""Imports plugins, registers their hooks and calls them, one plugin at a time.
+"""Import of plugins, registration of their hooks, and calls of one plugin at a time.
 
-A plain pluggy call would end at the first plugin that raises. Here each is called by
-itself; one that fails is named, set aside, and never asked again.
+A plain pluggy call would end at the first plugin that raises. Here each is called separately; a
+failing plugin is reported, set aside, and never called again.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _INSTALL = "Install what has that module, or name it: package = '...'."
 
 @frozen(kw_only=True)
 class PluginFailure:
-    """What went wrong with a plugin.
+    """Failure of a plugin.
 
     Attributes:
         name: The plugin's name in the configuration.
         module: Its module.
-        reason: What went wrong, in one line.
-        place: Where the configuration names it.
-        error: What was raised.
-        is_fatal: Whether the plugin is set aside. If not, the rest of it is in use.
+        reason: The error, in one line.
+        place: Its place in the configuration.
+        error: The exception.
+        is_fatal: True if the plugin is set aside. Otherwise the rest of it stays in use.
     """
 
     name: str
@@ -53,14 +53,14 @@ class PluginFailure:
 
 @define(eq=False)
 class PluginHost:
-    """The plugins of one application: each imported at most once, and asked by name.
+    """The plugins of one application: each imported at most once, and called by name.
 
-    Not safe for several threads: its manager lets in one at a time.
+    Not thread-safe: its manager serializes the calls.
 
     Attributes:
-        failures: What went wrong so far, in the order in which it did.
-        loaded: How many plugins were imported: who keeps an answer of them all asks again where
-            there are more.
+        failures: The failures so far, in their order.
+        loaded: Number of imported plugins: a caller that caches the answer of all asks again when
+            it grows.
     """
 
     failures: list[PluginFailure] = attrs.field(factory=list, init=False)
@@ -75,11 +75,11 @@ class PluginHost:
         self._manager.add_hookspecs(specification)
 
     def is_loaded(self, entry: PluginEntry) -> bool:
-        """Tells whether the plugin was imported and is not set aside."""
+        """Return whether the plugin was imported and is not set aside."""
         return self._manager.has_plugin(entry.module) and entry.module not in self._fatal_errors
 
     def find_failure(self, entry: PluginEntry) -> PluginFailure | None:
-        """Returns what went wrong with the plugin; what set it aside comes before the rest."""
+        """Return the failure of the plugin, a fatal one before others."""
         fitting = [
             failure
             for failure in self.failures
@@ -88,11 +88,11 @@ class PluginHost:
         return min(fitting, key=lambda failure: not failure.is_fatal, default=None)
 
     def load(self, entry: PluginEntry, prepare: Callable[[], None] = lambda: None) -> None:
-        """Imports the plugin's module and registers its hooks, unless that has been done.
+        """Import the plugin's module and register its hooks, unless that has been done.
 
         Args:
             entry: The plugin.
-            prepare: Called before the import, such as to install the plugin's package.
+            prepare: Called before the import, for example to install the plugin's package.
 
         Raises:
             PluginError: It cannot be loaded; the same error each time.
@@ -106,7 +106,7 @@ class PluginHost:
             module = importlib.import_module(entry.module)
         except (Exception, SystemExit) as error:
             deed = f"cannot be imported: {describe_error(error)}"
-            # Another one that is missing is imported by the plugin, whose mistake that is.
+            # If another module is missing, the plugin's own import is wrong.
             is_absent = isinstance(error, ModuleNotFoundError) and error.name == entry.module
             remedy = _INSTALL if is_absent else _REPAIR
             raise self._set_aside(entry, deed, remedy) from error
@@ -115,18 +115,18 @@ class PluginHost:
         except (pluggy.PluginValidationError, ValueError) as error:
             deed = f"has a hook of a wrong form: {describe_error(error)}"
             raise self._set_aside(entry, deed) from error
-        # Only now: whoever counts them asks plugins, and must find this one's hooks.
+        # Last: a caller that sees the new number asks plugins, and must find these hooks.
         self.loaded += 1
 
     def call(self, entry: PluginEntry, kind: type[_T]) -> tuple[_T, ...]:
-        """Calls one hook of one plugin that is loaded; later calls repeat the first answer.
+        """Call one hook of a loaded plugin; later calls return the first answer.
 
         Args:
             entry: The plugin.
-            kind: What the hook's specification says that the list is made of.
+            kind: Type of the list's items, according to the hook's specification.
 
         Raises:
-            PluginError: The hook raised, or returned something else; the plugin is set aside.
+            PluginError: The hook raised, or returned an invalid value; the plugin is set aside.
         """
         if entry.module in self._fatal_errors:
             raise self._fatal_errors[entry.module].with_traceback(None)
@@ -139,13 +139,13 @@ class PluginHost:
     def make(
         self, entry: PluginEntry, specification: ReactorsSpecification | ListenerSpecification
     ) -> Any:
-        """Calls a factory of a plugin that is loaded.
+        """Call a factory of a loaded plugin.
 
         Returns:
-            The reactors or the listener that it made; ``None`` if it fails, or has failed before
+            The reactors or the listener; ``None`` if the factory fails, or has failed before
             and so is not called again.
         """
-        if id(specification) in self._broken_factories:  # the answers keep it alive
+        if id(specification) in self._broken_factories:  # the cached answers keep it alive
             return None
         made: object = None
         cause: BaseException | None = None
@@ -171,13 +171,13 @@ class PluginHost:
     def note(
         self, entry: PluginEntry, error: ConverseError, reason: str = "", *, is_fatal: bool = False
     ) -> None:
-        """Adds to the failures what went wrong with a plugin, unless it is among them.
+        """Add a failure of a plugin, unless it is already recorded.
 
         Args:
             entry: The plugin.
-            error: What was raised, or will be.
-            reason: What went wrong, in one line; by default what the error says.
-            is_fatal: Whether the plugin is set aside, and raises this error from now on.
+            error: The exception.
+            reason: The error, in one line; by default that of the exception.
+            is_fatal: The plugin is set aside, and raises this error from now on.
         """
         if is_fatal:
             self._fatal_errors[entry.module] = error
@@ -194,8 +194,7 @@ class PluginHost:
             self.failures.append(failure)
 
     def _register(self, entry: PluginEntry, module: types.ModuleType) -> None:
-        # Not the module itself: pluggy would look at each name that it offers, and so load
-        # those which it offers lazily.
+        # Not the module itself: pluggy would read each of its names, and so import lazy ones.
         hooks = types.ModuleType(entry.module)
         for name, value in vars(module).items():
             if self._manager.parse_hookimpl_opts(module, name) is not None:
@@ -217,13 +216,13 @@ class PluginHost:
 
     def _ask(self, entry: PluginEntry, hook: str, kind: type[object]) -> tuple[object, ...]:
         plugin = self._manager.get_plugin(entry.module)
-        # pluggy has no call of one plugin; the rest is left out, so that a failure has a name.
+        # pluggy cannot call a single plugin; the others are excluded, so that a failure has a name.
         others = [other for other in self._manager.get_plugins() if other is not plugin]
         caller = self._manager.subset_hook_caller(hook, others)
         if not caller.get_hookimpls():
             return ()
         try:
-            # pluggy leaves out an answer of None, and so gives none at all.
+            # pluggy omits an answer of None, and so returns an empty list.
             (answer,) = caller() or (None,)
         except (Exception, SystemExit) as error:
             deed = f"failed in {hook}: {describe_error(error)}"
@@ -255,22 +254,22 @@ def _fits(made: object, specification: ReactorsSpecification | ListenerSpecifica
 
 
 def describe_error(error: BaseException) -> str:
-    """Says in one line what was raised."""
+    """Return the message of an error, in one line."""
     try:
         words = " ".join(str(error).split())
-    except Exception:  # an error of a plugin may fail at this as well
+    except Exception:  # a plugin's error may fail here as well
         words = ""
     return f"{type(error).__name__}: {words}" if words else type(error).__name__
 
 
 def _discard(answer: object) -> None:
-    """Closes a coroutine: hooks and factories are plain functions, and nobody will await it."""
+    """Close a coroutine: hooks and factories are plain functions, so it is never awaited."""
     if isinstance(answer, types.CoroutineType):
         answer.close()
 
 
 def _describe_answer(answer: object) -> str:
-    """Says what an answer is, as far as it is not what was asked for."""
+    """Describe an invalid answer."""
     if isinstance(answer, (list, tuple)):
         kinds = dict.fromkeys(type(item).__name__ for item in answer)
         return f"a {type(answer).__name__} of {', '.join(kinds)}"

@@ -1,4 +1,4 @@
-"""Makes the package of a new plugin: a module, its tests, and what pip wants to know."""
+"""Template of a new plugin's package: a module, its tests, and its metadata."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ KINDS: Final = ("provider", "ensemble")
 
 
 def make_plugin(name: str, kind: str, folder: Path) -> tuple[Path, ...]:
-    """Writes a new package into a folder of its own.
+    """Write a new package into its own folder.
 
     Args:
-        name: What the user will call the provider or the ensemble.
+        name: The name of the provider or the ensemble.
         kind: One of ``KINDS``.
-        folder: Where the package's folder, named like the plugin, is made.
+        folder: Parent of the package's folder, which is named like the plugin.
 
     Returns:
-        The files that were written.
+        The written files.
 
     Raises:
-        PluginError: The name is none, or there is something of this name, or it cannot be written.
+        PluginError: The name is invalid or already exists, or the files cannot be written.
     """
     module = f"vibe_{name}".replace("-", "_").replace(".", "_").lower()
     if not is_plugin_name(name) or not module.isidentifier():
@@ -50,13 +50,13 @@ def make_plugin(name: str, kind: str, folder: Path) -> tuple[Path, ...]:
     if kind == "provider":
         files[place / "tests" / "conftest.py"] = f"{kind}/conftest.txt"
     try:
-        place.mkdir(parents=True)  # never into a folder that somebody has
+        place.mkdir(parents=True)  # never into an existing folder
         try:
             for file, template in files.items():
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(_fill(template, words), encoding="utf-8")
         except BaseException:
-            shutil.rmtree(place, ignore_errors=True)  # a half of it would be in the way
+            shutil.rmtree(place, ignore_errors=True)  # half of a package would be in the way
             raise
     except OSError as error:
         raise PluginError(
@@ -72,6 +72,6 @@ def _fill(template: str, words: dict[str, str]) -> str:
     for word, value in words.items():
         text = text.replace(word, value)
     lines = text.splitlines()
-    if len(lines) > 1 and set(lines[1]) == {"="}:  # the underline of a title is as long as it
+    if len(lines) > 1 and set(lines[1]) == {"="}:  # the underline of a title has its length
         lines[1] = "=" * len(lines[0])
     return "\n".join(lines) + "\n"

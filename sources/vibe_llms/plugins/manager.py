@@ -1,4 +1,4 @@
-"""The plugins of an application: what is configured, and what it makes of that."""
+"""Plugins of an application: the configured ones, and the objects that they make."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vibe_llms.plugins.consents import RevocableConsent, SettledConsent, SilentP
 from vibe_llms.plugins.listings import PluginListing
 from vibe_llms.plugins.roster import PluginRoster
 
-if TYPE_CHECKING:  # to list plugins costs neither pluggy nor what lies below providers
+if TYPE_CHECKING:  # listing plugins imports neither pluggy nor the layers below providers
     from vibe_llms.conversations.stores.interfaces import ConversationStore
     from vibe_llms.engine.contexts import RunEvent
     from vibe_llms.events.reactors import ConversationReactors
@@ -39,16 +39,16 @@ _T = TypeVar("_T")
 class PluginManager:
     """Lists the configured plugins, and loads each when it is first used.
 
-    Safe for several threads. One at a time loads and asks plugins: while it installs a
-    package, or its user thinks about whether to, the others wait.
+    Thread-safe. One thread at a time loads and calls plugins: while it installs a package, or waits
+    for the user's consent, the others wait.
 
     Attributes:
         configuration: Names them.
-        consent: Asked before a package is installed, and by plugins. By default nobody is
-            asked, and the setting ``yes`` answers. A daemon revokes it.
-        progress: Shows long work of plugins; by default nothing is shown.
-        clock: For whatever waits.
-        budgets: Keeps what other processes use of the same vendors, where any share them.
+        consent: Asked before a package is installed, and by plugins. By default the setting ``yes``
+            answers, without asking the user. A daemon revokes it.
+        progress: Shows long operations of plugins; by default nothing is shown.
+        clock: For timeouts.
+        budgets: Shares the usage of the same vendors with other processes, if given.
     """
 
     configuration: Configuration
@@ -59,7 +59,7 @@ class PluginManager:
     _roster: PluginRoster = attrs.field(init=False)
     _providers: dict[str, Provider] = attrs.field(factory=dict, init=False)
     _absent: dict[str, int] = attrs.field(factory=dict, init=False)
-    """What no plugin had, and how many were loaded when that was found."""
+    """Names that no plugin has, with the number of plugins loaded at that time."""
 
     @consent.default
     def _settle_consent(self) -> Consent:
@@ -71,22 +71,22 @@ class PluginManager:
 
     @property
     def failures(self) -> tuple[PluginFailure, ...]:
-        """What went wrong with plugins so far, in the order in which it did."""
+        """Failures of plugins so far, in their order."""
         return self._roster.failures
 
     def survey(self) -> tuple[PluginListing, ...]:
-        """Lists the configured plugins, in their order. Imports none of them."""
+        """List the configured plugins, in their order. Imports none of them."""
         return tuple(self._roster.describe(entry) for entry in self.configuration.plugins)
 
     def load_provider(self, name: str) -> Provider:
-        """Returns the provider of this name, the same one each time.
+        """Return the provider of this name, the same one each time.
 
-        Imports its plugin, and installs the plugin's package if need be, after consent.
+        Import its plugin; install the plugin's package if necessary, after consent.
 
         Raises:
             UnknownNameError: The configuration has no such provider.
-            TrustError: Its project folder is not trusted, or installing was not consented to.
-            DependencyError: A package that it needs is missing.
+            TrustError: Its project folder is not trusted, or the user did not consent to install.
+            DependencyError: A required package is missing.
             PluginError: It is disabled, or fails.
         """
         with self._roster.lock:
@@ -96,22 +96,22 @@ class PluginManager:
             return self._providers[name]
 
     def load_ensemble(self, name: str) -> Ensemble:
-        """Makes an ensemble of this name: a new one each time, as each is connected once.
+        """Make an ensemble of this name: a new one each time, as each is connected once.
 
-        Imports its plugin, and installs the plugin's package if need be, after consent.
+        Import its plugin; install the plugin's package if necessary, after consent.
 
         Raises:
             UnknownNameError: The configuration has no such ensemble.
-            TrustError: Its project folder is not trusted, or installing was not consented to.
-            DependencyError: A package that it needs is missing.
-            ConfigurationError: Its settings do not hold.
+            TrustError: Its project folder is not trusted, or the user did not consent to install.
+            DependencyError: A required package is missing.
+            ConfigurationError: Its settings are invalid.
             PluginError: It is disabled, or fails.
         """
         with self._roster.lock:
             return self._produce_ensemble(self._roster.access_entry("ensembles", name))
 
     def load_approver(self, name: str) -> DeferringApprover:
-        """Makes an approver of a plugin of ``[plugins]``. Raises UnknownNameError, PluginError."""
+        """Make an approver of a plugin of ``[plugins]``. Raises UnknownNameError, PluginError."""
         from vibe_llms.plugins.factories import make_approver
         from vibe_llms.plugins.specification.runs import ApproverContext, ApproverSpecification
 
@@ -123,7 +123,7 @@ class PluginManager:
             return make_approver(entry, specification, context)
 
     def load_authorizer(self, name: str) -> Authorizer:
-        """Makes an authorizer, as :meth:`load_approver` does an approver."""
+        """Make an authorizer, as :meth:`load_approver` does an approver."""
         from vibe_llms.plugins.factories import make_authorizer
         from vibe_llms.plugins.specification.authorizers import AuthorizerSpecification
         from vibe_llms.plugins.specification.daemons import AuthorizerContext
@@ -139,7 +139,7 @@ class PluginManager:
             return make_authorizer(entry, specification, context)
 
     def load_store(self, name: str) -> ConversationStore:
-        """Makes a store of a plugin of ``[plugins]``. Raises UnknownNameError, PluginError."""
+        """Make a store of a plugin of ``[plugins]``. Raises UnknownNameError, PluginError."""
         from vibe_llms.plugins.factories import make_store
         from vibe_llms.plugins.specification.conversations import StoreContext, StoreSpecification
 
@@ -156,13 +156,13 @@ class PluginManager:
             return make_store(entry, specification, context)
 
     def load_all(self) -> tuple[PluginFailure, ...]:
-        """Loads every plugin, asks each what it has, and returns all that failed.
+        """Load every plugin, survey each, and return all failures.
 
-        Installs nothing and asks nobody: what waits for its package is passed over.
+        Installs nothing and asks for no consent: plugins that lack their package are skipped.
         """
         with self._roster.lock:
             for entry in self.configuration.plugins:
-                # Those that are not are so by the user's choice, and no failures.
+                # Disabled ones are the user's choice, not failures.
                 is_meant = entry.is_enabled and entry.is_trusted
                 if is_meant and (not entry.package or self._roster.describe(entry).is_usable):
                     with self._roster.set_failures_aside(entry):
@@ -172,22 +172,22 @@ class PluginManager:
             return self.failures
 
     def survey_pieces(self, kind: type[_T]) -> tuple[_T, ...]:
-        """Returns what plugins have of a kind, such as exporters, and loads those it asks.
+        """Return the plugins' specifications of a kind, such as exporters; load the plugins asked.
 
-        Asked are the plugins of ``[plugins]``; of providers, ensembles and commands all that are
-        available; of reactors also those whose provider or ensemble has been loaded. One that
-        fails is named in a warning and among the failures, once, and the others go on.
+        Asked are the plugins of ``[plugins]``; of providers, ensembles and commands all available
+        ones; of reactors also those whose provider or ensemble has been loaded. A failing plugin is
+        reported in a warning and added to the failures, once, and the others are used.
 
         Args:
-            kind: What the list of a hook is made of, such as ``ExporterSpecification``.
+            kind: Type of a hook's items, such as ``ExporterSpecification``.
         """
         with self._roster.warn_of_failures():
             return tuple(item for _, item in self._roster.survey(kind))
 
     def produce_reactors(self) -> list[ConversationReactors]:
-        """Makes the reactors of the plugins in use (:meth:`survey_pieces`), for one turn.
+        """Make the reactors of the plugins in use (:meth:`survey_pieces`), for one turn.
 
-        What fails at this is named in a warning and among the failures, once, and set aside.
+        A failing plugin is reported in a warning and added to the failures, once, and set aside.
         Not for the thread of an event loop: the first call imports plugins.
         """
         from vibe_llms.plugins.specification.runs import ReactorsSpecification
@@ -196,25 +196,25 @@ class PluginManager:
 
     @property
     def is_silent(self) -> bool:
-        """Whether it is known that no plugin in use has reactors. Imports nothing."""
+        """True if it is known that no plugin in use has reactors. Imports nothing."""
         return self._is_absent("reactors")
 
     def produce_listeners(self) -> list[Callable[[RunEvent], object]]:
-        """Makes what listens to a run, as :meth:`produce_reactors` does for a turn."""
+        """Make the listeners of a run, as :meth:`produce_reactors` does for a turn."""
         from vibe_llms.plugins.specification.runs import ListenerSpecification
 
         return self._produce_all("listeners", ListenerSpecification)
 
     @property
     def is_unheard(self) -> bool:
-        """Whether it is known that no plugin in use listens to runs. Imports nothing."""
+        """True if it is known that no plugin in use has listeners. Imports nothing."""
         return self._is_absent("listeners")
 
     def _produce_all(self, what: str, kind: type[Any]) -> list[Any]:
         with self._roster.warn_of_failures():
             specifications = self._roster.survey(kind)
             host = self._roster.access_host()
-            # Asked again once more plugins are loaded: a provider may bring reactors with it.
+            # Asked again after more plugins are loaded: a provider may have reactors, too.
             self._absent[what] = -1 if specifications else host.loaded
             made = [host.make(entry, specification) for entry, specification in specifications]
             return [each for each in made if each is not None]
@@ -223,7 +223,7 @@ class PluginManager:
         return self._absent.get(what) == self._roster.access_host().loaded
 
     def produce_catalogue(self) -> Catalogue:
-        """Produces the catalogue of models of all providers that are available. Loads them."""
+        """Create the catalogue of models of all available providers. Loads them."""
         directories = {}
         with self._roster.lock:
             for entry in self.configuration.providers.values():
@@ -255,7 +255,7 @@ class PluginManager:
             return make_provider(entry, specification, context)
 
     def _find_base(self, entry: PluginEntry, name: str) -> Path:
-        """Returns where the file is in which a setting of a provider was written."""
+        """Return the directory of the file that contains a setting of a provider."""
         setting = self.configuration.settings.get(f"{entry.table}.{entry.name}.{name}")
         place = Path(setting.source.place) if setting is not None else Path()
         return place.parent if place.is_file() else Path()

@@ -1,4 +1,4 @@
-"""The markers of hooks: ``hookspec`` for ours, ``hook`` for everybody's implementations."""
+"""Markers of hooks: ``hookspec`` for declarations, ``hook`` for implementations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pluggy
 PROJECT = "vibe_llms"
 
 hookspec = pluggy.HookspecMarker(PROJECT)
-"""Marks the declaration of a hook; only :mod:`vibe_llms.plugins.specification` has any."""
+"""Marks the declaration of a hook; used only in :mod:`vibe_llms.plugins.specification`."""
 
 hook = pluggy.HookimplMarker(PROJECT)
 """Marks a function of a plugin's module as the implementation of the hook of that name."""

@@ -1,4 +1,4 @@
-"""A plugin's store, whose mistakes are told as its own."""
+"""A plugin's store, whose errors name the plugin."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.plugins.loading import describe_error
 
 _PARTS: Final = frozenset({"contents", "index"})
-"""What of a store has methods of its own."""
+"""Members of a store that have methods of their own."""
 
 
 @frozen
 class PluggedStore:
-    """Passes everything on to a plugin's store, or to a part of it.
+    """Passes every call on to a plugin's store, or to a part of it.
 
-    What that raises besides our own errors becomes a PluginError, which names the plugin: nobody
-    shall take it for a defect of ours, or for an empty store.
+    Foreign errors become a PluginError that names the plugin, so that they are not mistaken for a
+    defect of this package, or for an empty store.
 
     Attributes:
         plugin: Its name.
-        what: What it has, in words, as ``store 'vault' of [plugins.bank]``.
-        remedy: What its user can do.
+        what: Its part in words, as ``store 'vault' of [plugins.bank]``.
+        remedy: The fix for the user.
     """
 
     _store: Any
@@ -36,10 +36,10 @@ class PluggedStore:
     remedy: str = attrs.field(eq=False)
 
     def __getattr__(self, name: str) -> Any:
-        # copy and pickle look for such names, also before there is a store to ask.
+        # copy and pickle look for such names, even before the store is set.
         if name.startswith("__"):
             raise AttributeError(name)
-        with self._blaming(name, but=AttributeError):  # without it, it is no such store
+        with self._blaming(name, but=AttributeError):  # without it, the store lacks the method
             value = getattr(self._store, name)
         if name in _PARTS:
             return attrs.evolve(self, store=value)
@@ -50,7 +50,7 @@ class PluggedStore:
         def call(*arguments: Any, **named: Any) -> Any:
             with self._blaming(name):
                 answer = function(*arguments, **named)
-            # What is given piece by piece breaks while it is gone through, and is blamed then.
+            # An iterator raises while it is consumed, and is blamed then.
             return self._go_through(name, answer) if isinstance(answer, Iterator) else answer
 
         return call

@@ -1,4 +1,4 @@
-"""The plugins that are configured: how each is, and asking them what they have."""
+"""The configured plugins: their states, and surveys of their specifications."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from vibe_llms.foundation.suggestions import order_by_nearness
 from vibe_llms.plugins.availability import is_importable
 from vibe_llms.plugins.listings import PluginListing, PluginState
 
-if TYPE_CHECKING:  # to list plugins costs neither pluggy nor what lies below providers
+if TYPE_CHECKING:  # listing plugins imports neither pluggy nor the layers below providers
     from vibe_llms.plugins.loading import PluginFailure, PluginHost
     from vibe_llms.plugins.specification.authorizers import AuthorizerSpecification
     from vibe_llms.plugins.specification.conversations import StoreSpecification
@@ -40,12 +40,12 @@ _C = TypeVar("_C", "ApproverSpecification", "AuthorizerSpecification", "StoreSpe
 
 @define(kw_only=True, eq=False)
 class PluginRoster:
-    """Finds, loads and asks the plugins of a configuration; makes nothing of what they have.
+    """Finds, loads and surveys the plugins of a configuration; makes no objects of them.
 
     Attributes:
         configuration: Names them.
         consent: Asked before a package is installed.
-        lock: Held by whoever loads or asks: one at a time does.
+        lock: Held during loads and surveys, which are serialized.
     """
 
     configuration: Configuration
@@ -56,15 +56,15 @@ class PluginRoster:
 
     @property
     def failures(self) -> tuple[PluginFailure, ...]:
-        """What went wrong with plugins so far, in the order in which it did."""
+        """Failures of plugins so far, in their order."""
         return tuple(self._host.failures) if self._host else ()
 
     def is_loaded(self, entry: PluginEntry) -> bool:
-        """Tells whether a plugin was imported and is not set aside."""
+        """Return whether a plugin was imported and is not set aside."""
         return self._host is not None and self._host.is_loaded(entry)
 
     def describe(self, entry: PluginEntry) -> PluginListing:
-        """Tells how a plugin is. Imports nothing."""
+        """Return the listing of a plugin. Imports nothing."""
         failure = self._host.find_failure(entry) if self._host else None
         if not entry.is_enabled:
             state = PluginState.DISABLED
@@ -81,7 +81,7 @@ class PluginRoster:
         return PluginListing(entry=entry, state=state, reason=failure.reason if failure else "")
 
     def access_entry(self, table: str, name: str) -> PluginEntry:
-        """Returns what the configuration names so. Raises UnknownNameError."""
+        """Return the entry of a name in the configuration. Raises UnknownNameError."""
         entries = {each.name: each for each in self.configuration.plugins if each.table == table}
         meant = self.configuration.follow_aliases(name) if table == "providers" else name
         if meant in entries:
@@ -95,7 +95,7 @@ class PluginRoster:
         )
 
     def load(self, entry: PluginEntry) -> PluginHost:
-        """Loads a plugin. Raises TrustError, DependencyError, PluginError."""
+        """Load a plugin. Raises TrustError, DependencyError, PluginError."""
         if not entry.is_enabled:
             raise PluginError(
                 plugin=entry.name,
@@ -114,7 +114,7 @@ class PluginRoster:
         return host
 
     def access_host(self) -> PluginHost:
-        """Returns what imports and calls plugins."""
+        """Return the host, which imports and calls plugins."""
         if self._host is None:
             from vibe_llms.plugins.loading import PluginHost
 
@@ -122,12 +122,12 @@ class PluginRoster:
         return self._host
 
     def find_specification(self, entry: PluginEntry, kind: type[_S]) -> _S:
-        """Finds what a plugin has under the name of its table. Raises as :meth:`load` does."""
+        """Find a plugin's specification by the name of its table. Raises as :meth:`load` does."""
         from vibe_llms.plugins.specification.models import ANY_NAME
 
         host = self.load(entry)
         found = host.call(entry, kind)
-        # What is meant by name comes before what serves any.
+        # An exact name takes precedence over any name.
         for name in (entry.name, ANY_NAME):
             for specification in found:
                 if specification.name == name:
@@ -143,11 +143,11 @@ class PluginRoster:
         )
 
     def survey(self, kind: type[_T]) -> list[tuple[PluginEntry, _T]]:
-        """Asks each module once for what it has of a kind; those that fail are passed over."""
+        """Ask each module once for its specifications of a kind; skip failing ones."""
         answers: dict[str, list[tuple[PluginEntry, _T]]] = {}
         with self.lock:
             for entry in self.configuration.plugins:
-                # Several tables may name one module, whose hooks would answer the same again.
+                # Several tables may name one module, whose hooks would return the same again.
                 if entry.module in answers or not self._is_asked(entry, kind):
                     continue
                 if not self.describe(entry).is_usable:
@@ -159,7 +159,7 @@ class PluginRoster:
         return [answer for found in answers.values() for answer in found]
 
     def _is_asked(self, entry: PluginEntry, kind: type[object]) -> bool:
-        """Tells whether a plugin is to be loaded, if need be, to be asked for a kind."""
+        """Return whether a plugin must be loaded, if necessary, for a survey of a kind."""
         from vibe_llms.plugins.specification.hooks import ALWAYS_IN_USE
         from vibe_llms.plugins.specification.runs import ReactorsSpecification
 
@@ -171,16 +171,16 @@ class PluginRoster:
     def choose(
         self, setting: str, name: str, kind: type[_C], *, shipped: str = ""
     ) -> tuple[PluginEntry, _C]:
-        """Finds what the user chose by name among what plugins have: an approver, a store.
+        """Find the user's choice among the plugins' specifications: an approver, a store.
 
         Args:
-            setting: Which chooses it, and is what it is called, as ``approver``.
-            name: As the user says it.
-            kind: Of what plugins have.
-            shipped: The name of the one that ships and which no plugin has, if there is one.
+            setting: The setting that chooses it, such as ``approver``.
+            name: The user's value.
+            kind: Type of the specification.
+            shipped: The name of the shipped one, which no plugin can have, if any.
 
         Raises:
-            UnknownNameError: There is none: whoever wanted it shall not go on with another.
+            UnknownNameError: The name is unknown: another one must not replace it.
         """
         found: list[tuple[PluginEntry, _C]] = self.survey(kind)
         for entry, specification in found:
@@ -201,9 +201,9 @@ class PluginRoster:
         )
 
     def survey_directories(self, entry: PluginEntry) -> tuple[Path, ...]:
-        """Lists where the plugin has data about a provider's models.
+        """List the plugin's directories of data about a provider's models.
 
-        What it has for any name holds where nothing is known by the name itself.
+        Data for any name apply if there are none for the name itself.
         """
         from vibe_llms.plugins.specification.models import ANY_NAME, ModelAttributesSpecification
 
@@ -215,7 +215,7 @@ class PluginRoster:
         return tuple(item.directory for item in found if item.provider == ANY_NAME)
 
     def check(self, entry: PluginEntry) -> None:
-        """Loads a plugin and asks it for all that it has. Raises what it fails with."""
+        """Load a plugin and call all its survey hooks. Raises its failure."""
         from vibe_llms.plugins.specification.hooks import HOOKS
 
         host = self.load(entry)
@@ -227,7 +227,7 @@ class PluginRoster:
 
     @contextmanager
     def set_failures_aside(self, entry: PluginEntry) -> Iterator[None]:
-        """What a plugin fails with becomes one of the failures, and the others go on."""
+        """Record the failure of a plugin raised in the block, and continue with the others."""
         try:
             yield
         except ConverseError as error:
@@ -237,19 +237,19 @@ class PluginRoster:
 
     @contextmanager
     def warn_of_failures(self) -> Iterator[None]:
-        """Names in a warning each failure that is new."""
+        """Report each new failure in a warning."""
         with self.lock:
             before = len(self.failures)
             yield
             for failure in self.failures[before:]:
-                import logging  # needed after a mistake only
+                import logging  # needed only after a failure
 
                 logging.getLogger("vibe_llms.plugins").warning(
                     "The plugin %r (%s): %s", failure.name, failure.place, failure.reason
                 )
 
     def _access_directory(self, entry: PluginEntry) -> Path:
-        """Returns the directory for the plugin's package and all that it depends on."""
+        """Return the directory for the plugin's package and its dependencies."""
         return self.configuration.data_directory / "plugins" / entry.name
 
     def _prepare(self, entry: PluginEntry) -> None:

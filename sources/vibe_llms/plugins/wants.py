@@ -1,4 +1,4 @@
-"""What each configured provider lacks before it can be asked, as it says itself."""
+"""Requirements of configured providers, as they report them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 @frozen
 class Wants:
-    """What a provider lacks.
+    """Missing requirements of a provider.
 
     Attributes:
-        needs: As it says itself; a stranger's may say nothing.
-        error: Why it cannot be made, where it cannot: its settings do not hold, say.
+        needs: As it reports them; a plugin's provider may report none.
+        error: Why it cannot be made, for example because its settings are invalid.
     """
 
     needs: tuple[Need, ...] = ()
@@ -28,19 +28,20 @@ class Wants:
 
 
 def survey_wants(plugins: PluginManager, providers: Iterable[str]) -> dict[str, Wants]:
-    """Asks providers what they lack; loads them, but no model and no vendor's package.
+    """Ask providers for their missing requirements; load them, but no model and no vendor's
+    package.
 
-    Installs nothing: what is not usable as it stands says so by its state.
+    Installs nothing: the state of an unusable plugin reports it.
     """
     usable = {each.entry.name: each.is_usable for each in plugins.survey() if each.is_provider}
     return {name: _ask(plugins, name) if usable.get(name) else Wants() for name in providers}
 
 
 def refuse_wants(plugins: PluginManager, provider: str) -> None:
-    """Refuses to go on with a provider that can be loaded, but not be asked as things are.
+    """Refuse a provider that can be loaded, but cannot be asked yet.
 
     Raises:
-        ConverseError: What is missing, with how it is had.
+        ConverseError: The missing requirement, with its fix.
     """
     from vibe_llms.providers.needs import refuse_for_want
 
@@ -56,7 +57,7 @@ def _ask(plugins: PluginManager, name: str) -> Wants:
         survey = getattr(provider, "survey_needs", None)
         with locating(plugins.configuration):
             if survey is None:
-                provider.produce_client()  # a stranger's says at least whether its settings hold
+                provider.produce_client()  # at least checks the settings of a plugin's provider
             return Wants(tuple(survey()) if survey is not None else ())
     except ConverseError as error:
         return Wants(error=error)

@@ -1,6 +1,6 @@
-"""The ensembles that ship: files, commands, pages of the web.
+"""The shipped ensembles: files, commands, web pages.
 
-Each is a plugin like a stranger's: the configuration names its module, its hook names a factory,
-and its settings are checked when it is made. They may import what a stranger's could, and the
-machinery for settings and refusals beside them; they do not know each other.
+Each is an ordinary plugin: the configuration names its module, its hook names a factory, and its
+settings are checked on creation. They may import the public interface of plugins, and the shared
+machinery for settings and refusals; they do not know each other.
 """

@@ -1,4 +1,4 @@
-"""What the ensembles that ship share: their name, the directories that the user grants them."""
+"""Base of the shipped ensembles: their name, and the directories that the user grants."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from vibe_llms.invocables.shipped.grants import DirectoryGrant, Grants
 
 
 class GrantedEnsemble:
-    """An ensemble whose invokers stay what they are; see :class:`.Ensemble`.
+    """An ensemble with fixed invokers; see :class:`.Ensemble`.
 
     Args:
-        name: Under which it is configured.
-        grants: The directories that it may open; none for what needs none.
+        name: Its configured name.
+        grants: The directories that it may open; empty if it needs none.
 
     Attributes:
-        settings_class: What its table in the configuration is read as, and what it is made from.
+        settings_class: Class of its settings, read from its table in the configuration.
     """
 
     settings_class: ClassVar[type[Any]]
@@ -26,16 +26,16 @@ class GrantedEnsemble:
         self._grants = Grants(name, grants)
 
     async def connect(self) -> None:
-        """Opens the directories that are granted.
+        """Open the granted directories.
 
         Raises:
-            EnsembleError: One cannot be opened.
+            EnsembleError: A directory cannot be opened.
         """
         self._grants.open()
 
     async def disconnect(self) -> None:
-        """Closes them."""
+        """Close the directories."""
         self._grants.close()
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Does nothing: the invokers stay."""
+        """Do nothing: the invokers do not change."""

@@ -1,9 +1,9 @@
-"""The directories that a user grants, and the walk beneath them, which nothing leaves.
+"""Directories that a user grants, and path resolution that cannot leave them.
 
-Paths are not compared as texts. A walk goes from the open directory of a grant, one component
-at a time, by descriptors: a component that is a link is read and walked in its turn, ``..``
-goes back to the directory that the walk came from, and neither leads out of the grants. So
-whoever swaps a directory for a link while we walk changes where we arrive, never beyond a grant.
+Paths are not compared as texts. A walk starts at the open directory of a grant and follows one
+component at a time, by descriptors: a symbolic link is read and followed in turn, ``..`` returns to
+the previous directory of the walk, and neither leaves the grants. So replacing a directory by a
+link during the walk changes its target, but never leads out of a grant.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.invocables.refusals import Refusal
 
 LINKS_LIMIT: Final = 40
-"""How many links one path may lead through; the limit of Linux itself."""
+"""Maximum number of links in one path; the limit of Linux itself."""
 
 DEPTH_LIMIT: Final = 100
-"""How deep beneath a grant a path may lead; each level is a descriptor while we walk."""
+"""Maximum depth of a path in a grant; each level is a descriptor during the walk."""
 
 WALKING: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 READING: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -39,7 +39,7 @@ class DirectoryGrant:
 
     Attributes:
         path: Absolute, without links.
-        is_writable: Whether files in it may be written.
+        is_writable: True if its files may be written.
         alias: The absolute path as the user wrote it, perhaps through links.
     """
 
@@ -49,21 +49,21 @@ class DirectoryGrant:
 
 
 def produce_grant(text: str, is_writable: bool, working_directory: Path) -> DirectoryGrant:
-    """Makes a grant of what a user wrote; ``~`` is the home directory."""
+    """Create a grant from a user's path; ``~`` is the home directory."""
     written = Path(os.path.normpath(working_directory / Path(text).expanduser()))
     return DirectoryGrant(Path(os.path.realpath(written)), is_writable, alias=written)
 
 
 @frozen(kw_only=True)
 class Place:
-    """Where a walk arrived.
+    """Target of a walk.
 
     Attributes:
-        directory: A descriptor of the directory, for as long as the walk is open. It may serve
-            for walking on alone.
-        name: In that directory; ``.`` for the directory itself. It was no link.
-        grant: Within which it lies.
-        shown: The path as a model may be told it.
+        directory: A descriptor of the directory, valid while the walk is open. It may serve only
+            for walking on.
+        name: In that directory; ``.`` for the directory itself. Was not a link.
+        grant: The grant that contains it.
+        shown: The path as a model may see it.
     """
 
     directory: int
@@ -72,7 +72,7 @@ class Place:
     shown: str
 
     def inspect(self) -> os.stat_result | None:
-        """Returns what is there; ``None`` where nothing is."""
+        """Return the status of the target; ``None`` if it does not exist."""
         try:
             return os.stat(self.name, dir_fd=self.directory, follow_symlinks=False)
         except FileNotFoundError:
@@ -80,11 +80,11 @@ class Place:
 
 
 class Grants:
-    """The directories that one ensemble may touch, held open while it is connected.
+    """The directories that one ensemble may use, open while it is connected.
 
     Args:
         name: Of the ensemble, for errors.
-        grants: Relative paths given by a model begin at the first.
+        grants: Relative paths from a model start at the first.
     """
 
     def __init__(self, name: str, grants: Iterable[DirectoryGrant]) -> None:
@@ -95,10 +95,10 @@ class Grants:
         self._identities: dict[tuple[int, int], DirectoryGrant] = {}
 
     def open(self) -> None:
-        """Opens the directories.
+        """Open the directories.
 
         Raises:
-            EnsembleError: One cannot be; none stays open.
+            EnsembleError: A directory cannot be opened; none stays open.
         """
         with self._lock:
             for grant in self.grants:
@@ -114,11 +114,11 @@ class Grants:
                     ) from error
                 self._roots[grant] = descriptor
                 found = os.fstat(descriptor)
-                # By what it is, not by its path: a walk may come to it from another grant.
+                # By identity, not by path: a walk may reach it from another grant.
                 self._identities[found.st_dev, found.st_ino] = grant
 
     def close(self) -> None:
-        """Closes the directories; walks that are under way go on by descriptors of their own."""
+        """Close the directories; walks in progress continue with their own descriptors."""
         with self._lock:
             self._close()
 
@@ -128,20 +128,20 @@ class Grants:
         self._roots.clear()
 
     def duplicate(self, grant: DirectoryGrant) -> int:
-        """Returns a descriptor of a grant's directory that is the caller's to close."""
+        """Return a new descriptor of a grant's directory, which the caller closes."""
         with self._lock:
             if grant not in self._roots:
                 raise Refusal("The files are no longer accessible: the ensemble is closed.")
-            # One of its own, so that a walk goes on when the ensemble is closed meanwhile.
+            # A separate one, so that a walk continues if the ensemble is closed during it.
             return os.dup(self._roots[grant])
 
     def recognize(self, descriptor: int) -> DirectoryGrant | None:
-        """Returns the grant whose very directory is open here, if it is one's."""
+        """Return the grant whose directory is open here, if any."""
         found = os.fstat(descriptor)
         return self._identities.get((found.st_dev, found.st_ino))
 
     def describe(self) -> str:
-        """Says for a model what it may touch."""
+        """Describe the granted directories for a model."""
         return ", ".join(
             f"{grant.path} ({'read and write' if grant.is_writable else 'read only'})"
             for grant in self.grants
@@ -149,15 +149,14 @@ class Grants:
 
     @contextmanager
     def walk(self, path: str, *, makes: bool = False) -> Iterator[Place]:
-        """Walks to a path, links on the way and at its end included.
+        """Walk to a path, including links on the way and at its end.
 
         Args:
-            path: As a model gave it.
-            makes: Directories on the way that do not exist are made, where that is granted.
+            path: As the model wrote it.
+            makes: Create missing directories on the way, if that is granted.
 
         Raises:
-            Refusal: It leads out of what is granted, or on the way is something else than
-                directories.
+            Refusal: It leaves the grants, or a component on the way is not a directory.
         """
         walker = _Walker(self, path, makes)
         try:
@@ -168,7 +167,7 @@ class Grants:
 
 @frozen
 class _Step:
-    """A directory on the way: open, and ours to close."""
+    """A directory on the way: open, closed by the walk."""
 
     descriptor: int
     name: str
@@ -176,7 +175,7 @@ class _Step:
 
 
 class _Walker:
-    """One walk: the directories that it came through, and the components that lie ahead."""
+    """One walk: the directories on its way, and the remaining components."""
 
     def __init__(self, grants: Grants, path: str, makes: bool) -> None:
         self._grants = grants
@@ -187,7 +186,7 @@ class _Walker:
         self._links = 0
 
     def walk(self) -> Place:
-        """Goes all the way."""
+        """Walk to the end."""
         _ensure_path(self._path)
         if self._path.startswith("/"):
             self._begin((), _split(self._path))
@@ -204,25 +203,25 @@ class _Walker:
         return self._arrive(".")
 
     def leave(self) -> None:
-        """Closes what the walk has opened."""
+        """Close the opened directories."""
         while self._trail:
             os.close(self._trail.pop().descriptor)
 
     def _begin(self, real: Sequence[str], rest: Sequence[str]) -> None:
-        """Enters the grant that a path leads to.
+        """Enter the grant that contains a path.
 
         Args:
             real: Its first components, none of which is a link.
-            rest: Those that follow.
+            rest: The following components.
         """
         # Only at the beginning, before any link: behind a link ".." is for the walk to resolve.
         while rest and rest[0] == "..":
             real, rest = real[:-1], rest[1:]
         parts = (*real, *rest)
-        # The longest wins: within a grant may lie another, with other rights.
+        # The longest wins: a grant may contain another one, with other rights.
         best: tuple[int, DirectoryGrant] | None = None
         for grant in self._grants.grants:
-            # A model may have either from the user, who perhaps wrote the path through links.
+            # A model may have either from the user, whose path may contain links.
             for path in (grant.path, grant.alias):
                 length = len(path.parts) - 1
                 if parts[:length] == path.parts[1:] and (best is None or length > best[0]):
@@ -235,18 +234,18 @@ class _Walker:
         length, grant = best
         self.leave()
         self._trail.append(_Step(self._grants.duplicate(grant), "", grant))
-        # What follows is walked from the grant itself; nothing above it is even looked at.
+        # The rest is walked from the grant itself; directories above it are not read.
         self._ahead = list(parts[length:])
 
     def _enter(self, name: str) -> None:
-        """Goes down into a directory, or along a link."""
+        """Enter a directory, or follow a link."""
         here = self._trail[-1]
         if len(self._trail) > DEPTH_LIMIT:
             raise Refusal(f"{show(self._path)} is deeper than {DEPTH_LIMIT} directories.")
         try:
             descriptor = self._open(name, here)
         except OSError as error:
-            # With O_NOFOLLOW and O_DIRECTORY a link is the one error or the other, by system.
+            # With O_NOFOLLOW and O_DIRECTORY a link causes one error or the other, by system.
             if error.errno in (errno.ENOTDIR, errno.ELOOP) and self._follow(name):
                 return
             reason = (
@@ -256,7 +255,7 @@ class _Walker:
         step = _Step(descriptor, name, here.grant)
         self._trail.append(step)
         grant = self._grants.recognize(descriptor)
-        if grant is not None:  # within a grant lies another, perhaps for reading only
+        if grant is not None:  # a grant may contain another one, perhaps for reading only
             self._trail[-1] = attrs.evolve(step, grant=grant)
 
     def _open(self, name: str, here: _Step) -> int:
@@ -267,23 +266,23 @@ class _Walker:
                 raise
         if not here.grant.is_writable:
             raise Refusal(f"Cannot create {self._show(name)}: its directory is read-only.")
-        with suppress(FileExistsError):  # somebody may be quicker
+        with suppress(FileExistsError):  # another process may be quicker
             os.mkdir(name, dir_fd=here.descriptor)
         return os.open(name, WALKING, dir_fd=here.descriptor)
 
     def _follow(self, name: str) -> bool:
-        """Puts the path of a link before what lies ahead; tells whether it was one."""
+        """Prepend the path of a link to the remaining components; return whether it was a link."""
         try:
             target = os.readlink(name, dir_fd=self._trail[-1].descriptor)
         except OSError as error:
-            # No link, or nothing there, which whoever arrives may want to make.
+            # Not a link, or missing; the caller may want to create it.
             if error.errno in (errno.EINVAL, errno.ENOENT):
                 return False
             raise Refusal(f"{self._show(name)}: {_tell(error)}.") from error
         self._links += 1
         if self._links > LINKS_LIMIT:
             raise Refusal(f"{show(self._path)} leads through more than {LINKS_LIMIT} links.")
-        # An absolute link begins anew, and is as little believed as the path of a model.
+        # An absolute link starts again, and is trusted as little as the path of a model.
         if target.startswith("/"):
             self._begin((), (*_split(target), *self._ahead))
         else:
@@ -291,7 +290,7 @@ class _Walker:
         return True
 
     def _go_back(self) -> None:
-        # Back along the way that was come, whatever ".." of the directory is by now.
+        # Back along the way of the walk, even if ".." of the directory has changed.
         if len(self._trail) > 1:
             os.close(self._trail.pop().descriptor)
         else:
@@ -303,7 +302,7 @@ class _Walker:
         return Place(directory=here.descriptor, name=name, grant=here.grant, shown=shown)
 
     def _show(self, name: str) -> str:
-        """Writes a path as a model may be told it: relative where that is enough."""
+        """Return a path for a model: relative where that suffices."""
         first = self._trail[0].grant
         names = [step.name for step in self._trail[1:]]
         if name != ".":
@@ -338,10 +337,10 @@ def _tell(error: OSError) -> str:
 
 
 def show(path: str) -> str:
-    """Writes a path so that it stays on its line and can be sent; bytes that are none of UTF-8
-    are written as ``\\xff``.
+    """Escape a path so that it stays on its line and can be encoded; bytes that are not UTF-8 are
+    written as ``\\xff``.
     """
-    # A name on the disk may be any bytes, and a line end in it would forge a line of ours.
+    # A name on the disk may contain any bytes; a line break in it could forge a line of the output.
     text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     text = text if text.isprintable() else json.dumps(text)
     return text if len(text) <= 500 else f"{text[:500]}…"

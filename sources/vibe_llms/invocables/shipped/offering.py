@@ -1,4 +1,4 @@
-"""How the ensembles that ship are named to a roster, and imported where one is wanted."""
+"""Registration of the shipped ensembles, which are imported on first use."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def offer(kind: str, summary: str) -> EnsembleSpecification:
-    """Names the ensemble of a package beside this module.
+    """Register the ensemble of a package next to this module.
 
-    Its factory raises a ConfigurationError where the settings do not hold.
+    Its factory raises a ConfigurationError for invalid settings.
     """
 
     def produce(context: EnsembleContext) -> Ensemble:
-        # Imported when one is wanted: to name them all costs a start nothing.
+        # Imported on first use: registering them all costs no start-up time.
         module = importlib.import_module(f"{__package__}.{kind}.ensemble")
         ensemble = getattr(module, f"{kind.title()}Ensemble")
         form = ensemble.settings_class

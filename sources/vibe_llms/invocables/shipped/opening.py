@@ -1,4 +1,4 @@
-"""Opening and reading what a walk has arrived at: regular files and directories, nothing else."""
+"""Opening and reading the target of a walk: only regular files and directories."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vibe_llms.invocables.refusals import Refusal
 from vibe_llms.invocables.shipped.grants import READING, Place
 
 BLOCK_BYTES: Final = 65_536
-# Without O_NONBLOCK opening a pipe would wait for whoever writes into it.
+# Without O_NONBLOCK, opening a pipe would wait for a writer.
 _QUIETLY: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _KINDS: Final = (
     (stat.S_ISDIR, "a directory"),
@@ -26,18 +26,18 @@ _KINDS: Final = (
 
 
 def describe_kind(mode: int) -> str:
-    """Says what something is, if it is no regular file; else nothing."""
+    """Return the type of a target that is not a regular file; else an empty text."""
     return next((words for is_kind, words in _KINDS if is_kind(mode)), "")
 
 
 @contextmanager
 def open_file(place: Place) -> Iterator[tuple[int, os.stat_result]]:
-    """Opens a regular file for reading: never waits, and has no effect on anything else.
+    """Open a regular file for reading: never blocks, and has no side effects.
 
     Raises:
-        Refusal: There is none, or something else.
+        Refusal: It is missing, or not a regular file.
     """
-    # Looked at first, since to open some devices is to do something.
+    # Checked first, since opening some devices has side effects.
     before = place.inspect()
     if before is None:
         raise Refusal(f"{place.shown} does not exist.")
@@ -48,7 +48,7 @@ def open_file(place: Place) -> Iterator[tuple[int, os.stat_result]]:
         raise Refusal(f"Cannot open {place.shown}: {error.strerror}.") from error
     try:
         found = os.fstat(descriptor)
-        _ensure_regular(place, found.st_mode)  # somebody may have been quick
+        _ensure_regular(place, found.st_mode)  # it may have been replaced in between
         yield descriptor, found
     finally:
         os.close(descriptor)
@@ -63,10 +63,10 @@ def _ensure_regular(place: Place, mode: int) -> None:
 
 @contextmanager
 def open_directory(place: Place) -> Iterator[int]:
-    """Opens a directory for listing.
+    """Open a directory for listing.
 
     Raises:
-        Refusal: There is none, or something else.
+        Refusal: It is missing, or not a directory.
     """
     try:
         descriptor = os.open(place.name, READING, dir_fd=place.directory)
@@ -83,7 +83,7 @@ def open_directory(place: Place) -> Iterator[int]:
 
 
 def read_blocks(descriptor: int, context: InvocationContext) -> Iterator[bytes]:
-    """Gives what a file holds, block by block, until its end or until nobody waits for it."""
+    """Yield the content of a file, block by block, until its end or until the call is abandoned."""
     while not context.cancelled and (block := os.read(descriptor, BLOCK_BYTES)):
         yield block
 
@@ -91,10 +91,10 @@ def read_blocks(descriptor: int, context: InvocationContext) -> Iterator[bytes]:
 def read_whole(
     place: Place, descriptor: int, limit_bytes: int, context: InvocationContext
 ) -> bytes:
-    """Returns all that a file holds.
+    """Return the whole content of a file.
 
     Raises:
-        Refusal: It is more than the limit.
+        Refusal: It is larger than the limit.
     """
     blocks: list[bytes] = []
     size = 0

@@ -1,4 +1,4 @@
-"""What the hook of authorizers names: a module of its own, for all starts import it."""
+"""Specification of authorizers: a separate module, because every start imports it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:  # types only: few starts are those of a daemon
 
 @frozen
 class AuthorizerSpecification:
-    """An authorizer that a plugin has.
+    """An authorizer of a plugin.
 
     Attributes:
-        name: What the user calls it.
-        summary: What it goes by, in one line.
-        factory: Makes the authorizer from its context; once per process of a daemon.
+        name: Its name in the configuration.
+        summary: Its criteria, in one line.
+        factory: Makes the authorizer from its context; called once per process of a daemon.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What a plugin says of conversations: where they are kept, what they are written and read as."""
+"""Specifications of conversations: stores, exporters and importers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import attrs
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.secrets import Settings
 
-if TYPE_CHECKING:  # types only: this module lies below those that it speaks of
+if TYPE_CHECKING:  # types only: this module is below theirs
     from vibe_llms.conversations.conversation import Conversation
     from vibe_llms.conversations.exchange.interfaces import Exportable
     from vibe_llms.conversations.stores.interfaces import ContentStore, ConversationStore
@@ -20,15 +20,15 @@ if TYPE_CHECKING:  # types only: this module lies below those that it speaks of
 
 @frozen(kw_only=True)
 class StoreContext:
-    """What a store of conversations is given when it is made.
+    """Context for making a store of conversations.
 
     Attributes:
-        name: What it is called.
+        name: Its name.
         settings: The keys of its plugin's table in the configuration besides ``module``,
-            ``package`` and ``enabled``: plain TOML values. The store checks them.
-        data_directory: A directory of its own for what must last. It may not exist yet.
-        cache_directory: A directory of its own for what may vanish at any time. It may not
-            exist yet.
+            ``package`` and ``enabled``: plain TOML values. The store validates them.
+        data_directory: Its directory for permanent data. It may not exist yet.
+        cache_directory: Its directory for data that may be deleted at any time. It may not exist
+            yet.
     """
 
     name: str
@@ -39,14 +39,14 @@ class StoreContext:
 
 @frozen
 class StoreSpecification:
-    """A place that keeps conversations, such as a database.
+    """A store of conversations, such as a database.
 
     Attributes:
-        name: What the setting ``store`` calls it. The one that ships (``directory``) cannot be
+        name: Its name for the setting ``store``. The shipped one (``directory``) cannot be
             replaced.
-        summary: Where it keeps them, in one line.
-        factory: Makes it from its context; called once per process, before the first
-            conversation is read or written. Heavy libraries are imported in here or later.
+        summary: Where it stores them, in one line.
+        factory: Makes it from its context; called once per process, before the first conversation
+            is read or written. Import heavy libraries in the factory or later.
     """
 
     name: str
@@ -56,14 +56,14 @@ class StoreSpecification:
 
 @frozen
 class ExporterSpecification:
-    """A form in which conversations can be written.
+    """An export format of conversations.
 
     Attributes:
-        name: What ``vibe export --format`` calls it. One that ships cannot be replaced.
-        summary: What it is, in one line.
-        suffixes: The endings of file names that ask for it, as ``.md``.
-        write: Returns a conversation as a text in this form. The content store has the bytes of
-            media. Called once for each conversation; imports what is heavy when it is called.
+        name: Its name for ``vibe export --format``. A shipped one cannot be replaced.
+        summary: Its description, in one line.
+        suffixes: The file name extensions that select it, as ``.md``.
+        write: Returns a conversation as a text in this format. The content store has the bytes of
+            media. Called once for each conversation; import heavy libraries when it is called.
     """
 
     name: str
@@ -74,18 +74,18 @@ class ExporterSpecification:
 
 @frozen
 class ImporterSpecification:
-    """A form in which conversations of elsewhere can be read.
+    """An import format of conversations from other programs.
 
     Attributes:
-        name: What the user calls the form. One that ships cannot be replaced.
-        summary: What it is, in one line.
-        suffixes: The endings of file names that it may have, as ``.json``.
-        recognize: Tells of a file with such an ending whether it has this form; looks at no more
-            of it than it must, and raises nothing on one that it does not understand.
-        read: Yields the conversations of a file, each with what could not be carried over. They
-            belong to no store yet; the bytes of their media are in their canisters. It raises a
-            ``CodecError`` where the file is not what it was taken for. A conversation should have
-            the same id each time that it is read, so that it is not kept twice.
+        name: Its name. A shipped one cannot be replaced.
+        summary: Its description, in one line.
+        suffixes: The possible file name extensions, as ``.json``.
+        recognize: Returns whether a file with such an extension has this format; reads no more of
+            it than necessary, and raises nothing for an unknown file.
+        read: Yields the conversations of a file, each with the losses of the import. They do not
+            belong to a store yet; the bytes of their media are in their canisters. It raises a
+            ``CodecError`` if the file has another format. A conversation should have the same id
+            each time that it is read, so that it is not stored twice.
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""What a plugin says of daemons: who may ask them what.
+"""Specifications of daemons: authorization of clients.
 
-A daemon has no policy of its own. Where the configuration names an authorizer, each request is
-shown to it three times: when it arrives, before anything is sent upstream, and when it is over.
+A daemon has no policy of its own. If the configuration names an authorizer, each request is shown
+to it three times: on arrival, before anything is sent upstream, and at the end.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.clocks import Clock
 from vibe_llms.foundation.secrets import Settings
 
-if TYPE_CHECKING:  # types only: this module lies below those that it speaks of
+if TYPE_CHECKING:  # types only: this module is below theirs
     from vibe_llms.messages.canisters import Usage
 
 
 @frozen(kw_only=True)
 class Arrival:
-    """A request that has arrived at a daemon, before its body is read.
+    """A request on arrival at a daemon, before its body is read.
 
     Attributes:
         method, path: Of the request, without the query.
-        headers: With names in lower case; a key among them.
-        credential: The key that the client shows, wherever its protocol has it; empty without one.
-        client: The address that it came from; empty where it is not known.
+        headers: With names in lower case, including a key.
+        credential: The client's key, from its place in the protocol; empty without one.
+        client: The client's address; empty if unknown.
         certificate: The subject of the client's certificate (mutual TLS); empty without one.
     """
 
@@ -43,14 +43,14 @@ class Arrival:
 
 @frozen(kw_only=True)
 class Demand:
-    """What a request would use, before anything is sent.
+    """Estimated usage of a request, before anything is sent.
 
     Attributes:
-        model: By the name that the client used.
+        model: The name that the client used.
         address: The model that will be asked, as ``provider:name``.
-        input_tokens: An estimate, from above.
-        output_tokens: As many as the request lets the model write, ``None`` where it has no bound.
-        cents: What that comes to at most, in US cents; ``None`` where it is not known.
+        input_tokens: An upper estimate.
+        output_tokens: Maximum output of the request, ``None`` without a limit.
+        cents: Maximum cost of that, in US cents; ``None`` if unknown.
     """
 
     model: str
@@ -61,58 +61,59 @@ class Demand:
 
 
 class Reservation(Protocol):
-    """What was set aside for one request. It is settled or released, once."""
+    """Reservation of a budget for one request. It is settled or released, once."""
 
     async def settle(self, usage: Usage | None, cents: Decimal | None) -> None:
-        """Is told what the request has used, as far as it is known; it was sent, in any case."""
+        """Record the usage of the request, as far as known; it was sent."""
 
     async def release(self) -> None:
-        """Is told that nothing was sent."""
+        """Cancel the reservation: nothing was sent."""
 
 
 class Grant(Protocol):
-    """What a client that is known may do."""
+    """Permissions of a known client."""
 
     @property
     def subject(self) -> str:
-        """Who it is: a name for logs, never the key."""
+        """Name of the client for logs, never the key."""
 
     def admits(self, model: str) -> bool:
-        """Tells whether the client may ask this model, by the name that it used."""
+        """Return whether the client may ask this model, by the name that it used."""
 
     async def reserve(self, demand: Demand) -> Reservation:
-        """Sets aside what a request would use, durably, before anything is sent.
+        """Reserve the estimated usage of a request, durably, before anything is sent.
 
         Raises:
-            AccessError: A rate or a budget is reached, or the model is not for this client.
+            AccessError: A rate or a budget is reached, or the model is not permitted for this
+                client.
         """
 
 
 class Authorizer(Protocol):
-    """Says who may ask a daemon what; it lives as long as the daemon."""
+    """Authorizes the clients of a daemon; it lives as long as the daemon."""
 
     async def authorize(self, arrival: Arrival) -> Grant:
-        """Says who asks.
+        """Identify the client.
 
         Raises:
-            AccessError: Nobody knows them, or they may not ask any more.
+            AccessError: The client is unknown, or its access has expired.
         """
 
     async def close(self) -> None:
-        """Frees what it holds."""
+        """Free its resources."""
 
 
 @frozen(kw_only=True)
 class AuthorizerContext:
-    """What an authorizer is given when it is made.
+    """Context for making an authorizer.
 
     Attributes:
         name: Its name, as configured.
         settings: The keys of its table in the configuration besides ``module``, ``package`` and
             ``enabled``.
-        data_directory: A directory of its own for what must last, shared by all processes of all
-            daemons. It may not exist yet.
-        clock: For whatever has a time.
+        data_directory: Its directory for permanent data, shared by all processes of all daemons. It
+            may not exist yet.
+        clock: The current time.
     """
 
     name: str

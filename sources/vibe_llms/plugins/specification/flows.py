@@ -1,4 +1,4 @@
-"""What a plugin says of task flows: predicates, which task files name."""
+"""Specifications of task flows: predicates, which task files name."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from vibe_llms.foundation.json_types import JsonValue
 
 @frozen(kw_only=True)
 class PredicateContext:
-    """What a predicate may look at besides the response.
+    """Input of a predicate besides the response.
 
     Attributes:
-        variables: What ``{{name}}`` means in the flow's prompts.
-        responses: What each node said last, by its id.
+        variables: Values of ``{{name}}`` in the flow's prompts.
+        responses: The last response of each node, by its id.
     """
 
     variables: Mapping[str, JsonValue] = attrs.field(factory=dict)
@@ -25,32 +25,33 @@ class PredicateContext:
 
 
 PredicateAnswer: TypeAlias = bool | float | tuple[bool, str]
-"""Whether it holds; or how sure that is, from 0 to 1, a half being enough; or whether and why."""
+"""Result of a predicate: true or false; a confidence from 0 to 1, of which a half suffices; or true
+or false with a reason."""
 
 
 class Predicate(Protocol):
-    """Tells whether something holds of a response: a plain function, or an ``async`` one.
+    """Predicate about a response: a plain function, or an ``async`` one.
 
-    A plain one runs in a thread of its own. One that raises fails the visit, or the condition of
-    the goal, that asks it.
+    A plain one runs in a thread of its own. An exception fails the visit, or the condition of the
+    goal, that uses it.
     """
 
     def __call__(
         self, response: str, context: PredicateContext, /
     ) -> PredicateAnswer | Awaitable[PredicateAnswer]:
-        """Looks at a response."""
+        """Evaluate a response."""
         ...
 
 
 @frozen
 class PredicateSpecification:
-    """A predicate that a plugin has.
+    """A predicate of a plugin.
 
     Attributes:
-        name: What task files call it: the ``predicate`` of a category, and the
-            ``expected_value`` of a ``CUSTOM`` condition.
-        summary: When it holds, in one line.
-        predicate: The function itself; what is heavy it imports when it is called.
+        name: Its name in task files: the ``predicate`` of a category, and the ``expected_value`` of
+            a ``CUSTOM`` condition.
+        summary: Its condition, in one line.
+        predicate: The function itself; import heavy libraries when it is called.
     """
 
     name: str

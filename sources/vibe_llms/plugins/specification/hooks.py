@@ -1,4 +1,4 @@
-"""The hooks themselves: when each is called, and what it returns."""
+"""The hooks: when each is called, and its return value."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from vibe_llms.plugins.specification.users import (
 
 @hookspec
 def survey_providers() -> Sequence[ProviderSpecification]:  # type: ignore[empty-body]
-    """Names the providers that the plugin has.
+    """Return the plugin's providers.
 
     Called:
-        When a provider of the plugin is first used, and when all plugins are checked: once
-        per process in either case. Never to list what is configured.
+        When a provider of the plugin is first used, and when all plugins are checked: once per
+        process in either case. Never to list the configured plugins.
 
     Returns:
         A list or tuple, perhaps empty. Among them one for each ``[providers.NAME]`` whose
@@ -45,11 +45,11 @@ def survey_providers() -> Sequence[ProviderSpecification]:  # type: ignore[empty
 
 @hookspec
 def survey_ensembles() -> Sequence[EnsembleSpecification]:  # type: ignore[empty-body]
-    """Names the ensembles of invocables that the plugin has.
+    """Return the plugin's ensembles of invocables.
 
     Called:
-        When an ensemble of the plugin is first wanted, and when all plugins are checked: once
-        per process in either case. Never to list what is configured.
+        When an ensemble of the plugin is first used, and when all plugins are checked: once per
+        process in either case. Never to list the configured plugins.
 
     Returns:
         A list or tuple, perhaps empty. Among them one for each ``[ensembles.NAME]`` whose
@@ -59,21 +59,21 @@ def survey_ensembles() -> Sequence[EnsembleSpecification]:  # type: ignore[empty
 
 @hookspec
 def survey_model_attributes() -> Sequence[ModelAttributesSpecification]:  # type: ignore[empty-body]
-    """Names directories with attributes of the models of the plugin's own providers.
+    """Return directories with attributes of the models of the plugin's own providers.
 
     Called:
         Once per process, when the attributes of a model are first needed.
 
     Returns:
-        A list or tuple, perhaps empty. Later directories win over earlier ones, and the
-        user's ``[[models]]`` over all. What is said of a provider that the configuration
-        does not give to this plugin's module has no effect.
+        A list or tuple, perhaps empty. Later directories override earlier ones, and the
+        user's ``[[models]]`` all. Attributes of a provider that the configuration
+        does not assign to this plugin's module have no effect.
     """
 
 
 @hookspec
 def survey_reactors() -> Sequence[ReactorsSpecification]:  # type: ignore[empty-body]
-    """Names reactors that listen to every conversation.
+    """Return reactors that observe every conversation.
 
     Called:
         Once per process, before the first turn; of a plugin named in ``[providers.NAME]`` before
@@ -86,7 +86,7 @@ def survey_reactors() -> Sequence[ReactorsSpecification]:  # type: ignore[empty-
 
 @hookspec
 def survey_listeners() -> Sequence[ListenerSpecification]:  # type: ignore[empty-body]
-    """Names what listens to every run of an engine: to its steps, its calls, its approvals.
+    """Return listeners of every run of an engine: of its steps, its calls, its approvals.
 
     Called:
         Once per process, before the first run; of plugins that ``[plugins.NAME]`` names.
@@ -98,50 +98,49 @@ def survey_listeners() -> Sequence[ListenerSpecification]:  # type: ignore[empty
 
 @hookspec
 def survey_approvers() -> Sequence[ApproverSpecification]:  # type: ignore[empty-body]
-    """Names who can decide in the user's place which calls are executed.
+    """Return approvers, which can decide about calls instead of the user.
 
     Called:
         Once per process, when the configuration or ``--approver`` names an approver and a model
         has tools; of plugins that ``[plugins.NAME]`` names.
 
     Returns:
-        A list or tuple, perhaps empty. Of several of one name, the first is meant.
+        A list or tuple, perhaps empty. Of several with one name, the first is used.
     """
 
 
 @hookspec
 def survey_transports() -> Sequence[TransportSpecification]:  # type: ignore[empty-body]
-    """Names transports, for tables of providers to choose: ``transport = "name"``.
+    """Return transports, which tables of providers can choose: ``transport = "name"``.
 
     Called:
-        Once per process, when a provider is used or checked that chooses a transport which does
-        not ship; of plugins that ``[plugins.NAME]`` names.
+        Once per process, when a provider is used or checked that chooses a transport which is not
+        shipped; of plugins that ``[plugins.NAME]`` names.
 
     Returns:
-        A list or tuple, perhaps empty. Where several have a name, the first one is meant.
+        A list or tuple, perhaps empty. Of several with one name, the first is used.
     """
 
 
 @hookspec
 def survey_stores() -> Sequence[StoreSpecification]:  # type: ignore[empty-body]
-    """Names places that keep conversations, for the setting ``store`` to choose.
+    """Return stores of conversations, which the setting ``store`` can choose.
 
     Called:
-        Once per process, when conversations are read or written and the configuration chooses
-        a store that does not ship; of plugins that ``[plugins.NAME]`` names.
+        Once per process, when conversations are read or written and the configuration chooses a
+        store that is not shipped; of plugins that ``[plugins.NAME]`` names.
 
     Returns:
-        A list or tuple, perhaps empty. Where several have a name, the first one is meant.
+        A list or tuple, perhaps empty. Of several with one name, the first is used.
     """
 
 
 @hookspec
 def survey_commands() -> Sequence[CommandSpecification]:  # type: ignore[empty-body]
-    """Names commands to be added to ``vibe``.
+    """Return commands to be added to ``vibe``.
 
     Called:
-        Once per process, when ``vibe`` is given a command that does not ship, or is asked
-        for all of them.
+        Once per process, when ``vibe`` gets a command that is not shipped, or lists all of them.
 
     Returns:
         A list or tuple, perhaps empty.
@@ -150,7 +149,7 @@ def survey_commands() -> Sequence[CommandSpecification]:  # type: ignore[empty-b
 
 @hookspec
 def survey_exporters() -> Sequence[ExporterSpecification]:  # type: ignore[empty-body]
-    """Names forms in which conversations can be written.
+    """Return export formats of conversations.
 
     Called:
         Once per process, when a conversation is exported; of plugins that ``[plugins.NAME]``
@@ -163,40 +162,40 @@ def survey_exporters() -> Sequence[ExporterSpecification]:  # type: ignore[empty
 
 @hookspec
 def survey_importers() -> Sequence[ImporterSpecification]:  # type: ignore[empty-body]
-    """Names forms in which conversations of elsewhere can be read.
+    """Return import formats of conversations from other programs.
 
     Called:
         Once per process, when conversations are imported; of plugins that ``[plugins.NAME]``
         names.
 
     Returns:
-        A list or tuple, perhaps empty. Where several recognize a file, the first one reads it.
+        A list or tuple, perhaps empty. If several recognize a file, the first one reads it.
     """
 
 
 @hookspec
 def survey_predicates() -> Sequence[PredicateSpecification]:  # type: ignore[empty-body]
-    """Names predicates, for task files to choose categories and judge goals by.
+    """Return predicates, for the categories and goals of task files.
 
     Called:
         Once per process, when a task is run or checked that names a predicate; of plugins that
         ``[plugins.NAME]`` names.
 
     Returns:
-        A list or tuple, perhaps empty. Where several have a name, the first one is meant.
+        A list or tuple, perhaps empty. Of several with one name, the first is used.
     """
 
 
 @hookspec
 def survey_authorizers() -> Sequence[AuthorizerSpecification]:  # type: ignore[empty-body]
-    """Names who can say who may ask a daemon what, for its setting ``authorizer`` to choose.
+    """Return authorizers of a daemon's clients, which its setting ``authorizer`` can choose.
 
     Called:
         Once per process, when a daemon starts whose settings name an authorizer; of plugins that
         ``[plugins.NAME]`` names.
 
     Returns:
-        A list or tuple, perhaps empty. Where several have a name, the first one is meant.
+        A list or tuple, perhaps empty. Of several with one name, the first is used.
     """
 
 
@@ -215,11 +214,11 @@ HOOKS: Final[Mapping[str, type[Any]]] = {
     "survey_predicates": PredicateSpecification,
     "survey_authorizers": AuthorizerSpecification,
 }
-"""From each hook to what the list is made of that it returns."""
+"""Maps each hook to the type of its items."""
 
 ALWAYS_IN_USE: Final[frozenset[type[Any]]] = frozenset(
     {ApproverSpecification, AuthorizerSpecification, ExporterSpecification}
     | {ImporterSpecification, ListenerSpecification, PredicateSpecification}
     | {StoreSpecification, TransportSpecification}
 )
-"""Of which only the plugins of ``[plugins]`` are asked."""
+"""Kinds for which only the plugins of ``[plugins]`` are asked."""

@@ -1,4 +1,4 @@
-"""What a plugin says of models: providers of them, their attributes, and transports."""
+"""Specifications of models: providers, their attributes, and transports."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from vibe_llms.foundation.limits import Limits
 from vibe_llms.foundation.secrets import Settings
 from vibe_llms.plugins.specification.users import Consent, Progress
 
-if TYPE_CHECKING:  # types only: this module lies below those that it speaks of
+if TYPE_CHECKING:  # types only: this module is below theirs
     from vibe_llms.providers.budgets import Budgets
     from vibe_llms.providers.interfaces import Provider
     from vibe_llms.wire.exchanges import Timeouts, Transport
 
 ANY_NAME: Final = "*"
-"""The name of a specification whose factory makes what it makes under any configured name."""
+"""Name of a specification that applies to any configured name."""
 
 
 def _find_nowhere(name: str) -> Path:
@@ -29,27 +29,27 @@ def _find_nowhere(name: str) -> Path:
 
 @frozen(kw_only=True)
 class ProviderContext:
-    """What a provider is given when it is made.
+    """Context for making a provider.
 
     Attributes:
         name: Its name, as configured.
-        settings: The keys of its table in the configuration besides ``module``, ``package``
-            and ``enabled``: plain TOML values. The provider checks them.
-        data_directory: A directory of its own for what must last. It may not exist yet.
-        cache_directory: A directory of its own for what may vanish at any time. It may not
-            exist yet.
-        consent: To be asked before anything is fetched or installed.
-        progress: To be told about work that takes longer than a second.
-        limits: Bound what may wait or grow; hand them to the models.
-        clock: For whatever waits.
-        produce_attributes: Gives the integrator of model attributes for this provider: its
-            own data, the specifications of :func:`survey_model_attributes` for its name, and
-            the user's overrides.
-        find_base: Gives the directory from which the path in a setting is meant: that of the file
-            in which the setting of this name was written.
-        survey_transports: Names the transports that plugins have (:func:`survey_transports`);
-            loads them, so it is called only where a transport is chosen that does not ship.
-        budgets: Keeps what other processes use of the same vendor, where any share it.
+        settings: The keys of its table in the configuration besides ``module``, ``package`` and
+            ``enabled``: plain TOML values. The provider validates them.
+        data_directory: Its directory for permanent data. It may not exist yet.
+        cache_directory: Its directory for data that may be deleted at any time. It may not exist
+            yet.
+        consent: Must be asked before anything is downloaded or installed.
+        progress: Must be informed about operations that take longer than a second.
+        limits: Limits of waiting and sizes; pass them to the models.
+        clock: For timeouts.
+        produce_attributes: Returns the integrator of model attributes for this provider: its own
+            data, the specifications of :func:`survey_model_attributes` for its name, and the user's
+            overrides.
+        find_base: Returns the directory for a relative path in a setting: that of the file which
+            contains the setting of this name.
+        survey_transports: Returns the transports of plugins (:func:`survey_transports`); loads
+            them, so call it only if the chosen transport is not shipped.
+        budgets: Shares the usage of the same vendor with other processes, if given.
     """
 
     name: str
@@ -68,16 +68,15 @@ class ProviderContext:
 
 @frozen
 class ProviderSpecification:
-    """A provider that a plugin has.
+    """A provider of a plugin.
 
     Attributes:
-        name: What the user calls it: the ``NAME`` of ``[providers.NAME]`` and of
-            ``NAME:model``. It must be the name under which the configuration names the
-            plugin's module; :data:`ANY_NAME` stands for all such names, and the factory reads
-            the one that is meant from its context.
-        summary: What it is, in one line for ``vibe providers``.
-        factory: Makes the provider from its context. Called once per plugin manager, when
-            the provider is first used. Heavy libraries are imported in here or later.
+        name: Its name: the ``NAME`` of ``[providers.NAME]`` and of ``NAME:model``. It must be the
+            name under which the configuration names the plugin's module; :data:`ANY_NAME` stands
+            for all such names, and the factory reads the actual one from its context.
+        summary: Its description, in one line for ``vibe providers``.
+        factory: Makes the provider from its context. Called once per plugin manager, when the
+            provider is first used. Import heavy libraries in the factory or later.
     """
 
     name: str
@@ -90,10 +89,10 @@ class ModelAttributesSpecification:
     """A directory of TOML files that describe the models of a provider.
 
     Attributes:
-        provider: Whose models are described. :data:`ANY_NAME` stands for all names under which
-            the plugin's module is configured and of which nothing else is known.
-        directory: Holds ``attributes.toml`` and, where there are any, ``model-families/``
-            and ``models/``, as the folders of ``data/providers`` do.
+        provider: The provider of the models. :data:`ANY_NAME` stands for all names under which the
+            plugin's module is configured and which have no other description.
+        directory: Contains ``attributes.toml`` and, optionally, ``model-families/`` and
+            ``models/``, as the folders of ``data/providers`` do.
     """
 
     provider: str
@@ -102,14 +101,14 @@ class ModelAttributesSpecification:
 
 @frozen(kw_only=True)
 class TransportContext:
-    """What a transport is given when it is made.
+    """Context for making a transport.
 
     Attributes:
-        provider: Whose requests it carries, by the name in the configuration.
-        limits: Bound what requests and answers may hold.
-        timeouts: As the provider's table says; for requests that bring none of their own.
+        provider: The name of its provider in the configuration.
+        limits: Limits of requests and answers.
+        timeouts: From the provider's table; for requests without their own.
         produce_direct: Makes the transport ``direct`` with the table's proxies and certificates,
-            for one that adds something and passes the rest on. Who calls it closes it.
+            for a transport that wraps it. The caller closes it.
     """
 
     provider: str
@@ -120,15 +119,15 @@ class TransportContext:
 
 @frozen
 class TransportSpecification:
-    """A way by which the requests of a provider go out and their answers come back.
+    """A transport for the requests of a provider and their answers.
 
     Attributes:
-        name: What ``transport`` in ``[providers.NAME]`` calls it. One that ships (``direct``,
+        name: Its name for ``transport`` in ``[providers.NAME]``. A shipped one (``direct``,
             ``sdk``) cannot be replaced.
-        summary: What it does, in one line.
+        summary: Its description, in one line.
         factory: Makes it from its context; called once for each client, before its first request.
-            It is closed with the client. Heavy libraries are imported in here or later.
-        plugin: The plugin that has it, for errors; filled in where it is found.
+            It is closed with the client. Import heavy libraries in the factory or later.
+        plugin: Its plugin, for errors; set when it is found.
     """
 
     name: str

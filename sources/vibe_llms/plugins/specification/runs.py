@@ -1,4 +1,4 @@
-"""What a plugin says of runs: what models may invoke, who approves of it, who listens."""
+"""Specifications of runs: ensembles, approvers, reactors and listeners."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vibe_llms.foundation.limits import Limits
 from vibe_llms.foundation.secrets import Settings
 from vibe_llms.plugins.specification.users import Consent, Progress
 
-if TYPE_CHECKING:  # types only: this module lies below those that it speaks of
+if TYPE_CHECKING:  # types only: this module is below theirs
     from vibe_llms.engine.contexts import RunEvent
     from vibe_llms.events.reactors import ConversationReactors
     from vibe_llms.invocables.approvals import DeferringApprover
@@ -22,19 +22,19 @@ if TYPE_CHECKING:  # types only: this module lies below those that it speaks of
 
 @frozen(kw_only=True)
 class EnsembleContext:
-    """What an ensemble is given when it is made.
+    """Context for making an ensemble.
 
     Attributes:
         name: Its name, as configured.
-        settings: The keys of its table in the configuration besides ``module``, ``package``
-            and ``enabled``: plain TOML values. The ensemble checks them.
-        working_directory: Where relative paths in the settings begin.
-        data_directory: A directory of its own for what must last. It may not exist yet.
-        cache_directory: A directory of its own for what may vanish at any time. It may not
-            exist yet.
-        consent: To be asked before anything is fetched or installed.
-        progress: To be told about work that takes longer than a second.
-        limits: Bound what may wait or grow.
+        settings: The keys of its table in the configuration besides ``module``, ``package`` and
+            ``enabled``: plain TOML values. The ensemble validates them.
+        working_directory: Start of relative paths in the settings.
+        data_directory: Its directory for permanent data. It may not exist yet.
+        cache_directory: Its directory for data that may be deleted at any time. It may not exist
+            yet.
+        consent: Must be asked before anything is downloaded or installed.
+        progress: Must be informed about operations that take longer than a second.
+        limits: Limits of waiting and sizes.
     """
 
     name: str
@@ -49,16 +49,16 @@ class EnsembleContext:
 
 @frozen
 class EnsembleSpecification:
-    """An ensemble that a plugin has.
+    """An ensemble of a plugin.
 
     Attributes:
-        name: What the user calls it: the ``NAME`` of ``[ensembles.NAME]``. It must be the name
-            under which the configuration names the plugin's module; :data:`ANY_NAME` stands
-            for all such names, and the factory reads the one that is meant from its context.
-        summary: What it lets a model do, in one line.
-        factory: Makes the ensemble from its context. Called each time the ensemble is wanted,
-            as an ensemble has one life. It opens nothing yet: ``connect`` does. Heavy libraries
-            are imported in here or later.
+        name: Its name: the ``NAME`` of ``[ensembles.NAME]``. It must be the name under which the
+            configuration names the plugin's module; :data:`ANY_NAME` stands for all such names, and
+            the factory reads the actual one from its context.
+        summary: Its purpose for a model, in one line.
+        factory: Makes the ensemble from its context. Called for each use of the ensemble, as it is
+            connected once. It opens nothing yet: ``connect`` does. Import heavy libraries in the
+            factory or later.
     """
 
     name: str
@@ -68,13 +68,13 @@ class EnsembleSpecification:
 
 @frozen
 class ReactorsSpecification:
-    """Reactors that listen to every conversation.
+    """Reactors that observe every conversation.
 
     Attributes:
-        name: What they are called in messages.
-        summary: What they do, in one line.
-        factory: Makes them; called once per turn, so that they may keep the turn's state. One
-            that raises is named and not called again.
+        name: Their name in messages.
+        summary: Their description, in one line.
+        factory: Makes them; called once per turn, so that they may keep the turn's state. A reactor
+            that raises is reported and not called again.
     """
 
     name: str
@@ -84,13 +84,13 @@ class ReactorsSpecification:
 
 @frozen
 class ListenerSpecification:
-    """What listens to every run: to its own events, and to those of the answers in it.
+    """Listener of every run: of its own events, and of those of its answers.
 
     Attributes:
-        name: What it is called in messages.
-        summary: What it does, in one line.
-        factory: Makes the listener, a plain function of one event; called once per run. One that
-            raises is named and not called again.
+        name: Its name in messages.
+        summary: Its description, in one line.
+        factory: Makes the listener, a plain function of one event; called once per run. A listener
+            that raises is reported and not called again.
     """
 
     name: str
@@ -100,13 +100,13 @@ class ListenerSpecification:
 
 @frozen(kw_only=True)
 class ApproverContext:
-    """What an approver is given when it is made.
+    """Context for making an approver.
 
     Attributes:
-        name: What it is called.
+        name: Its name.
         settings: The keys of its plugin's table in the configuration besides ``module``,
-            ``package`` and ``enabled``: plain TOML values. The approver checks them.
-        working_directory: Where relative paths in the settings begin.
+            ``package`` and ``enabled``: plain TOML values. The approver validates them.
+        working_directory: Start of relative paths in the settings.
     """
 
     name: str
@@ -116,15 +116,15 @@ class ApproverContext:
 
 @frozen
 class ApproverSpecification:
-    """Who can be asked, before the person at the terminal, whether a call may be executed.
+    """An approver that is asked about calls before the person at the terminal.
 
     Attributes:
-        name: What the setting ``approver`` and ``--approver`` call it. One that ships
-            (``terminal``) cannot be replaced.
-        summary: By which rule it answers, in one line.
+        name: Its name for the setting ``approver`` and ``--approver``. A shipped one (``terminal``)
+            cannot be replaced.
+        summary: Its rule, in one line.
         factory: Makes it from its context; called once per session, when there are tools. Its
-            ``approve`` allows, denies or edits, or returns ``None``: then the person is asked,
-            and without one the call is refused. What it raises is a refusal, too.
+            ``approve`` allows, denies or edits, or returns ``None``: then the person is asked, and
+            without one the call is refused. An exception is a refusal, too.
     """
 
     name: str

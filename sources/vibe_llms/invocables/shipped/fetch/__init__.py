@@ -1,4 +1,4 @@
-"""The ensemble ``fetch``: pages of the web as text, and nothing of the network around us."""
+"""The ensemble ``fetch``: web pages as text, from the public network only."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from vibe_llms.plugins.specification.runs import EnsembleSpecification
 
 @hook
 def survey_ensembles() -> list[EnsembleSpecification]:
-    """Names the ensemble; it can be configured several times, with other bounds."""
+    """Return the ensemble; it can be configured several times, with other limits."""
     return [offer("fetch", "fetch a public web page as text")]

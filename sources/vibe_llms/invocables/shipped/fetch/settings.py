@@ -1,4 +1,4 @@
-"""What a user may set for the ensemble of pages."""
+"""User settings of the ensemble ``fetch``."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from vibe_llms.tables.reading import require
 
 @frozen(kw_only=True)
 class FetchSettings:
-    """How pages are fetched.
+    """Settings for fetching pages.
 
     Attributes:
-        seconds: How long one fetch may take, redirections included.
-        page_bytes: How much of a page is read, packed and unpacked; what is beyond is left out.
-        redirects: How many redirections are followed.
-        ask: Whether somebody is asked before each fetch. What a model asks for is told to
-            whoever is asked: with secrets in its conversation, say yes.
-        private_hosts: Names and addresses that may be reached although they are not public.
+        seconds: Timeout of one fetch, including redirects.
+        page_bytes: Maximum size of a page, compressed and decompressed; the rest is left out.
+        redirects: Maximum number of redirects.
+        ask: Require an approval before each fetch. A model's requests can disclose its conversation
+            to the fetched site: if it contains secrets, say yes.
+        private_hosts: Names and addresses that are permitted although they are not public.
 
     Raises:
-        ConfigurationError: With all the mistakes in them.
+        ConfigurationError: With all mistakes in the settings.
     """
 
     name: str = "fetch"
@@ -39,7 +39,7 @@ class FetchSettings:
 
     @property
     def bounds(self) -> PageBounds:
-        """The same for whoever gets a page."""
+        """The same as limits for fetching a page."""
         return PageBounds(
             page_bytes=self.page_bytes,
             redirects=self.redirects,

@@ -9,5 +9,5 @@ from vibe_llms.plugins.specification.runs import EnsembleSpecification
 
 @hook
 def survey_ensembles() -> list[EnsembleSpecification]:
-    """Names the ensemble; it can be configured several times, with other directories."""
+    """Return the ensemble; it can be configured several times, with other directories."""
     return [offer("io", "read, list and search files; write and edit them after approval")]

@@ -1,4 +1,4 @@
-"""Exact replacement in a text: of what is there once, with a useful word where it is not."""
+"""Exact replacement of a text that occurs once, with helpful messages if it does not."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ _SHOWN: Final = 10
 
 @frozen
 class Replacement:
-    """A text after replacement, and the line where it took place, counted from 1."""
+    """A text after the replacement, and the line of the replacement, counted from 1."""
 
     text: str
     line: int
 
 
 def replace_once(whole: str, old: str, new: str, shown: str) -> Replacement:
-    """Replaces what is in a text exactly once.
+    """Replace a text that occurs exactly once.
 
-    Where all lines of the text end in CR LF and those of ``old`` in LF, both are taken to end as
-    the text's do.
+    If all lines of the text end in CR LF and those of ``old`` in LF, both are converted to CR LF.
 
     Args:
-        shown: What the text is called.
+        shown: The name of the text.
 
     Raises:
-        Refusal: It is there several times, or not at all; the text says where, or what is nearest.
+        Refusal: It occurs several times, or not at all; the message names the lines, or the nearest
+            text.
     """
     if not old:
         raise Refusal("'old' is empty: give the text to replace. To write a file use write_file.")
     if old == new:
         raise Refusal("'old' and 'new' are equal: there is nothing to replace.")
-    # Models write LF, also where they were shown CR LF.
+    # Models write LF even if they were shown CR LF.
     if old not in whole and "\r\n" in whole and "\r" not in old:
         old, new = (text.replace("\n", "\r\n") for text in (old, new.replace("\r\n", "\n")))
     places = _find_all(whole, old)
@@ -55,12 +55,12 @@ def replace_once(whole: str, old: str, new: str, shown: str) -> Replacement:
 
 
 def _find_all(whole: str, old: str) -> list[int]:
-    """Returns where it begins; also where occurrences overlap, as then none is clearly meant."""
+    """Return all positions, including overlapping ones, since then the target is ambiguous."""
     places: list[int] = []
     start = whole.find(old)
     while start >= 0 and len(places) < 1_000:
         places.append(start)
-        # From the next character, not behind the find: overlapping ones count as well.
+        # From the next character, not after the match: overlapping ones count as well.
         start = whole.find(old, start + 1)
     return places
 
@@ -70,7 +70,7 @@ def _count_lines(whole: str, end: int) -> int:
 
 
 def _find_nearest(whole: str, old: str) -> str:
-    """Says what in the text is most like what was looked for."""
+    """Describe the most similar text."""
     wanted = next((line for line in old.splitlines() if line.strip()), "")[:500]
     lines = [line[:500] for line in whole.splitlines()]
     alike = [number for number, line in enumerate(lines) if line.split() == wanted.split()]
@@ -82,7 +82,7 @@ def _find_nearest(whole: str, old: str) -> str:
                 "the file again."
             )
         return f" Line {number + 1} differs in its spaces: {lines[number]!r}."
-    # It compares each line by itself in time that may grow with its square: few, then, and short.
+    # The comparison of a line may take quadratic time: so only few and short lines are compared.
     near = difflib.get_close_matches(wanted, lines[:_LINES_COMPARED], n=1, cutoff=0.6)
     if near:
         return f" The most similar line is {lines.index(near[0]) + 1}: {near[0]!r}."

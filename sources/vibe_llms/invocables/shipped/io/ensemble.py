@@ -1,4 +1,4 @@
-"""The ensemble of files: read, write, edit, list and search, within what the user grants."""
+"""Ensemble of files: read, write, edit, list and search, within the user's grants."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ _RANGE = ("first_line", "lines")
 
 @frozen
 class ByFile:
-    """A file that is read or written whole makes what was said of it before stale.
+    """A file that is read or written as a whole supersedes earlier results about it.
 
-    Of a file that is read in parts, each part is a thing of its own: the second does not make
-    the first stale.
+    Each part of a file that is read in parts is a separate subject: the second does not supersede
+    the first.
     """
 
     def identify(self, name: str, arguments: JsonObject) -> str | None:
-        """Returns the file, and the part where it is one."""
+        """Return the file, and the part if it is one."""
         path = arguments.get("path")
         if not isinstance(path, str):
             return None
         parts = [part for part in path.split("/") if part not in ("", ".")]
-        # ./a//b and a/b are one file; links and ".." stay, as nothing is opened here.
+        # ./a//b and a/b are one file; links and ".." stay, because no file is opened here.
         plain = {**arguments, "path": f"{'/' * path.startswith('/')}{'/'.join(parts)}"}
         whole = ByArgument("path", "file").identify(name, plain)
         given = {key: arguments[key] for key in _RANGE if key in arguments}
@@ -57,10 +57,10 @@ class IoEnsemble(GrantedEnsemble):
     """Files for a model.
 
     Args:
-        settings: What is granted.
+        settings: The granted directories.
 
     Raises:
-        ConfigurationError: What is granted makes no sense.
+        ConfigurationError: The grants are invalid.
     """
 
     settings_class = IoSettings
@@ -71,7 +71,7 @@ class IoEnsemble(GrantedEnsemble):
         self._writing = threading.Lock()
 
     async def survey(self) -> Sequence[Invoker]:
-        """Returns the five."""
+        """Return the five invokers."""
         shared = {"time_limit_seconds": TIME_LIMIT_SECONDS, "concurrency": CONCURRENCY}
         reading = {**shared, "effect": Effect.PURE}
         writing = {**shared, "needs_approval": True}
@@ -82,7 +82,7 @@ class IoEnsemble(GrantedEnsemble):
             self._produce(
                 self.write_file, effect=Effect.IDEMPOTENT, deduplicator=ByFile(), **writing
             ),
-            # Where the new text holds the old one, a second execution would be a second edit.
+            # If the new text contains the old one, a second execution would edit again.
             self._produce(self.edit_file, effect=Effect.ONCE, **writing),
         )
 
@@ -94,22 +94,22 @@ class IoEnsemble(GrantedEnsemble):
     def read_file(
         self, path: str, context: InvocationContext, first_line: int = 1, lines: int = 2_000
     ) -> str:
-        """Reads a text file, or some lines of it.
+        """Read a text file, or some lines of it.
 
         Args:
             path: The file; relative to the first accessible directory, or absolute.
             first_line: The first line to return, counted from 1.
-            lines: How many lines to return at most.
+            lines: The maximum number of lines to return.
         """
         with self._grants.walk(path) as place:
             return read_lines(place, first_line, lines, context)
 
     def list_files(self, context: InvocationContext, path: str = ".", depth: int = 1) -> str:
-        """Lists what is in a directory, with sizes in bytes. Links are shown, not followed.
+        """List the content of a directory, with sizes in bytes. Links are shown, not followed.
 
         Args:
             path: The directory.
-            depth: How many levels of directories to list.
+            depth: The number of directory levels to list.
         """
         with self._grants.walk(path) as place:
             return list_directory(place, depth, context)
@@ -122,24 +122,24 @@ class IoEnsemble(GrantedEnsemble):
         path: str = ".",
         ignore_case: bool = False,
     ) -> str:
-        """Searches a directory and those below it: for lines that hold a text, or for files by
-        their names where no text is given. Links and .git are passed over.
+        """Search a directory and those below it: for lines that contain a text, or, without a text,
+        for files by name. Links and .git are skipped.
 
         Args:
-            text: What the lines are to hold, literally.
-            name: A pattern for names of files, such as *.py; of the name alone, not of the path.
+            text: The text that the lines must contain, literally.
+            name: A pattern for the names of files, such as *.py; for the name only, not the path.
             path: The directory to search.
-            ignore_case: Whether capitals count as small letters.
+            ignore_case: Ignore the difference between capital and small letters.
         """
         with self._grants.walk(path) as place:
             return search(place, text, name, ignore_case, self.settings.file_bytes, context)
 
     def write_file(self, path: str, text: str, context: InvocationContext) -> str:
-        """Writes a text file: a new one, or the whole of an existing one anew.
+        """Write a text file: create a new one, or replace the whole content of an existing one.
 
         Args:
-            path: The file. Directories on the way are made.
-            text: All that the file is to hold.
+            path: The file. Missing directories on the way are created.
+            text: The whole content of the file.
         """
         data = encode(text, self.settings.file_bytes)
         with self._write_alone(), self._grants.walk(path, makes=True) as place:
@@ -149,13 +149,13 @@ class IoEnsemble(GrantedEnsemble):
             return f"{place.shown} was {deed}: {len(data)} bytes."
 
     def edit_file(self, path: str, old: str, new: str, context: InvocationContext) -> str:
-        """Replaces a piece of a text file that is in it exactly once.
+        """Replace a text that occurs exactly once in a text file.
 
         Args:
             path: The file.
-            old: The piece as it stands there, spaces and ends of lines included, with so much
-                around it that no other place is like it.
-            new: What is to stand there instead.
+            old: The exact text to replace, including spaces and line ends, with enough context that
+                it occurs only once.
+            new: The new text.
         """
         with self._write_alone(), self._grants.walk(path) as place:
             if ensure_writable(place) is None:
@@ -174,8 +174,8 @@ class IoEnsemble(GrantedEnsemble):
 
     @contextmanager
     def _write_alone(self) -> Iterator[None]:
-        """One writes at a time, so that no edit undoes another that runs beside it."""
-        # Less than an execution may take, so that it still can say what it waited for.
+        """Write under a lock, so that concurrent edits do not undo each other."""
+        # Less than the invoker's time limit, so that it can still report why it waited.
         if not self._writing.acquire(timeout=_PATIENCE_SECONDS):
             raise Refusal("Another write is not finished; try again later.")
         try:

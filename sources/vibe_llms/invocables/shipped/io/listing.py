@@ -1,4 +1,4 @@
-"""Going through directories, in bounds, without following links."""
+"""Directory traversal, within limits, without following links."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from vibe_llms.invocables.shipped.grants import READING, Place, show
 from vibe_llms.invocables.shipped.opening import describe_kind, open_directory
 
 ENTRIES_LIMIT: Final = 100_000
-"""How many entries of directories one call looks at."""
+"""Maximum number of directory entries examined in one call."""
 
 DEPTH_LIMIT: Final = 50
-"""How deep below its beginning one call goes; each level is a descriptor meanwhile."""
+"""Maximum depth of one call; each level is a descriptor during the traversal."""
 
 SECONDS: Final = 20.0
-"""How long one call goes on before it returns what it has."""
+"""Time after which one call returns what it has found."""
 
 LISTED_LIMIT: Final = 1_000
-"""How many entries one listing shows."""
+"""Maximum number of entries shown in one listing."""
 
 
 @frozen
 class DirectoryEntry:
-    """Something in a directory.
+    """An entry of a directory.
 
     Attributes:
-        place: Good for as long as the visit goes on to the next.
-        found: What it is.
-        depth: 1 for what is in the directory where the visit began.
+        place: Valid until the traversal yields the next entry.
+        found: Its status.
+        depth: 1 for the entries of the first directory.
     """
 
     place: Place
@@ -46,20 +46,20 @@ class DirectoryEntry:
 
     @property
     def is_directory(self) -> bool:
-        """Whether it is one; a link to one is not."""
+        """True for a directory; false for a link to one."""
         return stat.S_ISDIR(self.found.st_mode)
 
 
 class DirectoryWalk:
-    """Goes through a directory and those below it, in the order of their names.
+    """Traverses a directory and those below it, in the order of their names.
 
     Args:
-        place: Where it begins.
-        depth: How deep it goes: 1 for the directory alone.
-        passed_over: Names of directories that are not gone into.
+        place: The first directory.
+        depth: Maximum depth: 1 for the directory alone.
+        passed_over: Names of skipped directories.
 
     Attributes:
-        notes: What was left out, for the model.
+        notes: Notes for the model about omissions.
     """
 
     def __init__(
@@ -80,17 +80,17 @@ class DirectoryWalk:
         self._until = time.monotonic() + SECONDS
 
     def survey(self) -> Iterator[DirectoryEntry]:
-        """Gives the entries; what it opened is closed when it is left.
+        """Yield the entries; closes the opened directories at the end.
 
         Raises:
-            Refusal: The place is no directory that can be opened.
+            Refusal: The place is not a directory that can be opened.
         """
         with open_directory(self._place) as descriptor:
             prefix = "" if self._place.shown == "." else f"{self._place.shown}/"
             yield from self._survey(descriptor, prefix, 1)
 
     def note(self, text: str) -> None:
-        """Adds a note, once."""
+        """Add a note, once."""
         if text not in self.notes:
             self.notes.append(text)
 
@@ -101,7 +101,7 @@ class DirectoryWalk:
             shown = f"{prefix}{show(name)}"
             place = attrs.evolve(self._place, directory=descriptor, name=name, shown=shown)
             found = place.inspect()
-            if found is None:  # gone meanwhile
+            if found is None:  # removed in between
                 continue
             entry = DirectoryEntry(place, found, depth)
             yield entry
@@ -109,7 +109,7 @@ class DirectoryWalk:
                 yield from self._descend(entry, prefix)
 
     def _list(self, descriptor: int) -> list[str]:
-        """Returns the names in a directory, no more of them than may be looked at."""
+        """Return the names in a directory, up to the limit."""
         names: list[str] = []
         with os.scandir(descriptor) as entries:
             for entry in entries:
@@ -118,7 +118,7 @@ class DirectoryWalk:
                     self.note(f"more than {ENTRIES_LIMIT} entries: the rest is not listed")
                     break
                 names.append(entry.name)
-        # The system's own order differs from machine to machine.
+        # The system's own order differs between machines.
         return sorted(names)
 
     def _descend(self, entry: DirectoryEntry, prefix: str) -> Iterator[DirectoryEntry]:
@@ -128,7 +128,8 @@ class DirectoryWalk:
             return
         place = entry.place
         try:
-            # By descriptor and without following links: what was a directory may be a link by now.
+            # By descriptor and without following links: a directory may have been replaced by a
+            # link.
             below = os.open(place.name, READING, dir_fd=place.directory)
         except OSError as error:
             self.note(f"cannot open {place.shown}: {error.strerror}")
@@ -148,10 +149,10 @@ class DirectoryWalk:
 
 
 def list_directory(place: Place, depth: int, context: InvocationContext) -> str:
-    """Lists a directory: one entry a line, with what it is.
+    """List a directory: one entry per line, with its type.
 
     Raises:
-        Refusal: It is none.
+        Refusal: It is not a directory.
     """
     if depth < 1:
         raise Refusal("depth must be a whole number of at least 1.")

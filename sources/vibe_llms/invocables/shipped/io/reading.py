@@ -1,4 +1,4 @@
-"""Some lines of a file as text, however large the file and whatever is in it."""
+"""Lines of a file as text, for files of any size and content."""
 
 from __future__ import annotations
 
@@ -12,28 +12,29 @@ from vibe_llms.invocables.shipped.grants import Place
 from vibe_llms.invocables.shipped.opening import open_file, read_blocks
 
 TEXT_CHARACTERS: Final = 90_000
-"""How much of a file is shown at once; less than an invoker may return, as notes follow."""
+"""Maximum length of the text of a file in one call; less than the invoker's limit, as notes follow.
+"""
 
 _TEXT_BYTES: Final = TEXT_CHARACTERS * 4
 
 
 def is_binary(block: bytes) -> bool:
-    """Tells whether a file that begins so is none of text."""
+    """Return whether a file with this beginning is binary."""
     return b"\0" in block
 
 
 def read_lines(place: Place, first: int, count: int, context: InvocationContext) -> str:
-    """Returns lines of a file.
+    """Return lines of a file.
 
     Args:
         first: Counted from 1.
-        count: How many at most.
+        count: Maximum number of lines.
 
     Returns:
-        The text, and where it is not all of it, a note that says how to go on.
+        The text, with a note about how to continue if it is not all.
 
     Raises:
-        Refusal: It is no text, or has fewer lines.
+        Refusal: It is not text, or has fewer lines.
     """
     if first < 1 or count < 1:
         raise Refusal("first_line and lines must be whole numbers of at least 1.")
@@ -50,7 +51,7 @@ def read_lines(place: Place, first: int, count: int, context: InvocationContext)
 
 
 class Taker:
-    """Takes the wanted lines out of blocks, and forgets the rest."""
+    """Extracts the wanted lines from blocks, and discards the rest."""
 
     def __init__(self, first: int, count: int) -> None:
         self.first = first
@@ -62,7 +63,7 @@ class Taker:
         self.has_more = False
 
     def take(self, block: bytes) -> bool:
-        """Takes from the next block; tells whether it has all that is wanted."""
+        """Take the next block; return whether all wanted lines are complete."""
         start = 0
         if self.line < self.first:
             start = self._skip(block)
@@ -84,10 +85,10 @@ class Taker:
         return False
 
     def _skip(self, block: bytes) -> int:
-        """Passes over lines before the first; returns where the first begins in the block."""
+        """Skip lines before the first; return the start of the first in the block."""
         lines = block.count(b"\n")
         self.is_open = not block.endswith(b"\n")
-        # Blocks before the first line are counted through, not taken apart.
+        # Blocks before the first line are only counted, not split.
         if self.line + lines < self.first:
             self.line += lines
             return len(block)
@@ -98,20 +99,20 @@ class Taker:
         return start
 
     def compose(self) -> str:
-        """Returns the lines as text, with notes."""
+        """Return the lines as text, with notes."""
         data, notes = bytes(self.taken), []
         try:
             text = data.decode("utf-8")
         except UnicodeDecodeError as error:
             text = data.decode("utf-8", "replace")
-            # A character that our own cut has halved is no fault of the file.
+            # A character that this cut has halved is not a fault of the file.
             is_torn = self.is_cut and error.start > len(data) - 4
             if not is_torn:
                 notes.append("bytes that are not UTF-8 are shown as \ufffd")
         if len(text) > TEXT_CHARACTERS or self.is_cut:
             text = text[:TEXT_CHARACTERS]
             whole = text.rfind("\n") + 1
-            if whole:  # whole lines, so that one can go on
+            if whole:  # whole lines, so that the next call can continue
                 text = text[:whole]
                 after = self.first + text.count("\n")
                 notes.append(f"cut; continue with first_line={after}")

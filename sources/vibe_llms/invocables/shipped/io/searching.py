@@ -1,6 +1,6 @@
-"""Finding files by their names, and lines by a text in them.
+"""Search for files by their names, and for lines by a text in them.
 
-No regular expressions: one that backtracks without end would hold the whole process, and no
+Regular expressions are not supported: endless backtracking would block the whole process, and no
 time limit could stop it.
 """
 
@@ -19,7 +19,7 @@ from vibe_llms.invocables.shipped.io.reading import is_binary
 from vibe_llms.invocables.shipped.opening import open_file, read_blocks
 
 FOUND_LIMIT: Final = 200
-"""How many files or lines one search returns."""
+"""Maximum number of files or lines that one search returns."""
 
 _LINE_CHARACTERS: Final = 300
 _PATTERN_CHARACTERS: Final = 200
@@ -34,17 +34,17 @@ def search(
     size_limit: int,
     context: InvocationContext,
 ) -> str:
-    """Returns the files with such a name, or their lines that hold the text.
+    """Return the files with a matching name, or their lines that contain the text.
 
     Args:
-        text: Empty for files by their names alone.
+        text: Empty to search for files by name only.
         name: A pattern with ``*``, ``?`` and ``[…]`` for the name of a file, not its path.
-        size_limit: In bytes: of the files that are looked into.
+        size_limit: Maximum size in bytes of the searched files.
 
     Raises:
-        Refusal: The place is no directory, or the pattern is too long.
+        Refusal: The place is not a directory, or the pattern is too long.
     """
-    # fnmatch makes a regular expression of it: what a model gives it has to be short.
+    # fnmatch creates a regular expression from it: a model's pattern must be short.
     if len(name) > _PATTERN_CHARACTERS:
         raise Refusal(f"A pattern of names has at most {_PATTERN_CHARACTERS} characters.")
     if "\n" in text:
@@ -56,7 +56,7 @@ def search(
             continue
         if not text:
             found.append(entry.place.shown)
-        # As the file says; where it says less than it has, reading stops at the limit all the same.
+        # The file's own size; if it has more data, reading still stops at the limit.
         elif entry.found.st_size > size_limit:
             visit.note(f"files larger than {size_limit} bytes were skipped")
         else:
@@ -81,23 +81,23 @@ def _search_file(
     try:
         data = _read_text(place, size_limit, context)
     except Refusal:
-        return  # it has gone meanwhile, or may not be read
+        return  # it was removed, or is unreadable
     for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
         if wanted in (line.casefold() if ignore_case else line):
             yield f"{place.shown}:{number}: {_shorten(line.strip(), wanted)}"
 
 
 def _read_text(place: Place, size_limit: int, context: InvocationContext) -> bytes:
-    """Returns what a file holds, up to the limit; nothing where that is no text."""
+    """Return the text of a file, up to the limit; ``None`` if it is binary."""
     data = bytearray()
     with open_file(place) as (descriptor, _):
         for block in read_blocks(descriptor, context):
-            # The first block decides: a picture is not read to its end for nothing.
+            # The first block decides: a picture is not read to its end in vain.
             if not data and is_binary(block):
                 return b""
             data += block
             if len(data) > size_limit:
-                break  # it grew meanwhile, or tells no size
+                break  # it grew in between, or reports no size
     return bytes(data)
 
 

@@ -1,4 +1,4 @@
-"""What a user may set for the ensemble of files."""
+"""User settings of the ensemble ``io``."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _OF_THE_SYSTEM: Final = tuple(map(Path, ("/proc", "/sys", "/dev")))
 
 @frozen(kw_only=True)
 class IoSettings:
-    """Which directories are granted.
+    """Granted directories.
 
     Attributes:
-        name: What the ensemble is called.
-        directories: May be read, and, after an approval, be written.
-        read_only: May be read.
-        file_bytes: The size of the largest file that is written, edited or searched.
-        working_directory: Where relative paths begin.
+        name: Name of the ensemble.
+        directories: Readable; writable after an approval.
+        read_only: Only readable.
+        file_bytes: Maximum size of a file that is written, edited or searched.
+        working_directory: Start of relative paths.
 
     Raises:
-        ConfigurationError: With all the mistakes in them.
+        ConfigurationError: With all mistakes in the settings.
     """
 
     name: str = "io"
@@ -43,10 +43,10 @@ class IoSettings:
         require(self, f"ensembles.{self.name}")
 
     def produce_grants(self) -> tuple[DirectoryGrant, ...]:
-        """Returns the grants, those that may be written first.
+        """Return the grants, writable ones first.
 
         Raises:
-            ConfigurationError: A directory is one that nobody will have meant to grant.
+            ConfigurationError: A directory is too broad to be granted on purpose.
         """
         findings: list[Finding] = []
         grants = []
@@ -69,8 +69,7 @@ class IoSettings:
             return "is the whole machine; name specific directories."
         if any(path.is_relative_to(each) for each in _OF_THE_SYSTEM):
             return "shows the memory of processes, including secrets; it cannot be granted."
-        # Only where nobody has named it: by default it is granted wherever somebody happens to
-        # start.
+        # Only for the default, which is the current directory, and so may be any.
         is_unsaid = self.directories == _HERE and not self.read_only
         if is_unsaid and path == Path(os.path.realpath(Path.home())):
             return (

@@ -1,4 +1,4 @@
-"""Writing a file: all of it or nothing, and never through a link."""
+"""Atomic writing of a file, never through a link."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from vibe_llms.invocables.shipped.opening import describe_kind
 
 _DRAFTING: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _PERMISSIONS: Final = 0o777
-"""What is kept of a file's mode: not what lets it act as somebody else."""
+"""Preserved bits of a file's mode, without set-user-ID and set-group-ID."""
 
 
 def encode(text: str, limit_bytes: int) -> bytes:
-    """Returns a text in UTF-8.
+    """Return a text in UTF-8.
 
     Raises:
-        Refusal: It cannot be, or is too large.
+        Refusal: It cannot be encoded, or is too large.
     """
     try:
         data = text.encode("utf-8")
@@ -36,10 +36,10 @@ def encode(text: str, limit_bytes: int) -> bytes:
 
 
 def ensure_writable(place: Place) -> os.stat_result | None:
-    """Returns what is there now, if anything is.
+    """Return the status of the existing file, if any.
 
     Raises:
-        Refusal: It may not be written, or is no file.
+        Refusal: It must not be written, or is not a regular file.
     """
     if not place.grant.is_writable:
         raise Refusal(f"{place.shown} is in a read-only directory.")
@@ -49,7 +49,7 @@ def ensure_writable(place: Place) -> os.stat_result | None:
     if not stat.S_ISREG(found.st_mode):
         kind = describe_kind(found.st_mode) or "something special"
         raise Refusal(f"{place.shown} is not a file ({kind}).")
-    # A file that may not be written is not replaced either, though its directory would let us.
+    # A read-only file is not replaced either, though its directory would permit it.
     if not os.access(place.name, os.W_OK, dir_fd=place.directory):
         raise Refusal(f"Cannot write {place.shown}: permission denied.")
     return found
@@ -58,18 +58,18 @@ def ensure_writable(place: Place) -> os.stat_result | None:
 def replace_file(
     place: Place, data: bytes, before: os.stat_result | None, context: InvocationContext
 ) -> None:
-    """Puts a whole new file in the place of another, or of nothing.
+    """Write a new file, which replaces an existing one.
 
     Args:
-        before: What was there when it was decided what to write.
+        before: The status of the file when the new text was decided on.
 
     Raises:
-        Refusal: It changed meanwhile, or nobody waits any more; nothing was written then.
+        Refusal: It changed in between, or the call was abandoned; then nothing was written.
     """
-    # In the same directory, so that it can take the other's place in one step.
+    # In the same directory, so that the rename is atomic.
     draft = f".{secrets.token_hex(8)}.draft"
     try:
-        # The usual mode of new files: the user's umask takes from it what they do not want.
+        # The usual mode of new files, reduced by the user's umask.
         descriptor = os.open(draft, _DRAFTING, 0o666, dir_fd=place.directory)
     except OSError as error:
         raise Refusal(f"Cannot write {place.shown}: {error.strerror}.") from error
@@ -78,7 +78,7 @@ def replace_file(
             _fill(descriptor, data, before)
         finally:
             os.close(descriptor)
-        # What was written since it was read is somebody's work, and would be lost in silence.
+        # Changes since it was read would be lost silently.
         if _identify(place.inspect()) != _identify(before):
             raise Refusal(f"{place.shown} was changed in the meantime; read it again.")
         if context.cancelled:
@@ -87,7 +87,7 @@ def replace_file(
     except OSError as error:
         raise Refusal(f"Cannot write {place.shown}: {error.strerror}.") from error
     finally:
-        # Where all went well it is not there any more: it has the file's name.
+        # After success it does not exist: it was renamed.
         with suppress(FileNotFoundError):
             os.unlink(draft, dir_fd=place.directory)
 
@@ -95,12 +95,12 @@ def replace_file(
 def _fill(descriptor: int, data: bytes, before: os.stat_result | None) -> None:
     view = memoryview(data)
     while view:
-        # The system may take less at once than it is given.
+        # The system may write less than it is given.
         view = view[os.write(descriptor, view) :]
     if before is not None:
-        # A script stays one that can be executed.
+        # A script stays executable.
         os.fchmod(descriptor, before.st_mode & _PERMISSIONS)
-    # Before it takes the place: else a power failure could leave an empty file there.
+    # Before the rename: else a power failure could leave an empty file.
     os.fsync(descriptor)
 
 

@@ -1,4 +1,4 @@
-"""The ensemble ``shell``: a command at a time, each after an approval, none left behind."""
+"""The ensemble ``shell``: single commands, each after an approval, without leftover processes."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from vibe_llms.plugins.specification.runs import EnsembleSpecification
 
 @hook
 def survey_ensembles() -> list[EnsembleSpecification]:
-    """Names the ensemble; it can be configured several times, with other bounds."""
+    """Return the ensemble; it can be configured several times, with other limits."""
     return [offer("shell", "run a shell command after approval")]

@@ -1,4 +1,4 @@
-"""The ensemble of commands: one invoker, which asks first."""
+"""Ensemble of commands: one invoker, which requires an approval."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from vibe_llms.invocables.shipped.shell.settings import ShellSettings, produce_e
 CONCURRENCY: Final = 4
 _COMMAND_CHARACTERS: Final = 100_000
 _MARGIN_SECONDS: Final = 15.0
-"""How much later than the limit of a command its execution is given up."""
+"""Extra time after a command's timeout before its execution is abandoned."""
 
 
 class ShellEnsemble(GrantedEnsemble):
     """Commands for a model.
 
     Args:
-        settings: Where commands may begin, and their bounds.
+        settings: Permitted directories, and limits.
     """
 
     settings_class = ShellSettings
@@ -36,7 +36,7 @@ class ShellEnsemble(GrantedEnsemble):
         self.settings = settings
 
     async def survey(self) -> Sequence[Invoker]:
-        """Returns the one."""
+        """Return the invoker."""
         invoker = produce_invoker(
             self.run_command,
             effect=Effect.ONCE,
@@ -51,12 +51,12 @@ class ShellEnsemble(GrantedEnsemble):
         return (attrs.evolve(invoker, description=f"{invoker.description} {bounds}"),)
 
     async def run_command(self, command: str, directory: str = ".") -> Outcome:
-        """Runs a command with /bin/sh and returns what it writes, and its exit code unless 0.
-        There is no input and no terminal; what it leaves running is ended with it.
+        """Run a command with /bin/sh and return its output, and its exit code unless 0. It has no
+        input and no terminal; processes that it leaves running are ended with it.
 
         Args:
             command: The command line.
-            directory: Where it begins; relative to the first of the directories, or absolute.
+            directory: Its working directory; relative to the first of the directories, or absolute.
         """
         try:
             _ensure_command(command)

@@ -1,7 +1,7 @@
-"""Running one command: in bounds while it runs, and with nothing of it left afterwards.
+"""Execution of one command: within limits, without leftover processes.
 
-Of what it writes the beginning and the end are kept, however much it is. What is left of one that
-has killed its own watchdog is found by a variable of its own.
+Of its output, the beginning and the end are kept, whatever its length. Processes of a command that
+has killed its own watchdog are found by a unique environment variable.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _ROUNDS: Final = 10
 
 
 def mark_environment(environment: dict[str, str]) -> str:
-    """Puts a variable into the environment of a command that no other has; returns its text."""
+    """Add a unique variable to the environment of a command; return its text."""
     environment[VARIABLE] = secrets.token_hex(16)
     return environment[VARIABLE]
 
 
 def end_stragglers(mark: str) -> bool:
-    """Kills all processes that have the variable; tells whether none is left.
+    """Kill all processes that have the variable; return whether none is left.
 
-    On Linux alone can the environment of a process be read; one that has taken the variable out
-    of its own is not found.
+    Only on Linux can the environment of a process be read; one that has removed the variable from
+    its own is not found.
     """
-    # Again, as what was found may have begun others before it was killed.
+    # Repeated, as a found process may have started others before it was killed.
     for _ in range(_ROUNDS):
         found = _find(f"{VARIABLE}={mark}".encode())
         if not found:
@@ -60,10 +60,10 @@ _NOTE: Final = "\n[… {} bytes left out …]\n"
 
 
 class Output:
-    """Takes what a command writes, in bounded space.
+    """Collects a command's output within a limit.
 
     Attributes:
-        size: How many bytes it was in all.
+        size: The total number of bytes.
     """
 
     def __init__(self) -> None:
@@ -72,17 +72,17 @@ class Output:
         self._tail = bytearray()
 
     def take(self, data: bytes) -> None:
-        """Takes the next piece."""
+        """Take the next piece."""
         self.size += len(data)
         room = HEAD_BYTES - len(self._head)
         self._head += data[:room] if room > 0 else b""
         self._tail += data[max(0, room) :]
-        # Cut at twice its length only: cutting at each piece would copy all of it each time.
+        # Cut only at twice its length: cutting at each piece would copy all of it each time.
         if len(self._tail) > 2 * TAIL_BYTES:
             del self._tail[:-TAIL_BYTES]
 
     def compose(self) -> str:
-        """Returns it as text, with a note where something is left out."""
+        """Return the output as text, with a note about omissions."""
         tail = bytes(self._tail[-TAIL_BYTES:])
         left_out = self.size - len(self._head) - len(tail)
         if not left_out:
@@ -93,20 +93,20 @@ class Output:
 
 SHELL: Final = "/bin/sh"
 GRACE_SECONDS: Final = 1.0
-"""How long a command may take to end once it was asked to."""
+"""Grace period of a command between the request to end and the kill."""
 
 _PATIENCE_SECONDS: Final = 4.5
-"""How long the watchdog may take for that; less than an execution may take that is cancelled."""
+"""Timeout of the watchdog for that; less than the grace period of a cancelled execution."""
 
 
 @frozen(kw_only=True)
 class Finished:
-    """A command that has ended.
+    """A completed command.
 
     Attributes:
-        code: Its exit code; 128 and more for a signal; negative where its watchdog was killed.
-        text: What it wrote, to standard output and standard error in one.
-        fault: The limit that ended it, in words; empty where it ended by itself.
+        code: Its exit code; 128 plus the number for a signal; negative if its watchdog was killed.
+        text: Its standard output and standard error, merged.
+        fault: The limit that ended it, in words; empty if it ended by itself.
     """
 
     code: int
@@ -122,12 +122,12 @@ async def run_command(
     seconds: float,
     output_bytes: int,
 ) -> Finished:
-    """Runs a command of the shell; whatever it has started ends with it.
+    """Run a shell command; everything that it has started ends with it.
 
     Args:
-        directory: A descriptor of where it begins.
-        seconds: How long it may take.
-        output_bytes: How much it may write before it is ended.
+        directory: A descriptor of its working directory.
+        seconds: The timeout.
+        output_bytes: Maximum output before it is ended.
 
     Raises:
         OSError: It cannot be started.
@@ -135,13 +135,13 @@ async def run_command(
     environment = dict(environment)
     mark = mark_environment(environment)
     program = Program(
-        # Behind "--" a command that begins with a dash is no option of the shell.
+        # After "--", a command that begins with a dash is not an option of the shell.
         (SHELL, "-c", "--", command),
         grace_seconds=GRACE_SECONDS,
         environment=environment,
         directory=directory,
     )
-    # What it wrote is told also where a limit has ended it.
+    # The output is reported also after a limit has ended the command.
     output, fault = Output(), ""
     stream: asyncio.StreamReader | None = None
     try:
@@ -162,12 +162,12 @@ async def run_command(
 async def _collect(
     program: Program, stream: asyncio.StreamReader, output: Output, limit: int
 ) -> bool:
-    """Takes what is written until the end; tells whether that was within the limit."""
+    """Collect the output until its end; return whether it was within the limit."""
     reading = asyncio.ensure_future(_read(stream, output, limit))
     waiting = asyncio.ensure_future(program.wait())
     try:
         await asyncio.wait({reading, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        if not reading.done():  # something outlived the watchdog, and holds on to the pipe
+        if not reading.done():  # a process outlived the watchdog, and holds the pipe
             await asyncio.wait({reading}, timeout=1)
         return not reading.done() or reading.result()
     finally:
@@ -185,11 +185,11 @@ async def _read(stream: asyncio.StreamReader, output: Output, limit: int) -> boo
 
 
 async def _end(program: Program, stream: asyncio.StreamReader | None, mark: str) -> None:
-    """Ends the command if it has not ended, and waits until nothing of it is left."""
+    """End the command if it still runs, and wait until none of its processes is left."""
     try:
         await program.end(_PATIENCE_SECONDS, unread=stream)
     finally:
-        # The watchdog did not end by itself, so nobody has seen to what the command had started.
+        # The watchdog was killed, so the command's children are still running.
         if program.status is None or program.status < 0:
             end_stragglers(mark)
         program.close()

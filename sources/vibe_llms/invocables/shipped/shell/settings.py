@@ -1,4 +1,4 @@
-"""What a user may set for the ensemble of commands."""
+"""User settings of the ensemble ``shell``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PASSED_ON: Final = frozenset(
     | {"LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_MESSAGES", "LC_MONETARY", "LC_NUMERIC", "LC_TIME"}
     | {"VIRTUAL_ENV", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"}
 )
-"""The variables that every command gets, where we have them."""
+"""Variables that every command inherits, if they are set."""
 
 SET: Final[Mapping[str, str]] = {
     "GIT_TERMINAL_PROMPT": "0",
@@ -28,25 +28,25 @@ SET: Final[Mapping[str, str]] = {
     "PAGER": "cat",
     "TERM": "dumb",
 }
-"""What says that nobody sits at a terminal."""
+"""Variables that declare that there is no user at a terminal."""
 
 _NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 
 def is_variable_name(text: object) -> bool:
-    """Tells whether a variable can be called so."""
+    """Return whether a name is valid for a variable."""
     return isinstance(text, str) and _NAME.fullmatch(text) is not None
 
 
 def produce_environment(ours: Mapping[str, str], further: Iterable[str]) -> dict[str, str]:
-    """Returns the environment of a command.
+    """Return the environment of a command.
 
     Args:
-        ours: Our own.
-        further: Names of variables that the user lets pass besides.
+        ours: This process's environment.
+        further: Names of further inherited variables.
     """
     names = PASSED_ON.union(further)
-    # Ours come last: a user may let pass what is set here, such as TERM.
+    # These come last: a user may pass a variable that is set here, such as TERM.
     return {**SET, **{name: text for name, text in ours.items() if name in names}}
 
 
@@ -55,17 +55,18 @@ _VARIABLES: Final = Kind("a list of names of variables", is_list_of(is_variable_
 
 @frozen(kw_only=True)
 class ShellSettings:
-    """How commands are run.
+    """Settings for running commands.
 
     Attributes:
-        directories: Where commands may begin. What they do from there is not confined.
-        seconds: How long a command may take.
-        output_bytes: How much a command may write before it is ended.
-        variables: Of our environment, which are passed on besides the usual harmless ones.
-        working_directory: Where relative paths begin.
+        directories: Permitted working directories. A command's actions from there are not confined.
+        seconds: Timeout of a command.
+        output_bytes: Maximum output of a command before it is ended.
+        variables: Names of further environment variables that commands inherit, besides the usual
+            harmless ones.
+        working_directory: Start of relative paths.
 
     Raises:
-        ConfigurationError: With all the mistakes in them.
+        ConfigurationError: With all mistakes in the settings.
     """
 
     name: str = "shell"
@@ -79,5 +80,5 @@ class ShellSettings:
         require(self, f"ensembles.{self.name}")
 
     def produce_grants(self) -> tuple[DirectoryGrant, ...]:
-        """Returns the directories."""
+        """Return the directories."""
         return tuple(produce_grant(text, True, self.working_directory) for text in self.directories)
