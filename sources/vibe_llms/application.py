@@ -198,9 +198,7 @@ class Application(Closing):
             )
 
     def find_model(self, address: str, holder: object) -> ConverserModel | None:
-        """Return a model that was accessed before; else ``None``, and :meth:`access_model` builds
-        it.
-        """
+        """Return a model that was accessed before; else ``None``: use :meth:`access_model`."""
         resolved = self._addresses.get(address)
         if resolved is None:
             return None

@@ -1,12 +1,11 @@
-"""The flowchart language of Mermaid, as Mermaid itself reads it, and back.
+"""Reader and writer of Mermaid's flowchart language, compatible with Mermaid itself.
 
-:func:`parse_diagram` reads a text: ``cleaning`` and ``lexing`` make tokens of it, ``grammar`` makes
-statements of these, ``building`` makes the nodes, edges and subgraphs of those. Every value knows
-its place in the text, which stays with the diagram: ``str`` of one is how it was written.
+:func:`parse_diagram` reads a text: ``cleaning`` and ``lexing`` produce tokens, ``grammar`` produces
+statements, ``building`` produces the nodes, edges and subgraphs. Every value knows its place in the
+text, which stays with the diagram: ``str`` of a diagram is its original text.
 :func:`compose_diagram` makes a diagram of values, and the functions of ``editing`` change one; both
-write with ``printing``, and both read again what they have written before they hand it out. May
-import the errors and suggestions. It refuses to know what a diagram means, to draw it, and to run
-anything that it names.
+write with ``printing``, and both parse their result before they return it. May import the errors
+and suggestions. Must not interpret a diagram, draw it, or run anything that it names.
 """
 
 from __future__ import annotations

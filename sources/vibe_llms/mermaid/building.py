@@ -1,8 +1,9 @@
-"""Makes nodes, edges and subgraphs of statements, in the order and by the rules of Mermaid.
+"""Construction of nodes, edges and subgraphs from statements, in the order and by the rules of
+Mermaid.
 
-What Mermaid does with a statement depends on what came before it: a class is given to what is known
-by then, the attributes of an id are those of an edge if one has it. So this goes through the
-statements once, and remembers the same things.
+The effect of a statement in Mermaid depends on the statements before it: a class is assigned to the
+ids known by then, the attributes of an id are those of an edge if one has it. So the builder
+processes the statements once, in order, with the same state.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from vibe_llms.mermaid.statements import Statement
 from vibe_llms.mermaid.yaml import YamlError, read_yaml
 
 _INTERNAL = ("laneRole", "laneIndex", "drawnExtent")
-"""What Mermaid says to itself about swimlanes, and takes from nobody."""
+"""Mermaid's internal attributes of swimlanes, which it does not accept from a text."""
 
 
 @define
 class Builder:
-    """What is known after the statements so far; ``problems`` has those that cannot be."""
+    """State after the statements so far; ``problems`` has the invalid ones."""
 
     nodes: dict[str, NodeDraft] = attrs.field(factory=dict)
     edges: list[EdgeDraft] = attrs.field(factory=list)
@@ -44,15 +45,15 @@ class Builder:
     _housed: set[str] = attrs.field(factory=set)
 
     def build(self, statements: tuple[Statement, ...]) -> None:
-        """Takes all statements of a diagram."""
+        """Process all statements of a diagram."""
         self._take_all(statements)
         known = self.nodes.keys() | self._subgraphs_by_id.keys()
-        # Only now: a member may be described after its subgraph, and some words are no nodes.
+        # At the end: a member may be described after its subgraph, and some words are not nodes.
         for subgraph in self.subgraphs:
             subgraph.members = [member for member in subgraph.members if member in known]
 
     def _take_all(self, statements: tuple[Statement, ...]) -> None:
-        # with a stack of our own, because a text may nest subgraphs deeper than Python its calls
+        # An explicit stack, because a text may nest subgraphs deeper than Python's call stack.
         frames: list[tuple[said.SubgraphStatement | None, list[Statement], list[str], str]] = []
         owner: said.SubgraphStatement | None = None
         rest, members, direction = list(reversed(statements)), list[str](), ""
@@ -74,7 +75,7 @@ class Builder:
             members.append(name)
 
     def _take(self, statement: Statement) -> list[str]:
-        """Takes one statement that is no subgraph; returns what Mermaid has it name."""
+        """Process a statement other than a subgraph; return the ids that it names for Mermaid."""
         try:
             match statement:
                 case said.NodeStatement():
@@ -83,8 +84,7 @@ class Builder:
                     return [";"]
                 case said.AccessibilityStatement(is_title=True, text=text):
                     self.accessible_title = text
-                    # Mermaid takes the words for a member, which counts if a node has them for its
-                    # id.
+                    # Mermaid treats the words as a member, which counts if a node has that id.
                     return [text]
                 case said.AccessibilityStatement(text=text):
                     self.accessible_description = text
@@ -111,18 +111,18 @@ class Builder:
         for number, group in enumerate(statement.groups):
             for place, use in enumerate(group):
                 self._use_node(use)
-                # Mermaid looks at attributes after it has seen what follows the ampersand
+                # Mermaid processes attributes after it has seen the token after the ampersand.
                 if place and (before := group[place - 1]).attributes:
                     self._describe(before.id, before.attributes)
             if attributes := group[-1].attributes:
                 self._describe(group[-1].id, attributes)
             if number:
                 self._join(statement.groups[number - 1], group, statement.links[number - 1])
-        # As Mermaid's grammar adds them up: the last group first.
+        # In the order of Mermaid's grammar: the last group first.
         return [use.id for group in reversed(statement.groups) for use in group]
 
     def _use_node(self, use: said.NodeUse) -> None:
-        if use.id not in self._edges_by_id:  # else it is an edge that is meant, as in e1@{…}
+        if use.id not in self._edges_by_id:  # else an edge is meant, as in e1@{…}
             node = self._access_node(use.id, use.id_place)
             node.uses.append(use.place)
             if use.label:
@@ -131,11 +131,11 @@ class Builder:
                 node.shape = use.shape
             node.properties.update(use.properties)
         if use.class_name:
-            # Mermaid gives classes to each part of an id with commas.
+            # Mermaid assigns classes to each part of an id with commas.
             self._assign_class(tuple(use.id.split(",")), use.class_name)
 
     def _access_node(self, id_: str, place: Span) -> NodeDraft:
-        """Returns the node of that id, which it makes if there is none."""
+        """Return the node of that id; create it if it is missing."""
         node = self.nodes.get(id_)
         if node is None:
             node = self.nodes[id_] = NodeDraft(id_, Label(id_, LabelKind.TEXT, place))
@@ -144,7 +144,7 @@ class Builder:
     def _describe(self, id_: str, attributes: said.Attributes) -> None:
         values = read_attributes(attributes)
         if id_ in self._edges_by_id and id_ not in self._subgraphs_by_id:
-            # Of an edge null is nothing, of others an error.
+            # For an edge null means no attributes; for others it is an error.
             self._edges_by_id[id_].describe(values or {})
         elif values is None:
             raise Problem(attributes.place, "These attributes are nothing: write name: value.")
@@ -158,7 +158,7 @@ class Builder:
     ) -> None:
         for start in starts:
             for end in ends:
-                # Of all edges of a link Mermaid gives its id to one: from the last start to the
+                # Of all edges of a link Mermaid gives the id to one: from the last start to the
                 # first end.
                 takes_id = start.id == starts[-1].id and end.id == ends[0].id
                 self._add_edge(start, end, link, link.id if takes_id else None)
@@ -196,7 +196,7 @@ class Builder:
         for name in statement.names:
             styles, text_styles = self.classes.setdefault(name, ([], []))
             styles += statement.styles
-            # Mermaid looks for the letters wherever they stand, in names as well as in values.
+            # Mermaid searches for the letters anywhere, in names as well as in values.
             text_styles += [
                 each.replace("fill", "bgFill", 1) for each in statement.styles if "color" in each
             ]
@@ -225,7 +225,8 @@ class Builder:
             edge.styles = styles
 
     def _access_edge(self, position: str, statement: said.LinkStyleStatement) -> EdgeDraft:
-        # `int` refuses very long numbers; and what has leading zeros, JavaScript finds nothing at.
+        # `int` refuses very long numbers; and JavaScript finds no edge for a number with leading
+        # zeros.
         number = int(position) if len(position) < 10 else len(self.edges)
         if str(number) != position or number >= len(self.edges):
             if self.edges:
@@ -249,11 +250,12 @@ class Builder:
     def _add_subgraph(
         self, statement: said.SubgraphStatement, members: list[str], direction: str
     ) -> str:
-        """Takes a subgraph that has ended; of those with one id the first to end says the rest."""
+        """Add an ended subgraph; several with one id are merged, and the first gives the title."""
         id_ = statement.id if statement.id is not None else f"subGraph{self._subgraph_count}"
-        self._subgraph_count += 1  # Mermaid counts all subgraphs, those with ids of their own too
+        # Mermaid counts all subgraphs, including those with ids of their own.
+        self._subgraph_count += 1
         own = [each for each in dict.fromkeys(members) if strip_space(each) and each != id_]
-        # A node is in one subgraph alone: the first that ends.
+        # A node is in one subgraph only: the first that ends.
         own = [each for each in own if each not in self._housed]
         self._housed.update(own)
         if subgraph := self._subgraphs_by_id.get(id_):
@@ -265,21 +267,21 @@ class Builder:
 
 
 def make_edge_id(start: str, end: str, count: int) -> str:
-    """Returns what Mermaid calls an edge behind so many others between the same two nodes."""
+    """Return Mermaid's id of an edge after that many others between the same two nodes."""
     return f"L_{start}_{end}_{count + 1 if count else 0}"  # Mermaid counts 0, 2, 3, …
 
 
 def read_attributes(attributes: said.Attributes) -> dict[str, object] | None:
-    """Reads what stands in ``@{…}``: names and values; ``None`` where it is ``null``."""
+    """Parse the content of ``@{…}``: names and values; ``None`` for ``null``."""
     text = attributes.text
     is_block = "\n" in text
     try:
-        # One line is made a mapping in braces, as Mermaid does.
+        # A single line is wrapped in braces, as in Mermaid.
         values = read_yaml(f"{text}\n" if is_block else f"{{\n{text}\n}}")
     except YamlError as error:
         raise Problem(attributes.place, f"These attributes are no YAML: {error.message}.") from None
     if isinstance(values, (list, str)):
-        return {str(number): each for number, each in enumerate(values)}  # as JavaScript has them
+        return {str(number): each for number, each in enumerate(values)}  # as in JavaScript
     if isinstance(values, dict):
         return {name: value for name, value in values.items() if name not in _INTERNAL}
     return None if values is None else {}

@@ -23,7 +23,7 @@ _END_RULE = "ends a subgraph, and no node can be called so: call it END, or End.
 
 
 class Brackets(NamedTuple):
-    """What opens the label of a node, what may close it, and the shapes that these mean."""
+    """The opening bracket of a node's label, its closing brackets, and their shapes."""
 
     opens: tuple[str, ...]
     closes: dict[tuple[str, ...], str]
@@ -48,14 +48,14 @@ _FIRST = {each.opens[0] for each in BRACKETS}
 
 
 def parse_nodes(cursor: Cursor) -> NodeStatement:
-    """Takes one statement about nodes, up to what ends it."""
+    """Parse one statement about nodes, up to its end."""
     start = cursor.token.start
     groups = [_parse_group(cursor)]
     links = []
     while cursor.token.kind in ("LINK", "START_LINK", "LINK_ID"):
         links.append(_parse_link(cursor))
         groups.append(_parse_group(cursor))
-    # what ends attributes is no token, so that the last one may end behind the last token
+    # The end of attributes is not a token, so the last one may end after the last token.
     whole = cursor.locate(start)
     place = attrs.evolve(whole, end=max(whole.end, groups[-1][-1].place.end))
     return NodeStatement(place=place, groups=tuple(groups), links=tuple(links))
@@ -81,7 +81,7 @@ def _skip_spaces(cursor: Cursor) -> bool:
     while cursor.accept("SPACE"):
         found = True
     if cursor.token.kind != "AMP":
-        cursor.last_end = last_end  # spaces at the end belong to nothing
+        cursor.last_end = last_end  # spaces at the end belong to no statement
     return found
 
 
@@ -116,7 +116,7 @@ def _parse_use(cursor: Cursor) -> NodeUse:
 def _parse_brackets(cursor: Cursor) -> tuple[str, Label]:
     begin = cursor.token.start
     opened = [cursor.take().kind]
-    # Circles and hexagons open with two tokens; what else is doubled has one token of its own.
+    # Circles and hexagons open with two tokens; other doubled brackets are one token.
     if opened[0] == cursor.token.kind and cursor.token.kind in ("PS", "DIAMOND_START"):
         opened.append(cursor.take().kind)
     closes = next(each.closes for each in BRACKETS if each.opens == tuple(opened))
@@ -143,14 +143,15 @@ def _parse_attributes(cursor: Cursor, use: NodeUse) -> NodeUse:
     parts = []
     while token := cursor.accept("SHAPE_DATA"):
         parts.append(token.text)
-    end = cursor.writing.text.find("}", cursor.last_end) + 1  # the closing bracket is no token
+    end = cursor.writing.text.find("}", cursor.last_end) + 1  # the closing bracket is not a token
     place = cursor.writing.locate(start, max(end, cursor.last_end))
     whole = attrs.evolve(use.place, end=place.end)
     return attrs.evolve(use, place=whole, attributes=Attributes(text="".join(parts), place=place))
 
 
 def _parse_link(cursor: Cursor) -> Link:
-    start = cursor.token.start + skip_space(cursor.token.text, 0)  # Mermaid's links begin with it
+    # Mermaid's links include the space before them.
+    start = cursor.token.start + skip_space(cursor.token.text, 0)
     id_token = cursor.accept("LINK_ID")
     if opening := cursor.accept("START_LINK"):
         rule = (
@@ -166,10 +167,10 @@ def _parse_link(cursor: Cursor) -> Link:
         if pipe := cursor.accept("PIPE"):
             label = finish_label(cursor.read_label(_LABEL, _LABEL_RULE))
             cursor.expect({"PIPE"}, _LABEL_RULE, pipe.start)
-            cursor.accept("SPACE")  # Mermaid's grammar has one space there, no more
+            cursor.accept("SPACE")  # Mermaid's grammar permits exactly one space there
             if cursor.token.kind not in ID_KINDS:
                 raise cursor.refuse("follows the label of a link where a node must, one space on.")
-    # The first, as in JavaScript: more stay in the id.
+    # Only the first, as in JavaScript: further ones stay in the id.
     id_ = id_token.text.replace("@", "", 1) if id_token else None
     return Link(
         place=cursor.locate(start),

@@ -1,7 +1,7 @@
-"""What Mermaid does to a text before it reads it: five passes, in this order.
+"""Mermaid's preprocessing of a text: five passes, in this order.
 
-Each is a function that yields edits of the text. All take time linear in its length, also where
-the regular expressions of the original do not.
+Each is a function that yields edits of the text. All take linear time, even where the original's
+regular expressions do not.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class FrontMatter:
     """The block between two lines of dashes before a diagram.
 
     Attributes:
-        text: What is between the dashes, without their indentation.
-        start: Where that begins in what was written.
+        text: The text between the dashes, without its indentation.
+        start: Its position in the original text.
     """
 
     text: str
@@ -39,7 +39,7 @@ class FrontMatter:
 
 
 def clean(writing: Writing) -> FrontMatter | None:
-    """Brings a text into the form that Mermaid's lexer reads; returns its front matter."""
+    """Clean a text for Mermaid's lexer; return its front matter."""
     writing.clean(Edit(*found.span(), "\n") for found in _BREAK.finditer(writing.text))
     writing.clean(_change_quotes(writing.text))
     front, end = _find_front_matter(writing)
@@ -56,7 +56,7 @@ def clean(writing: Writing) -> FrontMatter | None:
 
 
 def _change_quotes(text: str) -> Iterator[Edit]:
-    """Attributes of HTML tags are put between single quotes: double ones end a label."""
+    """Put attributes of HTML tags between single quotes: double ones would end a label."""
     position = 0
     while found := _TAG.search(text, position):
         end = text.find(">", found.end())
@@ -64,7 +64,7 @@ def _change_quotes(text: str) -> Iterator[Edit]:
             return
         for quoted in _QUOTED_ATTRIBUTE.finditer(text, found.end(), end):
             yield Edit(*quoted.span(), f"='{quoted[1]}'")
-        position = end + 1  # within a tag none begins: one pass is enough
+        position = end + 1  # a tag contains no tag: one pass is enough
 
 
 def _find_front_matter(writing: Writing) -> tuple[FrontMatter | None, int]:
@@ -72,12 +72,12 @@ def _find_front_matter(writing: Writing) -> tuple[FrontMatter | None, int]:
     opening = _OPENING.match(text)
     if opening is None:
         return None, 0
-    # It must be indented just as the opening is.
+    # It must have the same indentation as the opening line.
     closing = re.compile(rf"[\n\r]{opening[1]}---[{SPACE}]*[\n\r]+")
     blank = text[opening.end() : skip_space(text, opening.end())]
     last = opening.end() + max(map(blank.rfind, "\n\r")) + 1
     first = opening.end() + min(at for at in map(blank.find, "\n\r") if at >= 0) + 1
-    # either something stands between the dashes, or empty lines do
+    # Between the dashes there is either content or an empty line.
     found = closing.search(text, last)
     begin = last
     if found is None and first < last:
@@ -109,19 +109,19 @@ def _find_directives(text: str) -> Iterator[Edit]:
 
 
 def _find_comments(text: str) -> Iterator[Edit]:
-    """Only whole lines are comments, and empty ones before them go with them."""
+    """Only whole lines are comments; they are removed with the empty lines before them."""
     position = least = 0
     while (found := text.find("%%", position)) >= 0:
         position = found + 1
-        # Mermaid's pattern wants a character behind, and no brace.
+        # Mermaid's pattern requires a character after it, and no brace.
         if text[found + 2 : found + 3] in ("{", "\n", ""):
             continue
         start = found
         while start > least and skip_space(text[start - 1], 0):
             start -= 1
         if start and text[start - 1] not in _NEWLINES:
-            # Something stands before it in its line: only spaces that begin lines of their own go
-            # along.
+            # The line has other text before it: only spaces that begin further lines are removed
+            # with it.
             breaks = (at + 1 for at in range(start, found) if text[at] in _NEWLINES)
             start = next(breaks, -1)
         if start >= 0:
@@ -131,25 +131,25 @@ def _find_comments(text: str) -> Iterator[Edit]:
 
 
 def _find_last_semicolons(text: str, word: str) -> Iterator[Edit]:
-    """A semicolon that ends a line with a style and a colour is dropped, and ends no statement."""
+    """Remove a semicolon that ends a line with a style and a colour; it ends no statement."""
     position = 0
     while (start := text.find(word, position)) >= 0:
         end = len(text)
         for separator in _NEWLINES:
             at = text.find(separator, start, end)
             end = at if at >= 0 else end
-        last = text.rfind(";", start, end)  # Mermaid's pattern reaches for the last of the line
+        last = text.rfind(";", start, end)  # Mermaid's pattern matches up to the last of the line
         if last >= 0 and _STYLED.search(text, start + len(word), last):
             yield Edit(last, last + 1, "")
         position = end
 
 
 def _hide_entities(text: str) -> Iterator[Edit]:
-    """``#quot;`` gets a form without semicolon, which would end the statement."""
+    """Give ``#quot;`` a form without the semicolon, which would end the statement."""
     for found in _ENTITY.finditer(text):
         mark = ENTITY_NUMBER if found[1].isdigit() else ENTITY_NAME
         yield Edit(*found.span(), f"{mark}{found[1]}{ENTITY_END}")
 
 
-# Mermaid's own: rare letters, which it turns into entities again behind its parser.
+# Mermaid's own: rare letters, which it converts back to entities after its parser.
 ENTITY_NUMBER, ENTITY_NAME, ENTITY_END = "\ufb02\u00b0\u00b0", "\ufb02\u00b0", "\u00b6\u00df"

@@ -1,4 +1,4 @@
-"""Makes a diagram of nodes, edges and subgraphs that a program has."""
+"""Composition of a diagram from a program's nodes, edges and subgraphs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vibe_llms.mermaid.printing import write_attributes, write_label, write_link
 from vibe_llms.mermaid.reading import parse_diagram
 
 _CLICKABLE = "clickable"
-"""The class that Mermaid gives to what has a link."""
+"""The class that Mermaid gives to nodes with a link."""
 
 
 def compose_diagram(
@@ -26,17 +26,18 @@ def compose_diagram(
     classes: Iterable[StyleClass] = (),
     direction: str = "TB",
 ) -> Diagram:
-    """Makes a diagram of its parts, which may be made by a program or taken from other diagrams.
+    """Compose a diagram of parts, which are made by a program or taken from other diagrams.
 
-    What the values say of a node, an edge, a subgraph or a class is written; what they cannot say
-    (tooltips, what a click calls) is not. An edge without an id of its own gets one from Mermaid.
+    All properties of a node, an edge, a subgraph or a class are written; properties that the values
+    lack (tooltips, the function of a click) are not. An edge without an id of its own gets one from
+    Mermaid.
 
     Args:
         subgraphs: Inner ones before outer ones.
         direction: ``TB``, ``BT``, ``RL`` or ``LR``.
 
     Raises:
-        ConfigurationError: An id, a class, a style or a shape is none that Mermaid reads.
+        ConfigurationError: An id, a class, a style or a shape is invalid in Mermaid.
     """
     nodes, edges, subgraphs, classes = list(nodes), list(edges), list(subgraphs), list(classes)
     groups = {each.id: each.classes for each in subgraphs}
@@ -57,9 +58,9 @@ def compose_diagram(
 def _prove(
     diagram: Diagram, nodes: list[Node], edges: list[Edge], subgraphs: list[Subgraph]
 ) -> None:
-    """Refuses what Mermaid reads as something else, such as a node that is called click."""
+    """Refuse text that Mermaid reads differently, such as a node that is called click."""
     for node in nodes:
-        # What a click calls is not written.
+        # The function of a click is not written.
         if diagram.nodes.get(node.id) != attrs.evolve(node, has_callback=False):
             raise _refuse(f"The node {node.id!r}")
     for place, edge in enumerate(edges):
@@ -81,13 +82,13 @@ def _refuse(what: str) -> RequestError:
 
 
 def write_class(name: str, styles: Iterable[str]) -> str:
-    """Returns what defines a class."""
+    """Return the definition of a class."""
     escaped = (each.replace(",", "\\,") for each in styles)
     return f"classDef {name} {','.join(escaped)}"
 
 
 def name_edges(edges: Iterable[Edge]) -> Iterator[str]:
-    """Yields the ids of edges, as Mermaid names those that have none of their own."""
+    """Yield the ids of edges; those without one get Mermaid's."""
     counts = Counter[tuple[str, str]]()
     for edge in edges:
         pair = (edge.start, edge.end)
@@ -96,13 +97,13 @@ def name_edges(edges: Iterable[Edge]) -> Iterator[str]:
 
 
 def write_statements(node: Node, later: Iterable[str] = ()) -> Iterator[str]:
-    """Yields all statements that say what a node is, but for the classes that come later."""
+    """Yield all statements that describe a node, except the classes, which come later."""
     yield from write_node(node)
     has_link = False
     names = list(node.classes)
     for name in later:
         if name in names:
-            names.remove(name)  # what a subgraph gets, the node of its name gets with it
+            names.remove(name)  # the node of a subgraph's name gets the same
     for name in names:
         if name == _CLICKABLE and node.link and not has_link:
             has_link = True
@@ -115,7 +116,7 @@ def write_statements(node: Node, later: Iterable[str] = ()) -> Iterator[str]:
 
 
 def write_looks(edge: Edge, id_: str, number: int) -> Iterator[str]:
-    """Yields the statements that say what the link of an edge cannot."""
+    """Yield the statements for properties that the link of an edge cannot express."""
     attributes: list[tuple[str, str | int]] = []
     if edge.interpolation:
         yield f"linkStyle {number} interpolate {edge.interpolation}"
@@ -134,7 +135,7 @@ def write_looks(edge: Edge, id_: str, number: int) -> Iterator[str]:
 
 
 def _nest(subgraphs: list[Subgraph]) -> Iterator[str]:
-    """Yields subgraphs with their members, inner ones inside of outer ones."""
+    """Yield subgraphs with their members, inner ones inside of outer ones."""
     written: dict[str, list[str]] = {}
     for subgraph in subgraphs:
         lines = [_write_head(subgraph)]

@@ -1,4 +1,4 @@
-"""Where the parser is: one token ahead, with what it says when that token is wrong."""
+"""Cursor of the parser: one token of lookahead, and errors for wrong tokens."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vibe_llms.mermaid.spans import Span, Writing
 ID_KINDS = frozenset(
     "NUM NODE_STRING DOWN MINUS DEFAULT COMMA COLON AMP BRKT MULT UNICODE_TEXT".split()  # noqa: SIM905
 )
-"""The tokens that ids are made of."""
+"""Tokens that an id may consist of."""
 
 _WORDS = {
     "NEWLINE": "the end of the line",
@@ -22,7 +22,7 @@ _WORDS = {
 
 
 class SyntaxRefusal(Exception):
-    """A token that cannot stand where it does; goes no further than the parser."""
+    """A token that is invalid in its place; caught in the parser."""
 
     def __init__(self, place: Span, position: int, message: str) -> None:
         super().__init__(message)
@@ -32,11 +32,11 @@ class SyntaxRefusal(Exception):
 
 
 class Cursor:
-    """Gives tokens one after the other.
+    """Yields tokens one after the other.
 
     Attributes:
-        token: The one that comes next.
-        last_end: Where the one before it ends in the cleaned text.
+        token: The next token.
+        last_end: End of the previous one in the cleaned text.
     """
 
     def __init__(self, writing: Writing) -> None:
@@ -46,27 +46,27 @@ class Cursor:
         self.token = self.lexer.read()
 
     def take(self) -> Token:
-        """Returns the next token and goes on behind it."""
+        """Return the next token and advance."""
         token = self.token
         self.last_end = token.end
         self.token = self.lexer.read()
         return token
 
     def accept(self, *kinds: str) -> Token | None:
-        """Takes the next token if it is of one of these kinds."""
+        """Take the next token if it is of one of these kinds."""
         return self.take() if self.token.kind in kinds else None
 
     def expect(self, kinds: Collection[str], rule: str, since: int | None = None) -> Token:
-        """Takes the next token, which must be of one of these kinds; ``rule`` says why."""
+        """Take the next token, which must be of one of these kinds; ``rule`` is the reason."""
         if self.token.kind not in kinds:
             raise self.refuse(rule, since)
         return self.take()
 
     def refuse(self, rule: str, since: int | None = None) -> SyntaxRefusal:
-        """Produces the error that says what was found instead of what the rule wants.
+        """Create the error with the found token and the violated rule.
 
         Args:
-            since: Where began what has no end, if the text ends here.
+            since: Start of the element without an end, if the text ends here.
         """
         token = self.token
         if since is not None and token.kind == END:
@@ -76,18 +76,18 @@ class Cursor:
         return SyntaxRefusal(place, token.start, f"{self._describe(token)} {rule}")
 
     def resume(self, position: int) -> None:
-        """Goes on at the first line after a position."""
+        """Continue at the first line after a position."""
         end = self.writing.text.find("\n", position)
         self.last_end = end if end >= 0 else len(self.writing.text)
         self.lexer.resume(self.last_end)
         self.token = self.lexer.read()
 
     def locate(self, start: int) -> Span:
-        """Returns the place from there to the end of the last token."""
+        """Return the place from there to the end of the last token."""
         return self.writing.locate(start, max(start, self.last_end))
 
     def read_id(self, rule: str) -> tuple[str, Span]:
-        """Takes an id: as many tokens as may belong to it."""
+        """Read an id: as many tokens as may belong to it."""
         first = self.expect(ID_KINDS, rule)
         parts = [first.text]
         while token := self.accept(*ID_KINDS):
@@ -95,8 +95,8 @@ class Cursor:
         return "".join(parts), self.locate(first.start)
 
     def read_label(self, kinds: Collection[str], rule: str) -> Label:
-        """Takes a label: one in quotes, and what may follow it, or what is without quotes."""
-        begin = self.last_end - 1  # the bracket before it, which has no end if the label has none
+        """Read a label: one in quotes with the text after it, or an unquoted one."""
+        begin = self.last_end - 1  # the opening bracket, which is unclosed if the label has no end
         first = self.expect({"STR", "MD_STR", *kinds}, rule, begin)
         parts = [first.text]
         while token := self.accept(*kinds):

@@ -1,4 +1,4 @@
-"""Nodes, edges and subgraphs while statements still add to them."""
+"""Nodes, edges and subgraphs under construction."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vibe_llms.mermaid.yaml_scalars import read_number, write_key
 
 
 class Problem(Exception):
-    """A statement that is well formed and cannot be; goes no further than the builder."""
+    """A well-formed statement with an invalid meaning; caught in the builder."""
 
     def __init__(self, place: Span, message: str) -> None:
         super().__init__(message)
@@ -28,7 +28,7 @@ class Problem(Exception):
 
 @define
 class NodeDraft:
-    """A node so far."""
+    """A node under construction."""
 
     id: str
     label: Label
@@ -43,7 +43,7 @@ class NodeDraft:
     uses: list[Span] = attrs.field(factory=list)
 
     def describe(self, values: Mapping[str, object], place: Span) -> None:
-        """Takes attributes. What JavaScript takes for false is as if it were absent."""
+        """Apply attributes. Values that are false in JavaScript count as absent."""
         written = values.get("label")
         values = {name: value for name, value in values.items() if _is_true(value)}
         if (shape := values.get("shape")) is not None:
@@ -59,8 +59,8 @@ class NodeDraft:
         for name in ("icon", "img"):
             if name in values:
                 self.attributes[name] = to_text(values[name])
-                # Mermaid trims this label, which only texts can be; null is spared by a question
-                # mark.
+                # Mermaid trims this label, which must be a text; null is exempt by optional
+                # chaining.
                 if not isinstance(written, str | None):
                     raise Problem(place, "The label beside an icon or image must be a text.")
                 if self.label.text == self.id and not (written and strip_space(written)):
@@ -91,7 +91,7 @@ class NodeDraft:
 
 @define(kw_only=True)
 class EdgeDraft:
-    """An edge so far."""
+    """An edge under construction."""
 
     id: str
     has_own_id: bool
@@ -106,7 +106,7 @@ class EdgeDraft:
     step: int | None = None
 
     def describe(self, values: Mapping[str, object]) -> None:
-        """Takes attributes."""
+        """Apply attributes."""
         if "animate" in values:
             self.animate = to_text(values["animate"])
         if "animation" in values:
@@ -143,7 +143,7 @@ class EdgeDraft:
 
 @define
 class SubgraphDraft:
-    """A subgraph so far."""
+    """A subgraph under construction."""
 
     id: str
     statement: said.SubgraphStatement
@@ -153,7 +153,7 @@ class SubgraphDraft:
     attributes: dict[str, str] = attrs.field(factory=dict)
 
     def describe(self, values: Mapping[str, object]) -> None:
-        """Takes attributes."""
+        """Apply attributes."""
         self.attributes.update({name: to_text(value) for name, value in values.items()})
 
     def finish(self) -> Subgraph:
@@ -171,7 +171,7 @@ class SubgraphDraft:
 
 
 def _is_true(value: object) -> bool:
-    """Whether JavaScript takes a value for true, as it does empty collections, but no NaN."""
+    """True if JavaScript treats a value as true, including empty collections, but not NaN."""
     if isinstance(value, float) and math.isnan(value):
         return False
     return isinstance(value, (list, dict)) or bool(value)
@@ -182,7 +182,7 @@ def _to_number(value: object) -> float:
 
 
 def to_text(value: object) -> str:
-    """Returns a value of an attribute as JavaScript writes it."""
+    """Return the text of an attribute's value as in JavaScript."""
     if isinstance(value, list):
         return ",".join(map(to_text, value))
     if value is None:

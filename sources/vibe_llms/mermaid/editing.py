@@ -1,7 +1,7 @@
-"""Alters diagrams: what is not concerned stays as it was written, with its comments.
+"""Editing of diagrams: unaffected text stays unchanged, with its comments.
 
-Each function changes stretches of the text, reads it again, and compares what it finds with what
-it was asked for: a diagram in which something else has changed never leaves here.
+Each function changes parts of the text, parses it again, and compares the result with the request:
+a diagram with another change is never returned.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 def add_node(diagram: Diagram, node: Node, *, subgraph: str = "") -> Diagram:
-    """Returns the diagram with one more node, in a subgraph if it is named."""
+    """Return the diagram with one more node, in a subgraph if one is named."""
     if node.id in diagram.nodes:
         raise RequestError(
             detail=f"There is a node {node.id!r} already.", remedy="Choose another id."
@@ -55,7 +55,7 @@ def add_node(diagram: Diagram, node: Node, *, subgraph: str = "") -> Diagram:
 
 
 def remove_node(diagram: Diagram, node: str) -> Diagram:
-    """Returns the diagram without a node, and without the edges that lead to it or from it."""
+    """Return the diagram without a node, and without its edges."""
     _refuse_subgraph(diagram, node)
     _find(diagram.nodes, "node", node)
     edges = {
@@ -67,7 +67,7 @@ def remove_node(diagram: Diagram, node: str) -> Diagram:
 
 
 def rename_node(diagram: Diagram, node: str, name: str) -> Diagram:
-    """Returns the diagram with another id for a node; one without a label shows the new one."""
+    """Return the diagram with another id for a node; a node without a label shows the new id."""
     _refuse_subgraph(diagram, node)
     old = _find(diagram.nodes, "node", node)
     if name in diagram.nodes:
@@ -99,9 +99,9 @@ def rename_node(diagram: Diagram, node: str, name: str) -> Diagram:
 
 
 def set_label(diagram: Diagram, node: str, text: str) -> Diagram:
-    """Returns the diagram with another text on a node, which is shown as it is.
+    """Return the diagram with another text on a node, shown literally.
 
-    A node without a shape gets square brackets, in which it is drawn the same.
+    A node without a shape gets square brackets, which do not change its look.
     """
     old = _find(diagram.nodes, "node", node)
     _refuse_subgraph(diagram, node)
@@ -123,7 +123,7 @@ def set_shape(diagram: Diagram, node: str, shape: str) -> Diagram:
     """Returns the diagram with another shape of a node.
 
     Args:
-        shape: As :attr:`Node.shape` has it: ``diamond``, ``stadium`` or any of Mermaid's names.
+        shape: As in :attr:`Node.shape`: ``diamond``, ``stadium`` or any of Mermaid's names.
     """
     if shape not in BRACKETS and complain_about_shape(shape):
         raise UnknownNameError(kind="shape", name=shape, known=tuple(sorted({*BRACKETS, *NAMES})))
@@ -144,13 +144,13 @@ def set_shape(diagram: Diagram, node: str, shape: str) -> Diagram:
 
 
 def add_edge(diagram: Diagram, edge: Edge) -> Diagram:
-    """Returns the diagram with one more edge, between nodes or subgraphs that it has."""
+    """Return the diagram with one more edge, between existing nodes or subgraphs."""
     groups = [each.id for each in diagram.subgraphs]
     for id_ in (edge.start, edge.end):
         _find(dict.fromkeys((*diagram.nodes, *groups)), "node", id_)
     curve = edge.interpolation or diagram.default_interpolation
     edges = _name((*diagram.edges, attrs.evolve(edge, interpolation=curve)))
-    # what an edge calls a subgraph by becomes a node
+    # a subgraph that an edge names becomes a node
     nodes = {id_: Node(id=id_) for id_ in (edge.start, edge.end)} | dict(diagram.nodes)
     lines = [
         f"{edge.start} {write_link(edge)} {edge.end}",
@@ -161,13 +161,13 @@ def add_edge(diagram: Diagram, edge: Edge) -> Diagram:
 
 
 def remove_edge(diagram: Diagram, edge: str) -> Diagram:
-    """Returns the diagram without the edge of that id; its nodes stay."""
+    """Return the diagram without the edge of that id; its nodes stay."""
     gone = _find_edge(diagram, edge)
     return _reduce(diagram, {n: each for n, each in enumerate(diagram.edges) if n != gone})
 
 
 def set_edge_label(diagram: Diagram, edge: str, text: str) -> Diagram:
-    """Returns the diagram with another text on the edge of that id, or none if it is empty."""
+    """Return the diagram with another text on the edge of that id, or none for an empty text."""
     number = _find_edge(diagram, edge)
     edges = dict(enumerate(diagram.edges))
     edges[number] = attrs.evolve(edges[number], label=Label(text) if text else None)
@@ -177,14 +177,14 @@ def set_edge_label(diagram: Diagram, edge: str, text: str) -> Diagram:
 def add_classes(
     diagram: Diagram, styles: Mapping[str, str], members: Mapping[str, Iterable[str]]
 ) -> Diagram:
-    """Returns the diagram with classes, and with nodes, edges or subgraphs that have them.
+    """Return the diagram with classes, and with assignments of them to nodes, edges or subgraphs.
 
     Args:
         styles: Of each class, as ``fill:#9f6,stroke:#333``.
         members: Ids of each class.
 
     Raises:
-        ConfigurationError: A name or a style is none that Mermaid reads.
+        ConfigurationError: A name or a style is invalid in Mermaid.
     """
     lines = [f"classDef {name} {style}" for name, style in styles.items()]
     for name, ids in members.items():
@@ -196,7 +196,7 @@ def add_classes(
 def _reduce(
     diagram: Diagram, edges: Mapping[int, Edge], nodes: frozenset[str] = frozenset()
 ) -> Diagram:
-    """Returns the diagram with these edges of its own, by number, and without these nodes."""
+    """Return the diagram with these of its edges, by number, and without these nodes."""
     left = _name(edges.values())
     old = [diagram.edges[number].id for number in edges]
     names: dict[str, str | None] = {each.id: None for each in diagram.edges if each.id not in old}
@@ -215,7 +215,7 @@ def _reduce(
         tooltips={id_: text for id_, text in diagram.tooltips.items() if id_ not in nodes},
     )
     others = [*rename(diagram, names), *renumber(diagram, numbers)]
-    # First without what is left over and says nothing; where that changes more, with it.
+    # First without statements that have become meaningless; if that changes more, with them.
     tidy, whole = (
         [*Remainder(diagram, edges, gone, is_tidy=is_tidy).edit(), *others]
         for is_tidy in (True, False)
@@ -224,8 +224,8 @@ def _reduce(
 
 
 def _commit(diagram: Diagram, wanted: Diagram, *candidates: Iterable[Edit]) -> Diagram:
-    """Returns the first of several ways to write it that is read as what is wanted."""
-    # What Mermaid makes of an edited text is read, and not guessed.
+    """Return the first of several variants that is parsed as the wanted diagram."""
+    # The edited text is parsed, to see Mermaid's result instead of guessing it.
     for edits in candidates:
         try:
             found = parse_diagram(_apply(diagram, edits), diagram.name)
@@ -244,7 +244,7 @@ def _apply(diagram: Diagram, edits: Iterable[Edit]) -> str:
 
 
 def _name(edges: Iterable[Edge]) -> tuple[Edge, ...]:
-    """Gives edges the ids that they have when they stand in this order."""
+    """Give edges the ids that they have in this order."""
     edges = tuple(edges)
     names = zip(edges, name_edges(edges), strict=True)
     return tuple(attrs.evolve(edge, id=id_) for edge, id_ in names)
@@ -257,7 +257,7 @@ def _find(known: Mapping[str, T], kind: str, name: str) -> T:
 
 
 def _find_edge(diagram: Diagram, id_: str) -> int:
-    # Of edges with one id the first is meant.
+    # Of edges with one id, the first is meant.
     numbers = {edge.id: n for n, edge in reversed(list(enumerate(diagram.edges)))}
     return _find(numbers, "edge", id_)
 
@@ -272,7 +272,7 @@ def _replace_node(diagram: Diagram, node: Node) -> Diagram:
 
 
 def _find_saying(diagram: Diagram, node: str, what: str) -> NodeUse | None:
-    """Returns where label or shape of a node are said last, or could be; nothing if nowhere."""
+    """Return the last place of a node's label or shape, or a possible one; ``None`` without."""
     uses = survey_uses(diagram, node)
     saying = (use for use in reversed(uses) if use.brackets or what in _read(use))
     return next(saying, uses[0] if uses else None)

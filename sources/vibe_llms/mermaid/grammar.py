@@ -1,4 +1,4 @@
-"""Parses a cleaned text into statements, and goes on at the next line after an error."""
+"""Parser of a cleaned text into statements; continues at the next line after an error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from vibe_llms.mermaid.statements import (
 )
 
 MOST_REFUSALS = 50
-"""After so many errors the rest of a text is not looked at: it is something else."""
+"""Maximum number of errors, after which the rest of a text is skipped: it is not a diagram."""
 
 _ENDS = ("NEWLINE", "SEMI", "EOF")
 _BLANKS = ("NEWLINE", "SPACE", "EOF")
@@ -37,7 +37,7 @@ _END_RULE = (
 
 @define
 class _Subgraph:
-    """A subgraph whose ``end`` is still to come."""
+    """A subgraph without its ``end`` yet."""
 
     start: int
     head: Span
@@ -51,8 +51,8 @@ class DiagramParser:
     """Reads the statements of a diagram.
 
     Attributes:
-        direction: As the first line has it; empty where it has none.
-        refusals: What is wrong, in the order of the text.
+        direction: From the first line; empty without one.
+        refusals: The errors, in the order of the text.
     """
 
     writing: Writing
@@ -62,7 +62,7 @@ class DiagramParser:
     _open: list[_Subgraph] = attrs.field(factory=list)
 
     def parse(self) -> None:
-        """Reads all of it; afterwards ``statements`` and ``refusals`` have what was found."""
+        """Parse the text; afterwards ``statements`` and ``refusals`` have the results."""
         cursor = Cursor(self.writing)
         try:
             self._parse_head(cursor)
@@ -74,7 +74,7 @@ class DiagramParser:
                 self._parse_line(cursor)
             except SyntaxRefusal as refusal:
                 self.refusals.append(refusal)
-                # Never back to what was taken: it would be refused again and again.
+                # Never back to a token that was taken: it would be refused again and again.
                 cursor.resume(max(refusal.position, cursor.last_end))
         for left in self._open:
             message = "This subgraph has no end: close it with a line that says end."
@@ -84,7 +84,8 @@ class DiagramParser:
         while cursor.accept("SPACE", "NEWLINE"):
             pass
         rule = "stands where a flowchart begins: with graph or flowchart."
-        if cursor.token.start != skip_space(self.writing.text, 0):  # behind quotes around nothing
+        # After quotes around an empty text.
+        if cursor.token.start != skip_space(self.writing.text, 0):
             raise cursor.refuse(rule)
         cursor.expect({"GRAPH"}, rule)
         rule = (
@@ -129,7 +130,8 @@ class DiagramParser:
     def _open_subgraph(self, cursor: Cursor) -> None:
         start = cursor.take().start
         subgraph = _Subgraph(start, cursor.locate(start))
-        self._open.append(subgraph)  # before what may fail, so that its end has a beginning
+        # Before the first possible error, so that its end has a beginning.
+        self._open.append(subgraph)
         cursor.expect({"SPACE"}, "follows subgraph where its id or title must stand.")
         name = cursor.read_label(_TITLE, "cannot be the id or title of a subgraph.")
         if name.kind is LabelKind.STRING:
@@ -140,7 +142,7 @@ class DiagramParser:
             rule = 'cannot stand in this title without quotes: write subgraph id ["title"].'
             title = cursor.read_label(_LABEL, rule)
             cursor.expect({"SQE"}, rule, opening.start)
-        # Mermaid makes an id up only where the same words, with spaces, are id and title.
+        # Mermaid generates an id only if the same words, with spaces, are id and title.
         if title is not name or not has_spaces:
             subgraph.id = reveal_entities(strip_space(name.text))
         subgraph.title = finish_label(title, keeps_quotes=True)
@@ -158,7 +160,7 @@ class DiagramParser:
                 place=cursor.locate(done.start),
                 head=done.head,
                 id=done.id,
-                # Its head was refused; what is in it is read all the same.
+                # Its head was refused; its content is parsed all the same.
                 title=done.title or Label("", LabelKind.TEXT, done.head),
                 statements=tuple(done.statements),
             )

@@ -1,4 +1,4 @@
-"""What is written on nodes, edges and subgraphs, and the characters that it may name."""
+"""Labels of nodes, edges and subgraphs, and the entities in them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HIDDEN = re.compile(f"({ENTITY_NUMBER}|{ENTITY_NAME})(.*?){ENTITY_END}")
 
 
 class LabelKind(enum.StrEnum):
-    """How Mermaid shows a label: as it is, as what stood between quotes, or as Markdown."""
+    """Kind of a label: plain, quoted, or Markdown."""
 
     TEXT = "text"
     STRING = "string"
@@ -25,12 +25,12 @@ class LabelKind(enum.StrEnum):
 
 @frozen
 class Label:
-    """What is written on something.
+    """A label.
 
     Attributes:
-        text: With the characters that entities (``#quot;``, ``#9829;``) name.
+        text: With entities (``#quot;``, ``#9829;``) decoded.
         kind: How it is shown.
-        place: Where it stands; that of the id where Mermaid shows the id.
+        place: Its place; that of the id if Mermaid shows the id.
     """
 
     text: str
@@ -39,7 +39,7 @@ class Label:
 
 
 def finish_label(label: Label, *, keeps_quotes: bool = False) -> Label:
-    """Returns a label as it was parsed in the form in which it is shown."""
+    """Return a parsed label in the form in which it is shown."""
     text = strip_space(label.text)
     if not keeps_quotes and len(text) > 1 and text[0] == text[-1] == '"':
         text = text[1:-1]
@@ -47,7 +47,7 @@ def finish_label(label: Label, *, keeps_quotes: bool = False) -> Label:
 
 
 def reveal_entities(text: str) -> str:
-    """Puts the characters where entities were hidden; those without meaning stay as ``&name;``."""
+    """Decode hidden entities; unknown ones stay as ``&name;``."""
     return _HIDDEN.sub(_reveal, text) if ENTITY_NAME in text else text
 
 
@@ -55,5 +55,5 @@ def _reveal(found: re.Match[str]) -> str:
     mark, name = found.groups()
     if mark == ENTITY_NAME:
         return html.unescape(f"&{name};")
-    # HTML knows no higher numbers, and keeps control characters that Python drops
+    # HTML has no higher numbers, and keeps control characters that Python drops.
     return "\ufffd" if len(name) > 9 else html.unescape(f"&#{name};") or chr(int(name))

@@ -1,4 +1,4 @@
-"""The letters beyond ASCII that may stand in an id: those of Unicode 6, which newer ones joined."""
+"""Letters beyond ASCII that are valid in an id: those of Unicode 6, and their later variants."""
 
 from __future__ import annotations
 
@@ -41,6 +41,6 @@ FF66-FFBE FFC2-FFC7 FFCA-FFCF FFD2-FFD7 FFDA-FFDC
 
 
 def compose_class() -> str:
-    """Returns the letters as the inside of a class of regular expressions."""
+    """Return the letters as the content of a character class."""
     ends = ([int(end, 16) for end in each.split("-")] for each in _RANGES.split())
     return "".join("-".join(f"\\u{end:04x}" for end in each) for each in ends)

@@ -1,7 +1,7 @@
-"""The rules of Mermaid's own lexer, in their order: the one that comes first wins.
+"""Rules of Mermaid's own lexer, in their order: the first match wins.
 
-It wins also where a later one would match more. The names of tokens and states are Mermaid's. What
-opens a label does so in every state, so that a bracket inside of a label is an error there.
+It wins even if a later one would match more. The names of tokens and states are Mermaid's. The
+opening of a label applies in every state, so that a bracket inside of a label is an error there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _S = f"[{SPACE}]"
 
 
 class LexicalRule(NamedTuple):
-    """What one pattern means: a token, a state to enter, or the present one to leave."""
+    """Meaning of one pattern: a token, a state to enter, or the current one to leave."""
 
     kind: str
     pattern: str
@@ -38,12 +38,12 @@ _OPENERS = [
     LexicalRule("DIAMOND_START", r"\{", "text"),
 ]
 _QUOTES = [LexicalRule("", '"`', "md_string"), LexicalRule("", '"', "string")]
-# Mermaid tries these in every state, so that all tables below have them, each in its place.
+# Mermaid tries these in every state, so that all tables below contain them, each in its position.
 _INVISIBLE = LexicalRule("LINK", rf"{_S}*~~~+{_S}*")
 _OPENING = [_INVISIBLE, *_OPENERS]
 
 _LINKS = [
-    # A whole link comes before the beginning of one with a label, which fits there as well.
+    # A whole link precedes the beginning of one with a label, which would match as well.
     LexicalRule("LINK", rf"[xo<]?--+[-xo>]{_S}*", leaves=True),
     LexicalRule("START_LINK", rf"[xo<]?--{_S}*", "edgeText"),
     LexicalRule("LINK", rf"[xo<]?==+[=xo>]{_S}*", leaves=True),
@@ -166,7 +166,7 @@ _TABLE: dict[str, list[LexicalRule]] = {
         *_QUOTES,
         _INVISIBLE,
         *_OPENERS[:5],
-        # Mermaid puts what was to look ahead into a class: so )] and =] and ?] are ends as well.
+        # Mermaid puts a lookahead into a character class: so )] and =] and ?] are ends as well.
         LexicalRule("TRAPEND", r"[\\(?=\])]\]", leaves=True),
         LexicalRule("INVTRAPEND", r"/\]", leaves=True),
         LexicalRule("TEXT", r"/(?!\])|\\(?!\])|[^\\\[\](){}/]+"),
@@ -191,4 +191,4 @@ RULES = {
     state: (re.compile("|".join(f"({rule.pattern})" for rule in rules), re.ASCII), rules)
     for state, rules in _TABLE.items()
 }
-"""Of each state the pattern whose n-th group is the n-th rule."""
+"""Pattern of each state, whose n-th group is the n-th rule."""

@@ -1,8 +1,8 @@
-"""Turns a cleaned text into tokens, as Mermaid's own lexer does.
+"""Lexer of a cleaned text, equivalent to Mermaid's own.
 
-A state is left by what the text says, never by what the parser wants. Where the original looks at
-the rest of a line again for each token, this one looks once and remembers, so that the time is
-linear in the length of the text.
+The text alone changes the state, never the parser. Where the original scans the rest of a line
+again for each token, this one scans once and remembers, so that the time is linear in the length of
+the text.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from vibe_llms.mermaid.spans import SPACE, skip_space
 
 
 class Token(NamedTuple):
-    """A word of the language.
+    """A token.
 
     Attributes:
         kind: Its name in Mermaid's grammar.
-        text: What it says; empty for some whose brackets alone matter.
-        start: Where it begins in the cleaned text.
+        text: Its content; empty for some that consist only of brackets.
+        start: Its position in the cleaned text.
         end: The character after it.
     """
 
@@ -32,12 +32,12 @@ class Token(NamedTuple):
 
 
 END = "$end"
-"""The kind of what follows the last token, however often one asks."""
+"""Kind of the token after the last one; may be read repeatedly."""
 UNREADABLE = "unreadable"
-"""The kind of a character that no rule of the state knows."""
+"""Kind of a character that no rule of the state matches."""
 
-# Mermaid writes (?!=) behind = and the like, which jison turns into (?!): that never holds, and so
-# a single = or . ends these texts, where of hyphens it takes two.
+# Mermaid writes (?!=) behind = and the like, which jison turns into (?!): that never matches, and
+# so a single = or . ends these texts, where two hyphens are needed.
 _EDGE_ENDS = {
     "edgeText": re.compile('--|"'),
     "thickEdgeText": re.compile('=|"'),
@@ -52,7 +52,7 @@ _FINAL = {
     "callbackargs": "CALLBACKARGS",
     "click": "CLICK",
 }
-"""The states in which the end of the text is one more token."""
+"""States in which the end of the text is one more token."""
 
 _DIRECTIONS = ("TB", "BT", "RL", "LR", "TD")
 _DIRECTION = re.compile(rf"direction[{SPACE}]+({'|'.join(_DIRECTIONS)})[^\n]*")
@@ -62,7 +62,7 @@ _RUN_END = re.compile(rf'[{SPACE}"\[\](){{}}|]')
 
 
 class Lexer:
-    """Reads tokens from a text, one after the other; ``steps`` counts the rules it tried."""
+    """Reads tokens from a text, one after the other; ``steps`` counts the tried rules."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -79,13 +79,13 @@ class Lexer:
         self._link: tuple[LexicalRule, int] | None = None
 
     def resume(self, position: int) -> None:
-        """Goes on there, outside of any label."""
+        """Continue at a position, outside of any label."""
         self.position = position
         self._states = ["INITIAL"]
         self._is_done = False
 
     def read(self) -> Token:
-        """Returns the next token; at the end, and before what is unreadable, always the same."""
+        """Return the next token; at the end and before an unreadable character, always the same."""
         while True:
             start = self.position
             if start == len(self.text):
@@ -96,7 +96,7 @@ class Lexer:
                 return Token(UNREADABLE, self.text[start], start, start + 1)
             rule, end = matched
             self.position = end
-            # As jison's, which never leaves the first state.
+            # As in jison's, which never leaves the first state.
             if rule.leaves and len(self._states) > 1:
                 self._states.pop()
             if rule.enter:
@@ -114,12 +114,12 @@ class Lexer:
         return Token(final or END, "", position, position)
 
     def _say(self, rule: LexicalRule, start: int, end: int) -> str:
-        # Mermaid empties it: the brackets are no part of the attributes.
+        # Mermaid empties it: the brackets are not part of the attributes.
         if rule.enter == "shapeData":
             return ""
         text = self.text[start:end]
         if rule.kind == "SHAPE_DATA" and self._states[-1] == "shapeDataStr":
-            # Before the YAML is read, which would fold the lines into one.
+            # Before the YAML is parsed, which would fold the lines into one.
             return re.sub(rf"\n[{SPACE}]*", "<br/>", text)
         return text
 
@@ -128,7 +128,7 @@ class Lexer:
             return self._match_edge_text(state, start)
         if state != "INITIAL":
             return self._match(state, start)
-        # In the order of Mermaid's rules: of several that fit the first counts, not the longest.
+        # In the order of Mermaid's rules: of several matches the first counts, not the longest.
         return (
             self._match("words", start)
             or (self._match_direction(start) if self._directions else None)
@@ -147,14 +147,14 @@ class Lexer:
         return rules[found.lastindex - 1], found.end()
 
     def _match_direction(self, start: int) -> tuple[LexicalRule, int] | None:
-        """A direction takes its whole line, with whatever stands before it."""
+        """Match a direction, which takes its whole line, including any text before it."""
         if start > self._line_end:
             line_end = _LINE_END.search(self.text, start)
             self._line_end = line_end.start() if line_end else len(self.text)
         index = bisect_left(self._directions, start)
         stop = bisect_left(self._directions, self._line_end, index)
         ends = dict(self._direction_ends[index:stop])
-        # Mermaid has a rule for each, in this order; `.*` in it reaches for the last one of the
+        # Mermaid has a rule for each, in this order; its `.*` matches up to the last one of the
         # line.
         for name in _DIRECTIONS:
             if name in ends:
@@ -162,7 +162,7 @@ class Lexer:
         return None
 
     def _match_link_id(self, start: int) -> tuple[LexicalRule, int] | None:
-        """What has no spaces and no brackets is an id if ``@`` follows, the last of its run."""
+        """Match an id without spaces and brackets before ``@``, the last one of its run."""
         if start >= self._run_end:
             found = _RUN_END.search(self.text, start)
             self._run_end = found.start() if found else len(self.text)
@@ -172,7 +172,8 @@ class Lexer:
         return (LexicalRule("LINK_ID", ""), self._run_at + 1) if self._run_at > start else None
 
     def _match_spaced_link(self, start: int) -> tuple[LexicalRule, int] | None:
-        """A link may have spaces before it; what they end at is the same for each of them."""
+        """Match a link with optional spaces before it; these end at the same position for each
+        link."""
         if start < self._space_end:
             return self._link
         end = skip_space(self.text, start)
@@ -183,15 +184,14 @@ class Lexer:
         return self._link
 
     def _match_edge_text(self, state: str, start: int) -> tuple[LexicalRule, int] | None:
-        """The text of an edge goes up to what may be its end, and up to quotes."""
+        """Match the text of an edge up to its possible end, and up to quotes."""
         found = _EDGE_ENDS[state].search(self.text, start)
         if found is None:
             return LexicalRule("EDGE_TEXT", ""), len(self.text)
         matched = self._match(state, found.start())
         begin = found.start()
         if matched and matched[0].leaves:
-            # Ends of edges begin before what was searched for: with spaces, with a head, with -. of
-            # dots.
+            # Ends of edges begin before the found text: with spaces, with a head, with -. of dots.
             if state == "dottedEdgeText" and begin > start and self.text[begin - 1] == "-":
                 begin -= 1
             if begin > start and self.text[begin - 1] in "xo<":

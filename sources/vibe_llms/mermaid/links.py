@@ -1,4 +1,4 @@
-"""What the lines of links mean."""
+"""Meaning of links' lines."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import NamedTuple
 from vibe_llms.mermaid.spans import strip_space
 
 LONGEST = 10
-"""What is longer counts as this long."""
+"""Maximum length; longer links count as this long."""
 
 _ENDS = {"x": ("arrow_cross", "x"), ">": ("arrow_point", "<"), "o": ("arrow_circle", "o")}
 _STARTS = {"<": "arrow_point", "x": "arrow_cross", "o": "arrow_circle"}
 INVALID = "INVALID"
-"""What Mermaid calls type and stroke of a link whose start and end contradict each other."""
+"""Mermaid's type and stroke of a link whose start and end contradict each other."""
 
 
 class Line(NamedTuple):
@@ -24,7 +24,7 @@ class Line(NamedTuple):
 
 
 def read_line(text: str) -> Line:
-    """Reads a link without label, or the end of one with its label inside."""
+    """Read a link without label, or the end of one with its label inside."""
     text = strip_space(text)
     line, type_ = text[:-1], "arrow_open"
     if text[-1] in _ENDS:
@@ -43,7 +43,7 @@ def read_line(text: str) -> Line:
 
 
 def read_split_line(start: str, end: str) -> Line:
-    """Reads a link that has its label inside, as ``-- text -->``."""
+    """Read a link with its label inside, as ``-- text -->``."""
     line = read_line(end)
     start = strip_space(start)
     type_ = _STARTS.get(start[0], "arrow_open")

@@ -1,8 +1,8 @@
-"""Writes labels, nodes and links so that Mermaid reads in them what they say.
+"""Writer of labels, nodes and links that Mermaid reads with the same meaning.
 
-In a label an entity stands for what would mean more than itself: what ends the label, what begins
-an entity or HTML, and what Mermaid looks for in the whole text before it reads it. Line breaks
-(``<br/>``) stay as they are.
+In a label, entities replace characters with a special meaning: those that end the label, begin an
+entity or HTML, or are changed by Mermaid's preprocessing of the whole text. Line breaks (``<br/>``)
+stay unchanged.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _STARTS = {"arrow_point": "<", "arrow_circle": "o", "arrow_cross": "x"}
 
 
 def write_label(label: Label) -> str:
-    """Returns what stands between brackets or pipes."""
+    """Return a label's text between brackets or pipes."""
     opening, closing = _QUOTES[label.kind]
     text = _hide_colons(_SPECIAL[label.kind].sub(_name, label.text))
-    return f"{opening}{text or ' '}{closing}"  # Mermaid reads no empty label
+    return f"{opening}{text or ' '}{closing}"  # Mermaid rejects an empty label
 
 
 def _hide_colons(text: str) -> str:
-    """Hides colons in one word with an entity: these look like styles and lose a semicolon."""
+    """Replace colons in a word by an entity: it would look like a style and lose a semicolon."""
     return _COLON.sub("#58;", text)
 
 
@@ -61,12 +61,12 @@ def _name(found: re.Match[str]) -> str:
 
 
 def write_node(node: Node) -> Iterator[str]:
-    """Yields the statements that say of a node what brackets and attributes can say."""
+    """Yield the statements for a node's brackets and attributes."""
     written, shape, label = node.id, "", node.label
     for field, value in node.properties:
         yield f"{node.id}[|{field}:{value}|{write_label(label)}]"
     if node.properties:
-        shape, label = "rect", Label(node.id, LabelKind.TEXT)  # what these have said
+        shape, label = "rect", Label(node.id, LabelKind.TEXT)  # already written
     attributes = dict(node.attributes)
     has_picture = "icon" in attributes or "img" in attributes
     is_named = label != Label(node.id, LabelKind.TEXT)
@@ -87,13 +87,13 @@ def write_node(node: Node) -> Iterator[str]:
 
 
 def write_brackets(start: str, shape: str, label: Label) -> str:
-    """Returns a label in the brackets of a shape, behind what stands before these."""
+    """Return a label in the brackets of a shape, after the text before them."""
     opening, closing = BRACKETS[shape]
     return f"{start}{opening}{write_label(label)}{closing}"
 
 
 def write_attributes(values: Iterable[tuple[str, str | int]]) -> str:
-    """Returns names and values as ``@{…}``; only numbers are without quotes."""
+    """Return names and values as ``@{…}``; only numbers are unquoted."""
     pairs = ", ".join(f"{_write_name(name)}: {_write_value(value)}" for name, value in values)
     return f"@{{ {pairs} }}"
 
@@ -106,16 +106,16 @@ def _write_value(value: str | int) -> str:
     if isinstance(value, int):
         return str(value)
     text = _IN_ATTRIBUTES.sub(_name, value).replace("\\", "\\\\")
-    # as YAML names it: an entity of a control character may be another one
+    # as a YAML escape: an entity of a control character may be another one
     text = _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     return f'"{_hide_colons(text)}"'
 
 
 def write_link(edge: Edge) -> str:
-    """Returns what stands between the two nodes of an edge."""
+    """Return the text between the two nodes of an edge."""
     id_ = f"{edge.id}@" if edge.has_own_id else ""
     if edge.length is None:
-        # Ends that contradict each other can only be written around a label.
+        # Contradictory ends can only be written around a label.
         label = write_label(edge.label or Label("", LabelKind.TEXT))
         return f"{id_}x-- {label} --o"
     end = edge.type.removeprefix("double_")

@@ -1,4 +1,4 @@
-"""Reads a flowchart."""
+"""Entry point of the parser."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _DIRECTIONS = {"<": "RL", "^": "BT", ">": "LR", "v": "TB", "TD": "TB", "": "TB"}
 
 
 def parse_diagram(text: str, name: str = "diagram") -> Diagram:
-    """Reads a flowchart as Mermaid does.
+    """Parse a flowchart as Mermaid does.
 
     Args:
         text: With its first line, ``graph`` or ``flowchart``.
-        name: What errors call the text, such as the name of a file.
+        name: Name of the text in errors, such as a file name.
 
     Raises:
-        ConfigurationError: Mermaid would not read it either; has a finding for each mistake, with
-            line and column.
+        ConfigurationError: Mermaid would reject it, too; has a finding for each mistake, with line
+            and column.
     """
     writing = Writing(text)
     problems: list[tuple[Span, str]] = []
@@ -48,7 +48,7 @@ def parse_diagram(text: str, name: str = "diagram") -> Diagram:
     parser = DiagramParser(writing)
     parser.parse()
     problems += [(refusal.place, refusal.message) for refusal in parser.refusals]
-    # Also where statements were refused: all mistakes are told at once.
+    # Also after refused statements: all mistakes are reported together.
     builder = Builder()
     builder.build(tuple(parser.statements))
     problems += [(problem.place, problem.message) for problem in builder.problems]
@@ -64,7 +64,7 @@ def parse_diagram(text: str, name: str = "diagram") -> Diagram:
 
 
 def _find_foreign(text: str) -> re.Match[str] | None:
-    """Returns a word by which Mermaid takes a text for another diagram: not behind ``%%``."""
+    """Return a word outside of ``%%`` comments that makes Mermaid read another diagram."""
     for found in _FOREIGN.finditer(text):
         comment = text.find("%%", text.rfind("\n", 0, found.start()) + 1, found.start())
         if comment < 0 or text.find("\n", found.end()) in (-1, len(text) - 1):

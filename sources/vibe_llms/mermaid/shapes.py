@@ -1,4 +1,4 @@
-"""The shapes that nodes have: those of brackets, and those that ``@{ shape: … }`` names."""
+"""Shapes of nodes: those of brackets, and those that ``@{ shape: … }`` names."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ BRACKETS = {
     "lean_right": ("[/", "/]"),
     "lean_left": ("[\\", "\\]"),
 }
-"""What stands before and behind the label of a node with the shape."""
+"""Text before and after the label of a node with the shape."""
 
 
 def complain_about_shape(name: object) -> str:
-    """Says what is wrong with the name of a shape; empty where nothing is."""
-    # "constructor" is a word that every object of JavaScript knows, and so Mermaid lets it pass
+    """Return the fault in the name of a shape; empty if it is valid."""
+    # "constructor" is a property of every JavaScript object, and so Mermaid accepts it.
     if isinstance(name, str) and (name in NAMES or name == "constructor"):
         return ""
     return f"Mermaid knows no shape {name!r}{suggest(name, NAMES)}"

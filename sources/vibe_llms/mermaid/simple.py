@@ -1,4 +1,4 @@
-"""Parses the statements that begin with a keyword and say how things look or what a click does."""
+"""Parser of statements that begin with a keyword and define looks or clicks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vibe_llms.mermaid.statements import (
     StyleStatement,
 )
 
-# UNIT and PCT are in Mermaid's grammar, though its lexer makes neither.
+# UNIT and PCT are in Mermaid's grammar, though its lexer produces neither.
 _STYLE = frozenset({"NUM", "NODE_STRING", "COLON", "UNIT", "SPACE", "BRKT", "STYLE", "PCT"})
 _NAMES = ID_KINDS - {"DEFAULT"} | {"DIR"}
 
@@ -44,7 +44,7 @@ def _parse_class_definition(cursor: Cursor) -> ClassDefinition:
 
 
 def split_styles(styles: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the styles of a class; a comma behind a backslash separates none."""
+    """Return the styles of a class; an escaped comma is not a separator."""
     # By way of a letter that no diagram has; Mermaid itself uses §§§.
     parts = ",".join(styles).replace("\\,", "\0").replace(",", ";").replace("\0", ",").split(";")
     return tuple(parts)
@@ -131,9 +131,9 @@ def _parse_click(cursor: Cursor) -> ClickStatement:
             tooltip = reveal_entities(token.text)
             if link is not None and cursor.accept("SPACE"):
                 target = cursor.expect({"LINK_TARGET"}, rule).text
-    # neither the keyword nor what closes the last quotes is a token
+    # neither the keyword nor the last closing quote is a token
     text = cursor.writing.text
-    # From the id backwards: the keyword is the nearest.
+    # Backwards from the id: the keyword is the nearest.
     start = text.rindex("click", 0, first.start)
     written = text[start : cursor.token.start].rstrip()
     return ClickStatement(

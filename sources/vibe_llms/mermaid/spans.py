@@ -1,4 +1,4 @@
-"""Where something stands in the text that a person wrote, also after the text was cleaned."""
+"""Places in the original text, also after it was cleaned."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from functools import cached_property
 from vibe_llms.foundation.attrs_classes import frozen
 
 SPACE = "\t\n\v\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
-"""What JavaScript calls white space, for classes of regular expressions: not what Python does."""
+"""JavaScript's white space, for character classes: differs from Python's."""
 
 _SPACES = re.compile(f"[{SPACE}]*")
 
 
 @frozen
 class Span:
-    """A stretch of the text as it was written.
+    """A range of the original text.
 
     Attributes:
         line: Of its first character, counted from 1.
@@ -36,12 +36,12 @@ class Span:
 
 
 NOWHERE = Span(0, 0, 0, 0)
-"""The place of what no text was read for."""
+"""Place of values that were not read from a text."""
 
 
 @frozen
 class Edit:
-    """Other words for a stretch of a text."""
+    """Replacement of a range of a text."""
 
     start: int
     end: int
@@ -49,7 +49,7 @@ class Edit:
 
 
 def apply_edits(text: str, edits: Iterable[Edit]) -> str:
-    """Returns the text with the edits made, which must be in order and must not overlap."""
+    """Return the text with the edits applied, which must be in order and must not overlap."""
     pieces: list[str] = []
     position = 0
     for edit in edits:
@@ -59,14 +59,14 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
 
 
 def skip_space(text: str, position: int) -> int:
-    """Returns where the white space ends that begins there."""
+    """Return the end of the white space that begins there."""
     found = _SPACES.match(text, position)
     assert found is not None
     return found.end()
 
 
 def strip_space(text: str) -> str:
-    """Returns the text without white space at its ends, as ``trim`` of JavaScript does."""
+    """Return the text without white space at its ends, like JavaScript's ``trim``."""
     start = skip_space(text, 0)
     end = len(text)
     while end > start and _SPACES.fullmatch(text[end - 1]):
@@ -75,10 +75,10 @@ def strip_space(text: str) -> str:
 
 
 class Writing:
-    """A text and, where it was cleaned, where each character of it stands in what was written.
+    """A text and, if it was cleaned, the original position of each character.
 
-    Mermaid cleans a diagram in several passes before it reads it; errors and edits need the
-    places from before that.
+    Mermaid cleans a diagram in several passes before it parses it; errors and edits need the
+    original places.
     """
 
     def __init__(self, source: str) -> None:
@@ -87,7 +87,7 @@ class Writing:
         self._origins: Sequence[int] = range(len(source) + 1)
 
     def clean(self, edits: Iterable[Edit]) -> None:
-        """Makes edits of the text as it is now; they must be in order and must not overlap."""
+        """Apply edits to the current text; they must be in order and must not overlap."""
         edits = list(edits)
         if not edits:
             return
@@ -111,13 +111,13 @@ class Writing:
         return [0, *(found.end() for found in breaks)]
 
     def locate(self, start: int, end: int) -> Span:
-        """Returns where a stretch of the cleaned text stands in what was written."""
+        """Return the original place of a range of the cleaned text."""
         begin = self._origins[start]
-        # the end is behind the last character: what was taken out after it is not part of it
+        # the end follows the last character: text removed after it is not part of it
         stop = self._origins[end - 1] + 1 if end > start else begin
         return self.locate_source(begin, max(begin, stop))
 
     def locate_source(self, start: int, end: int) -> Span:
-        """Returns the place of a stretch of what was written."""
+        """Return the place of a range of the original text."""
         line = bisect_right(self._lines, start)
         return Span(line, start - self._lines[line - 1] + 1, start, end)

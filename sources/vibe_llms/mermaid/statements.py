@@ -1,4 +1,4 @@
-"""What a diagram says, statement by statement, as it was written."""
+"""Statements of a diagram, as written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vibe_llms.mermaid.spans import Span
 
 @frozen(kw_only=True)
 class Attributes:
-    """What stands in ``@{…}``; ``text`` as Mermaid hands it to its reader of YAML."""
+    """Content of ``@{…}``; ``text`` as Mermaid passes it to its YAML parser."""
 
     text: str
     place: Span
@@ -19,18 +19,18 @@ class Attributes:
 
 @frozen(kw_only=True)
 class NodeUse:
-    """A node where a statement names it, with what the statement says of it there.
+    """A node in a statement, with the properties given there.
 
     Attributes:
         id: As Mermaid reads it.
-        place: All of it, with label, class and attributes.
-        id_place: The id alone.
-        shape: What the brackets mean; empty where there are none.
-        label: What stands between the brackets.
-        brackets: These, with what is between them; nothing where there are none.
+        place: Of the whole use, with label, class and attributes.
+        id_place: Of the id alone.
+        shape: From the brackets; empty without any.
+        label: The text between the brackets.
+        brackets: The brackets with their content; ``None`` without any.
         properties: A field and its value, of ``[|field:value|label]``.
-        class_name: What follows three colons; empty where nothing does.
-        attributes: What stands in ``@{…}``.
+        class_name: The name after three colons; empty without one.
+        attributes: The content of ``@{…}``.
     """
 
     id: str
@@ -46,14 +46,14 @@ class NodeUse:
 
 @frozen(kw_only=True)
 class Link:
-    """What joins two groups of nodes: one edge for each pair.
+    """Link between two groups of nodes: one edge for each pair.
 
     Attributes:
-        place: All of it, with id and label.
-        id: What stands before ``@``; nothing where there is none.
-        type: The ends, as Mermaid calls them: ``arrow_point``, ``double_arrow_cross`` …
+        place: Of the whole link, with id and label.
+        id: The name before ``@``; ``None`` without one.
+        type: The ends, in Mermaid's terms: ``arrow_point``, ``double_arrow_cross`` …
         stroke: ``normal``, ``thick``, ``dotted`` or ``invisible``.
-        length: How many ranks it spans at least; nothing where its two ends contradict each other.
+        length: Minimum number of ranks; ``None`` if its two ends contradict each other.
     """
 
     place: Span
@@ -75,13 +75,13 @@ class NodeStatement:
 
 @frozen(kw_only=True)
 class SubgraphStatement:
-    """A subgraph, with what is in it.
+    """A subgraph, with its content.
 
     Attributes:
         place: From the keyword to its ``end``.
         head: The line with id and title.
-        id: Nothing where Mermaid makes one up: of a title with spaces, without brackets.
-        title: What stands in the brackets, or the id where there are none.
+        id: ``None`` if Mermaid generates one: for a title with spaces, without brackets.
+        title: The text in the brackets, or the id without brackets.
     """
 
     place: Span
@@ -93,7 +93,7 @@ class SubgraphStatement:
 
 @frozen(kw_only=True)
 class DirectionStatement:
-    """The direction of a subgraph, or without effect outside of one."""
+    """Direction of a subgraph; without effect outside of one."""
 
     place: Span
     direction: str
@@ -101,7 +101,7 @@ class DirectionStatement:
 
 @frozen(kw_only=True)
 class ClassDefinition:
-    """``classDef``: the styles that a class has."""
+    """``classDef``: the styles of a class."""
 
     place: Span
     names: tuple[str, ...]
@@ -110,7 +110,7 @@ class ClassDefinition:
 
 @frozen(kw_only=True)
 class ClassAssignment:
-    """``class``: gives a class to nodes, edges and subgraphs that are known by then."""
+    """``class``: assigns a class to the nodes, edges and subgraphs that are known by then."""
 
     place: Span
     ids: tuple[str, ...]
@@ -133,10 +133,10 @@ class LinkStyleStatement:
     """``linkStyle``: styles for edges, by their numbers.
 
     Attributes:
-        positions: As written; none where it is about all edges (``default``).
-        positions_place: Where these stand.
-        interpolation: The curve; nothing where the statement does not say.
-        styles: Nothing where the statement is about the curve alone.
+        positions: As written; empty if it applies to all edges (``default``).
+        positions_place: Their place.
+        interpolation: The curve; ``None`` if the statement has none.
+        styles: ``None`` if the statement has only a curve.
     """
 
     place: Span
@@ -148,13 +148,13 @@ class LinkStyleStatement:
 
 @frozen(kw_only=True)
 class ClickStatement:
-    """``click``: kept, and never acted on.
+    """``click``: kept, and never executed.
 
     Attributes:
-        callback: The function that a browser would call; nothing where it is a link.
+        callback: The function that a browser would call; ``None`` for a link.
         arguments: Of that function, as written.
-        link: An address; nothing where it is a function.
-        target: In which window the link opens, such as ``_blank``.
+        link: An address; ``None`` for a function.
+        target: The window of the link, such as ``_blank``.
     """
 
     place: Span
@@ -169,7 +169,7 @@ class ClickStatement:
 
 @frozen(kw_only=True)
 class AccessibilityStatement:
-    """``accTitle`` or ``accDescr``: what the picture is about, for those who cannot see it."""
+    """``accTitle`` or ``accDescr``: a description of the picture for screen readers."""
 
     place: Span
     is_title: bool
@@ -178,7 +178,7 @@ class AccessibilityStatement:
 
 @frozen(kw_only=True)
 class Stray:
-    """A semicolon where no statement is."""
+    """A semicolon without a statement."""
 
     place: Span
 

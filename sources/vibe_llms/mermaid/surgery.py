@@ -1,6 +1,6 @@
-"""Finds which stretches of a text say something, and how they are to read once it is taken out.
+"""Finds the ranges of a text that express something, and the text after their removal.
 
-All functions here return edits of the text, and look at nothing but statements and their places.
+All functions here return edits of the text, and depend only on statements and their places.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from vibe_llms.mermaid.statements import (
 Group: TypeAlias = tuple[NodeUse, ...]
 
 Names: TypeAlias = Mapping[str, str | None]
-"""What ids become; nothing for those that go."""
+"""New ids by old ones; ``None`` for removed ids."""
 
 
 def survey_statements(statements: Sequence[Statement]) -> Iterator[Statement]:
-    """Yields all statements in the order of the text, with those in subgraphs."""
-    # With a stack of our own: a text may nest subgraphs deeper than Python its calls.
+    """Yield all statements in the order of the text, including those in subgraphs."""
+    # An explicit stack: a text may nest subgraphs deeper than Python's call stack.
     rest = list(reversed(statements))
     while rest:
         statement = rest.pop()
@@ -42,7 +42,7 @@ def survey_statements(statements: Sequence[Statement]) -> Iterator[Statement]:
 
 
 def survey_uses(diagram: Diagram, id_: str) -> list[NodeUse]:
-    """Returns where statements name a node, in the order of the text."""
+    """Return the uses of a node in statements, in the order of the text."""
     return [
         use
         for statement in survey_statements(diagram.statements)
@@ -54,7 +54,7 @@ def survey_uses(diagram: Diagram, id_: str) -> list[NodeUse]:
 
 
 def append(diagram: Diagram, lines: Sequence[str]) -> Edit:
-    """Writes statements behind all others, indented as the last one is."""
+    """Insert statements after all others, with the indentation of the last one."""
     text = diagram.text
     indent = find_indent(text, diagram.statements[-1].place.start) if diagram.statements else "  "
     newline = find_newline(text)
@@ -63,7 +63,7 @@ def append(diagram: Diagram, lines: Sequence[str]) -> Edit:
 
 
 def append_inside(diagram: Diagram, place: Span, lines: Sequence[str]) -> Edit:
-    """Writes statements at the end of the subgraph with that place."""
+    """Insert statements at the end of the subgraph with that place."""
     text, newline = diagram.text, find_newline(diagram.text)
     end = len(text[: place.end].rstrip()) - len("end")
     indent = find_indent(text, end)
@@ -74,7 +74,7 @@ def append_inside(diagram: Diagram, place: Span, lines: Sequence[str]) -> Edit:
 
 
 def find_newline(text: str) -> str:
-    """Returns what ends the lines of a text."""
+    """Return the line separator of a text."""
     return "\r\n" if "\r\n" in text else "\n"
 
 
@@ -83,14 +83,14 @@ def is_line_start(text: str, position: int) -> bool:
 
 
 def find_indent(text: str, position: int) -> str:
-    """Returns the white space that the line of a position begins with."""
+    """Return the indentation of the line at a position."""
     start = max(text.rfind("\n", 0, position), text.rfind("\r", 0, position)) + 1
     line = text[start:position]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
 def cut(text: str, place: Span) -> Edit:
-    """Takes out a statement, with its semicolon, and with its line if nothing else is there."""
+    """Remove a statement, with its semicolon, and with its line if that becomes empty."""
     start, end = place.start, place.end
     while end < len(text) and text[end] in " \t":
         end += 1
@@ -105,7 +105,7 @@ def cut(text: str, place: Span) -> Edit:
 
 
 def rename(diagram: Diagram, names: Names) -> Iterator[Edit]:
-    """Says other names wherever the old ones stand; lists without names go."""
+    """Replace names everywhere; remove lists that become empty."""
     text = diagram.text
     for statement in survey_statements(diagram.statements):
         match statement:
@@ -132,7 +132,7 @@ def rename(diagram: Diagram, names: Names) -> Iterator[Edit]:
 
 
 def renumber(diagram: Diagram, numbers: Mapping[str, str]) -> Iterator[Edit]:
-    """Says other numbers of edges; statements about none go."""
+    """Replace the numbers of edges; remove statements without edges."""
     for statement in survey_statements(diagram.statements):
         if isinstance(statement, LinkStyleStatement) and statement.positions:
             left = [numbers[each] for each in statement.positions if each in numbers]
@@ -144,15 +144,15 @@ def renumber(diagram: Diagram, numbers: Mapping[str, str]) -> Iterator[Edit]:
 
 
 class Remainder:
-    """What stays of statements about nodes when nodes and edges go.
+    """Rest of statements about nodes after removing nodes and edges.
 
-    A chain is broken where one of its edges goes. What is left of it stays as it was written, and
-    edges that one link has made together with the lost one are written by themselves.
+    A chain is split at a removed edge. Its parts stay unchanged, and other edges of the same link
+    are written separately.
 
     Args:
-        edges: By number, as they are to be; without those that go.
-        nodes: Ids of those that go.
-        is_tidy: Whether also goes what stays alone, says nothing, and is named elsewhere.
+        edges: The resulting edges by number; without the removed ones.
+        nodes: Ids of removed nodes.
+        is_tidy: Also remove a single node without properties that is named elsewhere.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ class Remainder:
         )
 
     def edit(self) -> Iterator[Edit]:
-        """Yields what to change."""
+        """Yield the edits."""
         text, number = self._diagram.text, 0
         for statement in survey_statements(self._diagram.statements):
             if not isinstance(statement, NodeStatement):
@@ -193,7 +193,7 @@ class Remainder:
                     yield cut(text, place)
 
     def _break(self, statement: NodeStatement, number: int) -> Iterator[str]:
-        """Yields the statements that stay of one, whose first edge has that number."""
+        """Yield the remaining statements of one, whose first edge has that number."""
         chain, uses = self._write_group(statement.groups[0])
         for link, starts, ends in zip(
             statement.links, statement.groups, statement.groups[1:], strict=False
@@ -211,7 +211,7 @@ class Remainder:
         yield from self._finish(chain, uses)
 
     def _join(self, link: Link, starts: Group, ends: Group, numbers: range) -> str:
-        """Returns what stands between two groups; nothing where one link cannot say it all."""
+        """Return the link between two groups; empty if one link cannot express it all."""
         left = [use for use in (*starts, *ends) if use.id not in self._nodes]
         if len(left) == len(starts) + len(ends):
             if all(self._is_same(each) for each in numbers):
@@ -223,8 +223,7 @@ class Remainder:
         is_whole = len(kept) == sum(
             start in left and end in left for start in starts for end in ends
         )
-        # An id would become that of another edge: Mermaid gives it to one of the link's edges
-        # alone.
+        # An id would move to another edge: Mermaid gives it to only one of the link's edges.
         if not (has_both and is_whole and link.id is None and all(map(self._is_same, kept))):
             return ""
         return f" {self._cut(link.place.start, link.place.end).strip()} "
@@ -233,7 +232,7 @@ class Remainder:
         return self._edges.get(number) == self._diagram.edges[number]
 
     def _finish(self, chain: str, uses: Group) -> Iterator[str]:
-        """Yields a chain, unless it only names what is named elsewhere."""
+        """Yield a chain, unless it only names nodes that are named elsewhere."""
         if not chain:
             return
         is_bare = chain == " & ".join(use.id for use in uses)

@@ -1,13 +1,13 @@
-"""Reads the YAML of attributes and front matter: as much of it as diagrams use.
+"""Reader of YAML for attributes and front matter: the subset that diagrams use.
 
-That is mappings and sequences in both styles, plain and quoted scalars, block scalars and comments.
-Anchors, aliases, tags, keys of several lines and several documents are refused by name, although
-Mermaid reads them: no diagram has any, and aliases make large things of small ones. What is read is
-what Mermaid's own reader (js-yaml) makes of it, also where the specification says less.
+It supports mappings and sequences in both styles, plain and quoted scalars, block scalars and
+comments. Anchors, aliases, tags, keys of several lines and several documents are refused by name,
+although Mermaid reads them: diagrams do not use them, and aliases can make large values of small
+ones. The result is that of Mermaid's own reader (js-yaml), also where the specification says less.
 
 PyYAML 6.0 and ruamel.yaml 0.19 would be less code. With scalars resolved as in JSON, they read six
-and nine of the stored diagrams in another way than Mermaid, take five times as long, and go as deep
-as a text does; so this stays ours.
+and nine of the stored diagrams differently than Mermaid, take five times as long, and recurse as
+deep as a text nests; so this package keeps its own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Final, NoReturn
 from vibe_llms.mermaid.yaml_scalars import fold_block, fold_lines, resolve, unescape, write_key
 
 DEEPEST: Final = 100
-"""So many values may be inside of each other."""
+"""Maximum depth of nested values."""
 
 _GAP = re.compile(r"[ \t\n]*(?:#[^\n]*\n[ \t\n]*)*(?:#[^\n]*)?")
 _BLANK = re.compile(r"[ \t\n]*")
@@ -42,7 +42,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\ufff
 
 
 class YamlError(ValueError):
-    """What is not YAML, or more than is read here; ``position`` says where."""
+    """Invalid or unsupported YAML, at ``position``."""
 
     def __init__(self, message: str, position: int) -> None:
         super().__init__(message)
@@ -51,12 +51,12 @@ class YamlError(ValueError):
 
 
 def read_yaml(text: str) -> object:
-    """Returns the value of a document; nothing where it is empty."""
+    """Return the value of a document; ``None`` for an empty one."""
     return _Reader(text).read_document()
 
 
 class _Nothing:
-    """What stands where no value is: less than ``null``."""
+    """Placeholder of a missing value: less than ``null``."""
 
 
 _NOTHING = _Nothing()
@@ -83,7 +83,7 @@ class _Reader:
             self.fail("stands where nothing may follow")
         return None if isinstance(value, _Nothing) else value
 
-    # Where it stands
+    # Position
 
     def fail(self, message: str, position: int | None = None) -> NoReturn:
         at = self.position if position is None else position
@@ -98,7 +98,7 @@ class _Reader:
         return self.position - self.starts[self.line() - 1]
 
     def indent(self) -> int:
-        """Returns by how many spaces the line is indented that we are on."""
+        """Return the indentation of the current line."""
         start = self.starts[self.line() - 1]
         line = self.text[start : self.position]
         return len(line) - len(line.lstrip(" "))
@@ -107,7 +107,7 @@ class _Reader:
         return self.text[self.position : self.position + 1]
 
     def skip(self) -> bool:
-        """Goes on behind white space, empty lines and comments; whether to another line."""
+        """Skip white space, empty lines and comments; return whether another line was reached."""
         before = self.line()
         self.accept(_GAP)
         if _SEPARATOR.match(self.text, self.position) and self.column() == 0:
@@ -126,12 +126,12 @@ class _Reader:
     # Blocks
 
     def read_block(self, parent: int) -> object:
-        """Reads what may be a collection that indentation makes."""
+        """Read a possible collection that is defined by indentation."""
         self.depth += 1
         if self.depth > DEEPEST:
             self.fail(f"is inside of more than {DEEPEST} others")
         column = self.column()
-        # Tabs may separate, and indent nothing: behind one no collection can begin.
+        # Tabs may separate, but not indent: no collection can begin after one.
         if self.is_after_tab():
             value = self.read_scalar(parent + 1)
         elif _ITEM.match(self.text, self.position):
@@ -158,7 +158,7 @@ class _Reader:
         return values
 
     def read_mapping(self, column: int, indent: int) -> object:
-        """Reads a mapping, or the value that would be its first key if a colon followed."""
+        """Read a mapping, or the value that would be its first key if a colon followed."""
         values: dict[str, object] = {}
         while self.position < len(self.text):
             begin, line = self.position, self.line()
@@ -190,7 +190,7 @@ class _Reader:
         elif self.indent() > column:
             value = self.read_block(column)
         elif self.indent() == column and _ITEM.match(self.text, self.position):
-            value = self.read_sequence(column)  # items may stand no further right than their key
+            value = self.read_sequence(column)  # items may have the same indentation as their key
         else:
             return None
         return None if isinstance(value, _Nothing) else value
@@ -207,7 +207,7 @@ class _Reader:
         values[name] = value
 
     def name(self, key: object, begin: int) -> str:
-        """Returns a key as JavaScript makes a text of it."""
+        """Return the text of a key as in JavaScript."""
         if not isinstance(key, list):
             return "[object Object]" if isinstance(key, dict) else write_key(key)
         if any(isinstance(each, list) for each in key):
@@ -222,7 +222,7 @@ class _Reader:
         return self.read_flow(indent, inside=False)
 
     def read_flow(self, indent: int, *, inside: bool) -> object:
-        """Reads a value that does without indentation; nothing where none begins."""
+        """Read a value that does not depend on indentation; a placeholder if none begins."""
         self.depth += 1
         if self.depth > DEEPEST:
             self.fail(f"is inside of more than {DEEPEST} others")

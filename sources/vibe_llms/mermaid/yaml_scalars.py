@@ -1,4 +1,4 @@
-"""What the scalars of YAML mean."""
+"""Values of YAML scalars."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _ESCAPES = {
 
 
 def resolve(text: str) -> object:
-    """Returns what a plain scalar stands for: nothing, a truth, a number, or the text itself."""
+    """Return the value of a plain scalar: null, a boolean, a number, or the text itself."""
     if text in _WORDS:
         return _WORDS[text]
     if not text[:1].isascii() or text[0] not in "+-.0123456789" or len(text) > _LONGEST_NUMBER:
@@ -57,12 +57,12 @@ def resolve(text: str) -> object:
 
 
 def unescape(text: str) -> str | None:
-    """Puts characters where a text between double quotes names them; nothing if it names none."""
+    """Decode escapes in a double-quoted text; ``None`` if one is invalid."""
     if "\\" not in text:
         return fold_lines(text)
     parts: list[str] = []
     position = 0
-    # what is escaped takes no part in the folding of lines
+    # escaped characters are not folded with the lines
     for found in _ESCAPE.finditer(text):
         parts.append(fold_lines(text[position : found.start()]))
         code = found[1] or found[2] or found[3]
@@ -79,7 +79,7 @@ def unescape(text: str) -> str | None:
 
 
 def fold_lines(text: str) -> str:
-    """Joins lines: one break is a space, and of more all but the first stay."""
+    """Join lines: one line break becomes a space, and of several all but the first stay."""
     if "\n" not in text:
         return text
 
@@ -90,7 +90,7 @@ def fold_lines(text: str) -> str:
 
 
 def fold_block(lines: list[str], style: str, chomping: str) -> str:
-    """Returns a block scalar of its lines without their indentation.
+    """Return a block scalar of its lines without their indentation.
 
     Args:
         style: ``|`` keeps the breaks, ``>`` folds those between lines of text.
@@ -112,7 +112,7 @@ def _fold_paragraphs(lines: list[str]) -> str:
         if not line:
             blanks += 1
             continue
-        # Lines that are indented further keep their breaks, and those next to them as well.
+        # Lines with further indentation keep their line breaks, and so do their neighbours.
         is_more = line[0] in " \t"
         if number and text:
             if is_more or was_more:
@@ -126,7 +126,7 @@ def _fold_paragraphs(lines: list[str]) -> str:
 
 
 def write_key(key: object) -> str:
-    """Returns a key as the text that JavaScript makes of it."""
+    """Return the text of a key as in JavaScript."""
     if key is None:
         return "null"
     if isinstance(key, bool):
@@ -137,7 +137,7 @@ def write_key(key: object) -> str:
 
 
 def read_number(text: str) -> float:
-    """Returns the number that JavaScript makes of a text; what is none is not a number."""
+    """Return the number of a text as in JavaScript; NaN for a text that is not a number."""
     text = strip_space(text)
     if not text:
         return 0.0
@@ -151,7 +151,7 @@ def read_number(text: str) -> float:
 
 
 def write_number(value: float) -> str:
-    """Returns a number as JavaScript writes it."""
+    """Return the text of a number as in JavaScript."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     # From there on JavaScript writes an exponent, and Python from 1e16 on.

@@ -192,7 +192,7 @@ class _Inliner(NodeTransformer):
 
 
 def _list_names(node: nodes.Expr) -> list[str] | None:
-    """Return the names of the included partials; empty if they are computed."""
+    """Return the names of the included partials; ``None`` if they are computed."""
     items = node.items if isinstance(node, (nodes.List, nodes.Tuple)) else [node]
     names = [each.value for each in items if isinstance(each, nodes.Const)]
     if len(names) < len(items) or not all(isinstance(each, str) for each in names):

@@ -152,7 +152,7 @@ class _Wire:
                     return
 
     async def _read_lines(self) -> AsyncIterator[bytes | None]:
-        """Yield lines; empty for one that was too long."""
+        """Yield lines; ``None`` for one that was too long."""
         line = bytearray()
         is_long = False
         while piece := await run_in_thread(partial(os.read, self.source, _PIECE_BYTES)):

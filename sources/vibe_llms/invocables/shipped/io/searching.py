@@ -88,7 +88,7 @@ def _search_file(
 
 
 def _read_text(place: Place, size_limit: int, context: InvocationContext) -> bytes:
-    """Return the text of a file, up to the limit; ``None`` if it is binary."""
+    """Return the text of a file, up to the limit; empty if it is binary."""
     data = bytearray()
     with open_file(place) as (descriptor, _):
         for block in read_blocks(descriptor, context):
