@@ -194,7 +194,7 @@ class Application(Closing):
             raise UnknownNameError(
                 kind="model",
                 name=str(address),
-                remedy="A path is no model here: the operator can give it a name in [aliases].",
+                remedy="A path cannot be a model here. The operator can name it in [aliases].",
             )
 
     def find_model(self, address: str, holder: object) -> ConverserModel | None:

@@ -316,7 +316,7 @@ class TransportTimeoutError(TransportError, TimeoutError):
 
     def describe(self) -> str:
         return self.detail or (
-            f"{self.address or 'The other side'} kept us waiting: the {self.phase} timeout of "
+            f"{self.address or 'The peer'} took too long: the {self.phase} timeout of "
             f"{self.seconds:g} seconds has passed."
         )
 

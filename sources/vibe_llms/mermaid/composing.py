@@ -76,7 +76,7 @@ def _prove(
 
 def _refuse(what: str) -> RequestError:
     return RequestError(
-        detail=f"{what} cannot be written in Mermaid so that it is read as it is.",
+        detail=f"{what} cannot be written in Mermaid: it would be read differently.",
         remedy="Choose another id: letters, digits and _, and none of Mermaid's keywords.",
     )
 

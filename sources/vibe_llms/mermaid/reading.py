@@ -37,13 +37,17 @@ def parse_diagram(text: str, name: str = "diagram") -> Diagram:
     except YamlError as error:
         assert matter is not None
         at = matter.start + error.position
-        problems.append((writing.locate_source(at, at), f"The front matter is no YAML: {error}."))
+        problems.append(
+            (writing.locate_source(at, at), f"The front matter is not valid YAML: {error}.")
+        )
     if foreign := _find_foreign(writing.text):
-        message = f"Mermaid takes what has the word {foreign[0]} for a C4 diagram: change the word."
+        message = (
+            f"Mermaid reads a text with the word {foreign[0]} as a C4 diagram: change the word."
+        )
         problems.append((writing.locate(*foreign.span()), message))
     if writing.text.startswith("swimlane-beta"):
         problems.append(
-            (writing.locate(0, 13), "Swimlanes are no flowchart: begin with flowchart.")
+            (writing.locate(0, 13), "Swimlanes are not a flowchart: begin with flowchart.")
         )
     parser = DiagramParser(writing)
     parser.parse()

@@ -182,8 +182,8 @@ def _probe(
     if reason := ended.explain():
         raise PluginError(
             plugin=requirement.name,
-            detail=f"{requirement.name} cannot be asked what it has: {reason}.",
-            remedy="Nothing was added. Tell whoever wrote it.",
+            detail=f"{requirement.name} cannot list its hooks: {reason}.",
+            remedy="Nothing was added. Report this to the plugin's author.",
         )
     # The last line only: an imported module may print anything before it.
     found: dict[str, dict[str, list[str]]] = json.loads(ended.output.splitlines()[-1])

@@ -53,7 +53,7 @@ def make_ensemble(
     ensemble = _call(entry, f"ensemble {entry.name!r}", specification.factory, context)
     if isinstance(ensemble, Ensemble):
         return ensemble
-    raise _describe_misfit(entry, f"ensemble {entry.name!r}", ensemble, "which is no ensemble")
+    raise _describe_misfit(entry, f"ensemble {entry.name!r}", ensemble, "which is not an ensemble")
 
 
 def make_approver(
@@ -76,7 +76,7 @@ def make_authorizer(
     what = f"authorizer {specification.name!r}"
     authorizer = _call(entry, what, specification.factory, context)
     if lacks := _find_lacks(authorizer, Authorizer):
-        lack = f"which is no authorizer: it lacks {', '.join(lacks)}"
+        lack = f"which is not an authorizer: it lacks {', '.join(lacks)}"
         raise _describe_misfit(entry, what, authorizer, lack)
     return authorizer
 
@@ -91,8 +91,8 @@ def make_store(
 
     what = f"store {specification.name!r} of [plugins.{entry.name}]"
     remedy = (
-        "Correct its table, or report it to whoever wrote the plugin; "
-        f"store = {DIRECTORY_STORE!r} keeps conversations in files again."
+        "Correct its table, or report this to the plugin's author; "
+        f"store = {DIRECTORY_STORE!r} stores conversations in files again."
     )
     store = _call(entry, what, specification.factory, context, remedy)
     lacks = _find_lacks(store, ConversationStore)
@@ -103,7 +103,7 @@ def make_store(
         return cast("ConversationStore", PluggedStore(store, entry.name, what, remedy))
     optional = [name for name in lacks if name in vars(StoreDefaults)]
     needed = [name for name in lacks if name not in optional]
-    lack = f"which is no store: it lacks {', '.join(needed + optional)}"
+    lack = f"which is not a store: it lacks {', '.join(needed + optional)}"
     if optional:
         lack += f" (vibe_llms.conversations.StoreDefaults, inherited, has {', '.join(optional)})"
     raise _describe_misfit(entry, what, store, lack, remedy)

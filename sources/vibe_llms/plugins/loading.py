@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _REPAIR = "Repair it, or add it to plugins.disabled."
-_INSTALL = "Install what has that module, or name it: package = '...'."
+_INSTALL = "Install the package with that module, or name it: package = '...'."
 
 
 @frozen(kw_only=True)
@@ -208,7 +208,7 @@ class PluginHost:
             (implementation,) = (found for found in caller.get_hookimpls() if found.plugin is hooks)
             if caller.has_spec() or implementation.optionalhook:
                 continue
-            reason = f"There is no hook {caller.name!r}{suggest(caller.name, known)}"
+            reason = f"Unknown hook {caller.name!r}{suggest(caller.name, known)}"
             error = PluginError(
                 plugin=entry.name, detail=f"The plugin {entry.name!r} ({entry.module}): {reason}"
             )

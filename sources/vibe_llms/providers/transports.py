@@ -1,4 +1,4 @@
-"""Transports of remote providers: our own connections, or those of a plugin."""
+"""What carries a remote provider's requests: our own connections, or what a plugin has."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from vibe_llms.wire.exchanges import Exchange, Transport, WireRequest
 
 
 def produce_transport(context: ProviderContext, settings: RemoteSettings) -> Transport:
-    """Make the transport that a provider's table chooses; ``direct`` by default.
+    """Makes the transport that a provider's table chooses; ``direct`` where it chooses none.
 
     Args:
-        settings: Checked settings that do not choose the official package.
+        settings: Are checked, and choose no official package.
 
     Raises:
-        PluginError: The plugin's factory fails, or returns something else.
+        PluginError: The plugin's factory fails, or makes something else.
     """
     chosen = settings.values.get("transport", "direct")
     direct = partial(_produce_direct, context, settings)
@@ -49,7 +49,7 @@ def produce_transport(context: ProviderContext, settings: RemoteSettings) -> Tra
 
 
 def ensure_files(context: ProviderContext, settings: RemoteSettings) -> None:
-    """Check that the certificates and keys in a provider's table can be used.
+    """Sees whether the certificates and keys that a provider's table names can be used.
 
     Raises:
         ConfigurationError: One cannot.
@@ -60,10 +60,10 @@ def ensure_files(context: ProviderContext, settings: RemoteSettings) -> None:
 
 @frozen
 class Blame:
-    """Attributes errors of a plugin's transport to the plugin.
+    """Says of what a plugin's transport does wrong whose it is.
 
     Attributes:
-        provider: The provider whose table chooses the transport.
+        provider: Whose table chooses the transport.
     """
 
     specification: TransportSpecification
@@ -71,52 +71,52 @@ class Blame:
 
     @contextmanager
     def laying(self, deed: str) -> Iterator[None]:
-        """Convert foreign errors to PluginError. Cancellation passes through."""
+        """Makes a PluginError of any error but our own. Cancelling passes through."""
         try:
             yield
         except ConverseError:
             raise
-        # A plugin that calls `sys.exit` must not end the host program.
+        # A plugin that calls `sys.exit` may not end the program that it is part of.
         except (Exception, SystemExit) as error:
             words = f"{deed} raised {type(error).__name__}: {error}".rstrip(": ")
             raise self.compose(words) from error
 
     def compose(self, deed: str) -> PluginError:
-        """Make the error about something that the transport did."""
+        """Composes the error of what the transport has done."""
         name, plugin = self.specification.name, self.specification.plugin
         of = f"of the plugin {plugin!r}" if plugin else "of a plugin"
         return PluginError(
             plugin=plugin or name,
             detail=f"The transport {name!r} {of}, chosen by [providers.{self.provider}], {deed}.",
-            remedy="Report it to the plugin's author, or choose transport = 'direct'.",
+            remedy="Report this to the plugin's author, or choose transport = 'direct'.",
             stage=Stage.SEND,
         )
 
 
 @frozen
 class PluggedTransport:
-    """A plugin's transport, whose errors name the plugin."""
+    """A plugin's transport, whose mistakes are told as its own."""
 
     _transport: Transport
     _blame: Blame
 
     async def send(self, request: WireRequest) -> Exchange:
-        """Send a request. Raises PluginError in addition to any transport's errors."""
+        """Sends a request. Raises PluginError besides what any transport raises."""
         with self._blame.laying("broke: send"):
             exchange = await self._transport.send(request)
         if callable(getattr(exchange, "receive", None)):
             return PluggedExchange(exchange, self._blame)
-        raise self._blame.compose(f"failed: send returned {type(exchange).__name__}")
+        raise self._blame.compose(f"broke: send returned {type(exchange).__name__}")
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Closes all connections."""
         with self._blame.laying("broke: close"):
             await self._transport.close()
 
 
 @frozen
 class PluggedExchange(Closing):
-    """An answer of a plugin's transport."""
+    """An answer that a plugin's transport brings."""
 
     _exchange: Exchange
     _blame: Blame
@@ -135,21 +135,21 @@ class PluggedExchange(Closing):
 
     @property
     def is_spent(self) -> bool:
-        """Whether the answer was read to its end, so that its connection is released already."""
+        """Whether the answer was read to its end, and its connection is free by itself."""
         return getattr(self._exchange, "is_spent", False) is True
 
     async def receive(self) -> bytes:
-        """Return the received part of the body."""
+        """Returns whatever has come of the body."""
         with self._blame.laying("broke: receive"):
             return await self._exchange.receive()
 
     async def read(self, limit: int | None = None) -> bytes:
-        """Return the whole body."""
+        """Returns the whole body."""
         with self._blame.laying("broke: read"):
             return await self._exchange.read(limit)
 
     async def close(self) -> None:
-        """Close the answer."""
+        """Leaves the answer."""
         with self._blame.laying("broke: close"):
             await self._exchange.close()
 

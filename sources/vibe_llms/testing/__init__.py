@@ -1,5 +1,6 @@
-"""For the authors of plugins: vendors that can be had on loopback, and what a provider must keep.
+"""Tests for authors of plugins: simulated vendors on loopback, and contracts that plugins must
+keep.
 
-May import everything; nothing imports it but tests, and the command that is named after it.
-Refuses to be needed at run time.
+May import everything; only tests and the command ``vibe conformance`` import it. Must not be needed
+at run time.
 """

@@ -1,4 +1,4 @@
-"""A clock for tests of what waits: seconds go by as fast as somebody sleeps them."""
+"""A clock for tests of timeouts: time passes as fast as tasks sleep."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from vibe_llms.foundation.clocks import Clock
 
 @define
 class HurriedClock(Clock):
-    """A time that passes only while somebody sleeps, and then at once.
+    """A clock whose time passes only during sleeps, and then at once.
 
     Attributes:
-        now: What it shows, in seconds.
-        slept: For how many seconds each sleeper wanted to sleep, in order.
+        now: The current time, in seconds.
+        slept: The requested duration of each sleep, in seconds, in order.
     """
 
     now: float = 1_000.0
     slept: list[float] = attrs.field(factory=list)
 
     def read(self) -> float:
-        """Returns the seconds that it shows."""
+        """Return the current time in seconds."""
         return self.now
 
     async def sleep(self, seconds: float) -> None:
-        """Lets others run once, and the time pass."""
+        """Let other tasks run once, and advance the time."""
         due = self.now + seconds
         self.slept.append(seconds)
         await asyncio.sleep(0)
-        self.now = max(self.now, due)  # others may have slept longer meanwhile
+        self.now = max(self.now, due)  # others may have slept longer in between

@@ -1,4 +1,4 @@
-"""Runs the contract of providers against one plugin, and reports promise by promise."""
+"""Run the contract of providers against one plugin, and report promise by promise."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Promise:
 
     Attributes:
         name: Of the test.
-        meaning: What is promised, in a sentence.
-        is_kept: Whether.
-        reason: Why not, in a line.
+        meaning: The promise, in a sentence.
+        is_kept: True if it was kept.
+        reason: Why it was broken, in a line.
     """
 
     name: str
@@ -41,13 +41,13 @@ def run_contract(
     settings: Sequence[str] = (),
     tell: Callable[[Promise], None],
 ) -> list[Promise]:
-    """Tries each promise of the contract, and tells of each as soon as it is known.
+    """Test each promise of the contract, and report each result as soon as it is known.
 
     Args:
         module: The plugin's module; the current directory is on the path.
-        provider, model: Which, where the plugin has several.
+        provider, model: Their names, if the plugin has several.
         settings: Of the provider, each as ``KEY=VALUE``.
-        tell: Is called with each promise.
+        tell: Called with each promise.
 
     Raises:
         DependencyError: pytest is not installed.
@@ -60,13 +60,13 @@ def run_contract(
     sys.path.insert(0, str(Path.cwd()))
     provider = provider or find_provider(module)
     report = _Report(tell)
-    # Nothing of the author's own set-up plays a part: no files, no conftest, no cache.
+    # The author's own set-up is ignored: no files, no conftest, no cache.
     options = ["-p", "no:cacheprovider", "-p", "no:terminal", "-c", os.devnull, "--noconftest"]
     options += ["-p", "vibe_llms.testing.pytest_plugin", "--pyargs", _SUITE]
     options += [f"--provider-module={module}", f"--provider-name={provider}"]
     options += [f"--provider-model={model}"]
     options += [f"--provider-setting={setting}" for setting in settings]
-    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # the contract needs none, nor its author
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # the contract needs none
     status = pytest.main(options, plugins=[report])
     if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or not report.promises:
         raise PluginError(
@@ -92,7 +92,7 @@ class _Report:
         from vibe_llms.testing.contracts.promises import BrokenPromise
 
         when, failed = getattr(report, "when", ""), getattr(report, "failed", False)
-        # Where preparing a test fails there is no call: then that is what is told of it.
+        # If the set-up of a test fails there is no call: then the set-up's error is reported.
         if when != "call" and not failed:
             return
         identity = getattr(report, "nodeid", "")

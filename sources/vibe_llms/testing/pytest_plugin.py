@@ -1,7 +1,7 @@
 """The pytest plugin: ``pytest_plugins = ["vibe_llms.testing.pytest_plugin"]``.
 
-It gives a simulated vendor as the fixture ``simulator``, and the options by which the command
-``vibe conformance`` says which provider is tried.
+It provides a simulated vendor as the fixture ``simulator``, and the options with which ``vibe
+conformance`` names the provider under test.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-pytest.register_assert_rewrite("vibe_llms.testing.contracts")  # so that they say what differs
+# So that their assertions show the difference.
+pytest.register_assert_rewrite("vibe_llms.testing.contracts")
 
 if TYPE_CHECKING:
     from vibe_llms.testing.simulator import SynchronousSimulator
@@ -27,7 +28,7 @@ def simulator() -> Iterator[SynchronousSimulator]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds what the command says."""
+    """Add the options of the command."""
     group = parser.getgroup("vibe-llms")
     group.addoption("--provider-module", help="The plugin whose provider is tried.")
     group.addoption("--provider-name", default="", help="Which of its providers.")
@@ -42,7 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tells the contract which provider is meant."""
+    """Pass the provider to the contract."""
     module = config.getoption("--provider-module")
     if not module:
         return
@@ -55,12 +56,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def read_setting(text: str) -> tuple[str, Any]:
-    """Returns the name and the value of ``KEY=VALUE``; what is no TOML is taken as a text."""
+    """Return the name and the value of ``KEY=VALUE``; a value that is not TOML is a text."""
     import tomli
 
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise pytest.UsageError(f"{text!r} is no setting; write KEY=VALUE.")
+        raise pytest.UsageError(f"{text!r} is not a setting. Write KEY=VALUE.")
     try:
         return key.strip(), tomli.loads(f"value = {value}")["value"]
     except tomli.TOMLDecodeError:

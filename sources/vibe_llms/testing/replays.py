@@ -1,4 +1,4 @@
-"""Runs that were kept as tests: ``vibe runs keep`` writes them, and this holds them."""
+"""Replay of runs that were kept as tests, written by ``vibe runs keep``."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ def check_run(
     engine: Engine | None = None,
     task: Path | str | None = None,
 ) -> None:
-    """Replays a kept run: no model is asked, nothing is executed.
+    """Replay a kept run: no model is asked, nothing is executed.
 
     Args:
-        folder: Where the run was kept.
-        engine: How the program asks today: model, tools and settings have to be those of the run.
-        task: Of a flow, the task as it is today: what was visited has to be the same.
+        folder: The folder of the kept run.
+        engine: The program's current engine: its model, tools and settings must equal those of the
+            run.
+        task: For a flow, its current task: the visits must be the same.
 
     Raises:
-        AssertionError: A step differs; says which, and in what.
+        AssertionError: A step differs; names the step and the difference.
     """
     replayed = asyncio.run(replay_kept(DirectoryStore(folder), identity, engine, task))
     if (step := replayed.difference) is not None:
@@ -38,7 +39,7 @@ def check_run(
 async def replay_kept(
     store: DirectoryStore, identity: str, engine: Engine | None, task: Path | str | None
 ) -> Replay:
-    """Replays a run of a conversation or of a flow."""
+    """Replay a run of a conversation or of a flow."""
     from vibe_llms.runs.surveying import read_summary
 
     if read_summary(store, identity).kind == "flow":

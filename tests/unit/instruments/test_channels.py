@@ -349,7 +349,7 @@ async def test_a_tool_that_comes_to_nothing_says_so() -> None:
         outcome = await Engine(outer, tools=[tool]).answer("Rome?")
         told.append(text_of(outcome.canisters[1]))
 
-    assert told[0] == "ask failed: there is no approver for weather."
+    assert told[0] == "ask failed: no approver is set for weather."
     assert "run_steps = 1 was reached" in told[1]
 
 

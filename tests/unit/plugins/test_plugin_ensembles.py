@@ -86,7 +86,7 @@ async def test_an_unknown_ensemble_names_the_nearest(configure: Configure) -> No
     ("name", "words"),
     [
         ("wrong-name", "has no ensemble 'wrong-name'; its survey_ensembles names 'perch'"),
-        ("empty-perch", "returned object, which is no ensemble"),
+        ("empty-perch", "returned object, which is not an ensemble"),
         ("broken-perch", "cannot be made: RuntimeError: the perch broke"),
     ],
 )

@@ -134,7 +134,7 @@ REASONS = {
     "asynchronous_hook": "It returned one coroutine from survey_providers, in place of a list of "
     "ProviderSpecification.",
     "wrong_arguments": "It has a hook of a wrong form: PluginValidationError: ",
-    "unknown_hook": "There is no hook 'survey_provider'; did you mean 'survey_providers'?",
+    "unknown_hook": "Unknown hook 'survey_provider'; did you mean 'survey_providers'?",
 }
 
 

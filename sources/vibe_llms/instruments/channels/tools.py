@@ -107,7 +107,7 @@ class ToolChannel(Closing):
             return produce_outcome(reply.value)
         if reply.requests:
             names = ", ".join(sorted({request.name for request in reply.requests}))
-            return fail(f"{self.name} failed: there is no approver for {names}.")
+            return fail(f"{self.name} failed: no approver is set for {names}.")
         return fail(f"{self.name} failed: {reply.outcome.detail} {reply.text}".strip())
 
     async def close(self) -> None:

@@ -220,7 +220,7 @@ class ResourceShelf(Watchers):
         more = len(lines) - _SHOWN_LIMIT
         if more > 0:
             lines = [*lines[:_SHOWN_LIMIT], f"[and {more} more: search for something]"]
-        return "\n".join(lines) or "There is nothing."
+        return "\n".join(lines) or "No resources."
 
     async def _show_resource(self, arguments: JsonObject, context: InvocationContext) -> Outcome:
         return Outcome(contents=await self.read_resource(str(arguments["uri"])))

@@ -1,4 +1,4 @@
-"""What plugins must keep, as tests that a stranger inherits with one class.
+"""Contracts of plugins, as tests that a plugin inherits with one class.
 
 ::
 
@@ -11,8 +11,8 @@
         def produce_store(self, directory):
             return MyStore(directory)
 
-May import everything that a plugin may meet. Refuses to know any provider by name: what differs
-is said by the class that inherits.
+May import everything that a plugin may use. Must not know any provider by name: the inheriting
+class declares the differences.
 """
 
 from __future__ import annotations

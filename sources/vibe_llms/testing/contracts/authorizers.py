@@ -1,4 +1,4 @@
-"""The contract of authorizers: inherit it, say how one is made, and let pytest run it."""
+"""Contract of authorizers: inherit it, implement the factory, and run it with pytest."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ USAGE: Final = Usage(input_tokens=10, output_tokens=5)
 
 
 class AuthorizerContract:
-    """What every authorizer keeps; ``produce_authorizer`` says which one is tried.
+    """Contract of every authorizer; ``produce_authorizer`` makes the one under test.
 
     Attributes:
-        credential: A key that it knows, for at least ten requests.
+        credential: A known key, valid for at least ten requests.
     """
 
     credential: str = ""
 
     def produce_authorizer(self, directory: Path) -> Authorizer:
-        """Makes one that knows the credential.
+        """Make an authorizer that knows the credential.
 
         Args:
-            directory: For what it keeps; empty.
+            directory: For its data; empty.
         """
         raise NotImplementedError
 
     def test_nobody_is_let_in_without_a_key_or_with_an_unknown_one(self, tmp_path: Path) -> None:
-        """An error that says so: 401."""
+        """The error is 401."""
 
         async def try_others(authorizer: Authorizer) -> None:
             for credential in ("", "nobody's", self.credential + "x", self.credential[:-1]):
@@ -59,7 +59,7 @@ class AuthorizerContract:
         self._perform(tmp_path, try_others)
 
     def test_a_grant_has_a_name_which_is_not_the_key(self, tmp_path: Path) -> None:
-        """It goes into logs."""
+        """The name goes into logs."""
 
         async def look(authorizer: Authorizer) -> None:
             grant = await self._enter(authorizer)
@@ -71,7 +71,7 @@ class AuthorizerContract:
         self._perform(tmp_path, look)
 
     def test_requests_are_reserved_and_settled_many_at_once(self, tmp_path: Path) -> None:
-        """Known use, unknown use, and nothing sent, in any order."""
+        """Known usage, unknown usage, and unsent requests, in any order."""
 
         async def ask(authorizer: Authorizer) -> None:
             grant = await self._enter(authorizer)

@@ -1,4 +1,4 @@
-"""Promises about answers: their events, their end, and that a stream equals what comes whole."""
+"""Promises about answers: their events, their end, and equal results with and without streaming."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ from vibe_llms.testing.contracts.worlds import World
 
 
 class ConversingPromises(ComposingPromises):
-    """What holds of every answer."""
+    """Promises of every answer."""
 
     greeting = "Say something about the sea, in a few words."
-    """What is asked where any answer will do."""
+    """Request for tests in which any answer will do."""
 
     is_repeatable = True
-    """Whether the same request is answered in the same words."""
+    """True if the same request gets the same answer."""
 
     answers_as = ""
-    """Whose name stands in the origin of answers, where the provider hands on another's."""
+    """Provider name in the origin of answers, if the provider passes on another's."""
 
     def ask_for_words(self) -> Request:
-        """Returns a request that any model can answer."""
+        """Return a request that any model can answer."""
         return self.compose(canisters=[UserCanister(self.greeting)])
 
     @promise
     async def test_it_answers(self, world: World) -> None:
-        """An answer has text, and says from which provider and model it is, and why it ended."""
+        """An answer has text, its provider and model, and a reason for its end."""
         response = await world.ask(self.ask_for_words())
 
         origin = response.metadata.origin
@@ -83,7 +83,7 @@ class ConversingPromises(ComposingPromises):
 
     @promise
     async def test_a_stream_equals_what_comes_whole(self, world: World) -> None:
-        """The same canisters either way, but for ids, times and what the vendor names anew."""
+        """Both give the same canisters, except for ids, times and names by the vendor."""
         streamed = await world.ask(self.ask_for_words())
         whole = await world.ask(self.ask_for_words(), stream=False)
 
@@ -105,7 +105,7 @@ class ConversingPromises(ComposingPromises):
 
     @promise
     async def test_events_come_in_order(self, world: World) -> None:
-        """A content begins, goes on and ends once; the finished response is the last event."""
+        """A content starts, continues and ends once; the finished response is the last event."""
         request = self.ask_for_words()
         async with world.model.stream(request) as stream:
             events = [event async for event in stream]
@@ -120,13 +120,13 @@ class ConversingPromises(ComposingPromises):
         )
         require(
             response.conversation[0] == request.canisters[0],
-            "The conversation of the response does not begin with what was asked.",
-            "Leave the request as it is: translate a copy.",
+            "The conversation of the response does not begin with the request.",
+            "Do not change the request: translate a copy.",
         )
 
     @promise
     async def test_the_words_of_a_stream_are_the_text_of_its_response(self, world: World) -> None:
-        """``stream.text`` has the answer alone, without reasoning and calls."""
+        """``stream.text`` contains only the answer, without reasoning and calls."""
         async with world.model.stream(self.ask_for_words()) as stream:
             words = "".join([piece async for piece in stream.text])
             response = await stream.response()
@@ -140,7 +140,7 @@ class ConversingPromises(ComposingPromises):
 
     @promise
     async def test_reactors_hear_of_all_of_it(self, world: World) -> None:
-        """From the beginning to the end, whichever way the answer is asked for."""
+        """From the beginning to the end, with and without streaming."""
         for streaming in (True, False):
             heard: list[ConversationEvent] = []
             reactors = ConversationReactors(
@@ -164,9 +164,9 @@ class ConversingPromises(ComposingPromises):
 
     @promise
     async def test_leaving_a_stream_keeps_what_had_come(self, world: World) -> None:
-        """An answer that is left is marked interrupted, and the next one is not harmed.
+        """A cancelled stream is marked interrupted, and the next one works.
 
-        One that had come to its end in the same read is complete.
+        If the end arrived in the same read, the answer is complete.
         """
         async with world.model.stream(self.ask_for_words()) as stream:
             async for event in stream:
@@ -182,12 +182,12 @@ class ConversingPromises(ComposingPromises):
         reason = kept[-1].origin.stop_reason  # type: ignore[union-attr]
         require(
             reason in (StopReason.INTERRUPTED, StopReason.ANSWERED),
-            f"What is kept is marked {str(reason)!r}.",
-            "Let close() of the source stop where it is, and send no event of its own.",
+            f"The kept answer is marked {str(reason)!r}.",
+            "Let close() of the source stop immediately, without another event.",
         )
         require(
             (await world.ask(self.ask_for_words())).text,
-            "After an answer that was left, the next one has no text.",
+            "After a cancelled stream, the next answer has no text.",
             "Keep no state of one answer in the client or the model.",
         )
 
@@ -195,19 +195,19 @@ class ConversingPromises(ComposingPromises):
     async def test_cancelling_passes_through(self, world: World) -> None:
         """A task that is cancelled while it waits for an answer ends as cancelled."""
         task = asyncio.ensure_future(world.ask(self.ask_for_words()))
-        await asyncio.sleep(0)  # it has begun when it is cancelled
+        await asyncio.sleep(0)  # it has started when it is cancelled
         task.cancel()
 
         with expect(
             asyncio.CancelledError,
-            "A cancelled task goes on as if nothing had happened.",
+            "A cancelled task continues.",
             "Let CancelledError pass: catch it only to clean up, and raise it again.",
         ):
             await task
 
     @promise
     async def test_many_at_once_are_told_apart(self, world: World) -> None:
-        """Answers do not mix, whoever else is asking."""
+        """Concurrent answers are not mixed up."""
         asked = [
             self.compose(canisters=[UserCanister(f"{self.greeting} Number {number}.")])
             for number in range(4)
@@ -223,7 +223,7 @@ class ConversingPromises(ComposingPromises):
 
     @promise
     async def test_what_it_does_not_know_is_refused_before_it_is_sent(self, world: World) -> None:
-        """A control that the model does not have is an error that names it."""
+        """An unknown control is an error that names it."""
         request = attrs.evolve(self.ask_for_words(), controls={"no_such_control": 1})
 
         deed = "The control 'no_such_control', which there is not, is taken without a word."
@@ -235,7 +235,7 @@ class ConversingPromises(ComposingPromises):
 
     @promise
     async def test_tokens_are_counted_or_estimated(self, world: World) -> None:
-        """A count says how far off it may be; more text is not fewer tokens."""
+        """A count states its possible error; more text does not have fewer tokens."""
         tokenizer, model = world.model.tokenizer, world.model.descriptor
         short = await tokenizer.count_text("sea", model)
         long = await tokenizer.count_text("The sea is wide and deep and blue. " * 20, model)
@@ -250,7 +250,7 @@ class ConversingPromises(ComposingPromises):
 
     @promise
     async def test_models_can_be_listed(self, world: World) -> None:
-        """What is listed is described under the provider's name."""
+        """Listed models are described under the provider's name."""
         for descriptor in await world.client.survey_models():
             require(
                 descriptor.provider == world.name and descriptor.name,
@@ -260,14 +260,14 @@ class ConversingPromises(ComposingPromises):
 
     @promise
     async def test_closing_twice_does_no_harm(self, world: World) -> None:
-        """A client may be closed by whoever is not sure."""
+        """Closing a client twice has no effect."""
         await world.ask(self.ask_for_words())
         await world.client.close()
         await world.client.close()
 
 
 def check_order(events: Sequence[StreamEvent]) -> None:
-    """Holds events against what consumers rely on."""
+    """Check events against the order that consumers rely on."""
     begun: set[int] = set()
     ended: set[int] = set()
     remedy = "Each content: one start, its deltas, one end. Then one ResponseFinishedEvent, last."
@@ -278,7 +278,7 @@ def check_order(events: Sequence[StreamEvent]) -> None:
         elif isinstance(event, (ContentDeltaEvent, ContentFinishedEvent)):
             require(
                 event.index in begun - ended,
-                f"Content {event.index} goes on or ends that has not begun, or has ended.",
+                f"Content {event.index} continues or ends, but is not open.",
                 remedy,
             )
             if isinstance(event, ContentFinishedEvent):
@@ -292,7 +292,7 @@ def check_order(events: Sequence[StreamEvent]) -> None:
 
 
 def reduce_canisters(canisters: Sequence[AnyCanister]) -> list[Any]:
-    """Returns what canisters say, without what is new in every answer."""
+    """Return canisters without the values that are new in every answer."""
     reduced = []
     numbers: dict[str, int] = {}
     for canister in canisters:
@@ -300,7 +300,7 @@ def reduce_canisters(canisters: Sequence[AnyCanister]) -> list[Any]:
         for name in ("id", "timestamp", "turn_id", "origin", "native"):
             fields.pop(name, None)
         if "invocation_id" in fields:
-            # Ids are new each time; which belong together is not.
+            # Ids are new each time; their correspondence is not.
             fields["invocation_id"] = numbers.setdefault(fields["invocation_id"], len(numbers))
         fields["content"] = [
             content.type  # a signature is new each time
@@ -315,7 +315,7 @@ def reduce_canisters(canisters: Sequence[AnyCanister]) -> list[Any]:
 
 
 def stream_synchronously(world: World, request: Request) -> Response:
-    """Asks through the portal, as a script without asynchronous code does."""
+    """Ask through the portal, as a script without asynchronous code does."""
     with SyncStream(world.model.stream(request)) as stream:
         for _ in stream:
             pass
@@ -323,7 +323,7 @@ def stream_synchronously(world: World, request: Request) -> Response:
 
 
 async def expect_failure(world: World, request: Request, *, stream: bool = True) -> ConverseError:
-    """Asks, and returns the error that this must end in."""
+    """Ask, and return the error that must follow."""
     try:
         response = await world.ask(request, stream=stream)
     except ConverseError as error:

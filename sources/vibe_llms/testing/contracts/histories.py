@@ -1,4 +1,4 @@
-"""Promises about what a store keeps of conversations: what was said, metadata, forks, deletions."""
+"""Promises of stores about conversations: messages, metadata, forks, deletions."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ from vibe_llms.testing.contracts.promises import expect, require
 
 
 def say(*texts: str) -> list[AnyCanister]:
-    """Makes canisters of the user's."""
+    """Make canisters of a user's texts."""
     return [UserCanister(text) for text in texts]
 
 
 def read_texts(store: ConversationStore, identity: str) -> list[str]:
-    """Returns what was said in a conversation."""
+    """Return the texts of a conversation."""
     return [text_of(canister) for canister in store.read(identity).canisters]
 
 
 def begin(store: ConversationStore, identity: str, *texts: str) -> str:
-    """Begins a conversation in which something is said."""
+    """Create a conversation with messages."""
     store.create(identity, ConversationMetadata())
     store.append(identity, say(*texts))
     return identity
 
 
 def say_later_than(store: ConversationStore, identity: str, moment: datetime) -> None:
-    """Says something until a clock that rounds shows it as later."""
+    """Append until a clock with coarse resolution shows a later time."""
     for _ in range(10_000):
         store.append(identity, say("now"))
         if store.read_metadata(identity).updated > moment:
             return
-    require(False, "`updated` does not follow what is said.", "Set it with each append.")
+    require(False, "`updated` does not change with new messages.", "Set it with each append.")
 
 
 def expect_texts(store: ConversationStore, identity: str, *texts: str, remedy: str) -> None:
-    """Goes on where just this was said."""
+    """Require exactly these texts."""
     found = read_texts(store, identity)
     require(found == list(texts), f"{identity!r} has {found}, not {list(texts)}.", remedy)
 
@@ -59,14 +59,14 @@ _HEIRS = "Copy to each fork what it shares, and link it to the parent of the del
 
 
 class HistoryPromises:
-    """What holds of every conversation that is kept."""
+    """Promises of stores about every conversation."""
 
     def produce_store(self, directory: Path) -> ConversationStore:
-        """Makes the store: an empty one for each directory, which exists and is empty."""
+        """Make the store: an empty one for each directory, which exists and is empty."""
         raise NotImplementedError
 
     def test_what_was_appended_reads_back_equal(self, tmp_path: Path) -> None:
-        """A canister comes back from a store as the value that went in."""
+        """A canister from a store equals the stored value."""
         store = self.produce_store(tmp_path)
         said: list[AnyCanister] = [UserCanister("Grüße 🦊\n\u2028"), AssistantCanister("Hello.")]
         store.create("a", ConversationMetadata())
@@ -79,7 +79,7 @@ class HistoryPromises:
         require(read == tuple(said), f"It reads {read}.", remedy)
 
     def test_metadata_read_back_equal(self, tmp_path: Path) -> None:
-        """Name, tags and model are kept; a new conversation was updated when it was created."""
+        """Name, tags and model are kept; a new conversation's update time is its creation time."""
         store = self.produce_store(tmp_path)
         metadata = ConversationMetadata(name='Ü "quoted"\n', tags=("b", "a"), model="local:x")
 
@@ -89,7 +89,7 @@ class HistoryPromises:
             require(read == metadata, f"It reads {read}.", "Keep every field, in its order.")
 
     def test_saying_something_updates_a_conversation(self, tmp_path: Path) -> None:
-        """`updated` follows what is said, without anybody setting it."""
+        """`updated` follows the last message automatically."""
         store = self.produce_store(tmp_path)
         store.create("a", ConversationMetadata())
         metadata = store.read_metadata("a")
@@ -100,7 +100,7 @@ class HistoryPromises:
         require(created == metadata.created, "`created` changes.", "Set it once.")
 
     def test_changing_one_word_leaves_the_others(self, tmp_path: Path) -> None:
-        """A name, tags or a model can be changed, or taken away, one by one."""
+        """A name, tags or a model can be changed or removed separately."""
         store = self.produce_store(tmp_path)
         store.create("a", ConversationMetadata(name="old", tags=("t",), model="m"))
 
@@ -113,7 +113,7 @@ class HistoryPromises:
         require(store.read_metadata("a") == after, "It reads otherwise.", "Keep what you return.")
 
     def test_what_was_said_long_ago_counts_as_said_then(self, tmp_path: Path) -> None:
-        """Storing it later, as an import does, is not saying it; and nothing makes it older."""
+        """Storing old messages keeps their time; and nothing makes a conversation older."""
         store = self.produce_store(tmp_path)
         began = datetime(2021, 3, 1, tzinfo=UTC)
         said = [UserCanister("x", timestamp=began + timedelta(hours=hours)) for hours in (1, 3, 2)]
@@ -133,7 +133,7 @@ class HistoryPromises:
         require(updated == late, f"It was updated {updated}, not {late}.", remedy)
 
     def test_an_identity_is_taken_once(self, tmp_path: Path) -> None:
-        """Creating what exists is refused and leaves it as it was."""
+        """Creating an existing conversation is refused and leaves it unchanged."""
         store = self.produce_store(tmp_path)
         begin(store, "a", "one")
 
@@ -144,7 +144,7 @@ class HistoryPromises:
         require(store.read_metadata("a").name is None, "It is renamed.", "Refuse before you write.")
 
     def test_an_identity_that_is_no_plain_name_is_refused(self, tmp_path: Path) -> None:
-        """No identity leads out of the store or means two things on some file system."""
+        """No identity leads out of the store or is ambiguous on some file system."""
         store = self.produce_store(tmp_path)
 
         for odd in _ODD:
@@ -166,7 +166,7 @@ class HistoryPromises:
                     attempt(odd)
 
     def test_an_unknown_conversation_is_named(self, tmp_path: Path) -> None:
-        """Every method says which conversation there is not, and makes none."""
+        """Every method names the unknown conversation, and creates none."""
         store = self.produce_store(tmp_path)
         attempts: tuple[Callable[[str], object], ...] = (
             lambda ghost: store.append(ghost, say("x")),
@@ -188,7 +188,7 @@ class HistoryPromises:
         require(list(store.survey()) == [], "It makes one.", "Look before you write.")
 
     def test_what_is_secured_is_readable(self, tmp_path: Path) -> None:
-        """Waiting for the disk changes nothing of what is said; no test can cut the power."""
+        """Waiting for the disk does not change the content; no test can cut the power."""
         store = self.produce_store(tmp_path)
         begin(store, "a", "one")
         child = store.fork("a")
@@ -199,7 +199,7 @@ class HistoryPromises:
         expect_texts(store, child, "one", remedy="Return when all that reads is on the disk.")
 
     def test_an_append_after_a_position_others_have_passed_is_refused(self, tmp_path: Path) -> None:
-        """Who says where it believes the end to be learns that others have written meanwhile."""
+        """An append with an outdated position reports that others have written in between."""
         store = self.produce_store(tmp_path)
         begin(store, "a", "one")
         position = store.read("a").position
@@ -215,7 +215,7 @@ class HistoryPromises:
         expect_texts(store, "a", "one", "theirs", "ours", "next", remedy=remedy)
 
     def test_an_append_is_kept_whole_or_not_at_all(self, tmp_path: Path) -> None:
-        """Two canisters of one id are refused, and nothing of the append is there."""
+        """Two canisters with one id are refused, and nothing of the append is stored."""
         store = self.produce_store(tmp_path)
         begin(store, "a", "one")
         twice = say("two")[0]
@@ -227,7 +227,7 @@ class HistoryPromises:
         expect_texts(store, "a", "one", remedy="Write all of an append, or nothing.")
 
     def test_a_fork_shares_the_history_and_goes_its_own_way(self, tmp_path: Path) -> None:
-        """A fork begins with its parent's history; neither sees what the other says later."""
+        """A fork begins with its parent's history; later messages are separate."""
         store = self.produce_store(tmp_path)
         begin(store, "a", "one", "two")
 
@@ -239,7 +239,7 @@ class HistoryPromises:
         expect_texts(store, "a", "one", "two", "parent", remedy=_FORK)
 
     def test_a_fork_can_leave_at_any_point(self, tmp_path: Path) -> None:
-        """`from_index` tells how many canisters are shared, whoever in the chain has them."""
+        """`from_index` is the number of shared canisters, in any conversation of the chain."""
         store = self.produce_store(tmp_path)
         begin(store, "a", "one", "two")
         middle = store.fork("a")
@@ -251,7 +251,7 @@ class HistoryPromises:
             expect_texts(store, child, *["one", "two", "three"][:index], "own", remedy=_FORK)
 
     def test_a_fork_takes_over_name_tags_and_model(self, tmp_path: Path) -> None:
-        """A fork is about the same thing as its parent."""
+        """A fork has the name, tags and model of its parent."""
         store = self.produce_store(tmp_path)
         store.create("a", ConversationMetadata(name="n", tags=("t",), model="m"))
 
@@ -266,11 +266,11 @@ class HistoryPromises:
         )
 
     def test_a_fork_point_beyond_the_history_shows_when_it_is_read(self, tmp_path: Path) -> None:
-        """A store does not count on forking; reading says that the parent is too short."""
+        """A store does not check at the fork; reading reports that the parent is too short."""
         store = self.produce_store(tmp_path)
         begin(store, "a", "one")
         child = store.fork("a", from_index=2)
-        store.append("a", say("late"))  # what a parent says later must not slip in
+        store.append("a", say("late"))  # a later message of the parent must not appear
         store.append("a", say("later"))
         other = store.fork("a", from_index=9)
         store.append(other, say("own"))
@@ -288,7 +288,7 @@ class HistoryPromises:
         require(len(findings) == 1, f"A proof finds {findings}.", "Let examine find it, too.")
 
     def test_deleting_a_parent_gives_its_forks_what_they_need(self, tmp_path: Path) -> None:
-        """Whatever the order of deletions, each fork keeps its history."""
+        """In any order of deletions, each fork keeps its history."""
         store = self.produce_store(tmp_path)
         begin(store, "root", "1", "2", "3")
         store.fork("root", child="end")
@@ -311,7 +311,7 @@ class HistoryPromises:
             require(findings == (), f"A proof finds {findings}.", _HEIRS)
 
     def test_a_position_survives_the_deletion_of_a_parent(self, tmp_path: Path) -> None:
-        """That a fork received its parent's canisters is not mistaken for others' writing."""
+        """Receiving its parent's canisters does not count as a write to the fork."""
         store = self.produce_store(tmp_path)
         begin(store, "a", "one")
         store.fork("a", child="b")
@@ -326,7 +326,7 @@ class HistoryPromises:
             store.append("b", say("four"), after=position)
 
     def test_deleting_does_not_count_as_saying_something(self, tmp_path: Path) -> None:
-        """A fork that received its parent's canisters keeps the moment of its last message."""
+        """A fork that received its parent's canisters keeps the time of its last message."""
         store = self.produce_store(tmp_path)
         begin(store, "a", "one")
         store.fork("a", child="b")

@@ -1,4 +1,4 @@
-"""What becomes of an answer under each fault and quirk of the simulator: a table, in full."""
+"""Expected results of answers under each fault and quirk of the simulator: the complete table."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from vibe_llms.foundation.attrs_classes import frozen
 
 CHAT: Final = frozenset({"chat_completions"})
 CALLING_IDLY: Final = frozenset({"chat_completions", "generate_content", "ollama_chat"})
-"""The protocols some of whose vendors give invocations no ids."""
+"""Protocols in which some vendors send invocations without ids."""
 EVENTS: Final = frozenset({"chat_completions", "generate_content", "messages", "responses"})
-"""The protocols whose streams are of events, which may start with a byte order mark."""
+"""Protocols whose streams consist of events, which may start with a byte order mark."""
 Asked = Literal["words", "calls", "thoughts"]
 
 
 class AnswerFate(enum.Enum):
-    """What becomes of an answer."""
+    """Expected result of an answer."""
 
-    SAME = "It is what it is without the oddity: its text, its invocations, why it ended."
+    SAME = "It is the same as without the oddity: its text, its invocations, its end."
     BARE = "Its invocations have no arguments, and are valid."
-    OTHER = "It says something else, and is an answer all the same."
-    FAILED = "It is an error of ours."
+    OTHER = "It has another text, and is an answer all the same."
+    FAILED = "It is one of this package's errors."
     FAULTY = "Its invocations have a fault; or the vendor, who parses them, fails."
 
 
 @frozen(kw_only=True)
 class Oddity:
-    """Faults and quirks under which the model is asked, and what becomes of its answer.
+    """Faults and quirks of a request, and the expected result of its answer.
 
     Attributes:
-        asked: What is asked: what the oddity can be seen in.
-        streamed: What becomes of an answer that is streamed.
-        whole: What becomes of one that comes in one piece.
-        protocols: Those in which it can be seen; all, where there is none.
+        asked: The request that shows the oddity.
+        streamed: Expected result of a streamed answer.
+        whole: Expected result of an answer in one piece.
+        protocols: Protocols that can have it; empty for all.
     """
 
     asked: Asked = "words"
@@ -44,7 +44,7 @@ class Oddity:
     protocols: frozenset[str] = frozenset()
 
     def concerns(self, protocol: str | None) -> bool:
-        """Tells whether it can be seen in a protocol."""
+        """Return whether a protocol can have it."""
         return not self.protocols or protocol in self.protocols
 
 
@@ -139,10 +139,10 @@ ODDITIES: Final[Mapping[str, Oddity]] = MappingProxyType(
         "perplexity": Oddity(protocols=CHAT),
     }
 )
-"""From faults and quirks, as ``x-simulate`` has them, to what becomes of an answer.
+"""Maps faults and quirks, in the format of ``x-simulate``, to the expected results.
 
-A protocol that cannot have an oddity is not asked to show it. Several at once are there where
-one alone leaves something to tell invocations apart by.
+A protocol that cannot have an oddity is not tested for it. Several are combined if one alone leaves
+a way to tell invocations apart.
 """
 
 ELSEWHERE: Final[Mapping[str, str]] = MappingProxyType(
@@ -150,10 +150,10 @@ ELSEWHERE: Final[Mapping[str, str]] = MappingProxyType(
         "context_overflow": "test_too_much_input_is_one_error",
     }
 )
-"""From what has a promise of its own to that promise."""
+"""Maps faults with a test of their own to that test."""
 
 
 def survey_names() -> frozenset[str]:
-    """Returns the names of all faults and quirks that a provider is tried under."""
+    """Return the names of all faults and quirks that a provider is tested with."""
     tried = [name.partition("=")[0] for names in ODDITIES for name in names.split(",")]
     return frozenset([*tried, *ELSEWHERE])

@@ -1,4 +1,4 @@
-"""How a promise is tried: an asynchronous function, in a fresh world and a loop of its own."""
+"""Runner of a promise: an asynchronous function, in a fresh world and a loop of its own."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from vibe_llms.testing.contracts.worlds import World
 
 
 class BrokenPromise(AssertionError):
-    """A promise was not kept: says in words what happened, and what to do."""
+    """Broken promise: describes the failure, and its fix."""
 
 
 def require(holds: object, happened: str, remedy: str) -> None:
-    """Goes on where something holds.
+    """Raise BrokenPromise unless a condition is true.
 
     Args:
-        happened: What there was instead, as a sentence.
-        remedy: What the author of the plugin can do, as a sentence.
+        happened: The failure, as a sentence.
+        remedy: The fix for the author of the plugin, as a sentence.
 
     Raises:
-        BrokenPromise: It does not hold.
+        BrokenPromise: The condition is false.
     """
     if not holds:
         raise BrokenPromise(f"{happened} {remedy}")
@@ -35,15 +35,15 @@ def require(holds: object, happened: str, remedy: str) -> None:
 def expect(
     kind: type[BaseException], happened: str, remedy: str, *, naming: str | tuple[str, ...] = ()
 ) -> Iterator[None]:
-    """Goes on where the block raises an error.
+    """Require that the block raises an error.
 
     Args:
-        happened: What it means that there is none, as a sentence.
-        remedy: What the author of the plugin can do, as a sentence.
-        naming: A word that its text must have; of several any.
+        happened: The meaning of a missing error, as a sentence.
+        remedy: The fix for the author of the plugin, as a sentence.
+        naming: A word that its text must contain; of several any.
 
     Raises:
-        BrokenPromise: It raises nothing, or another error, or one that does not name it.
+        BrokenPromise: It raises nothing, or another error, or one without the word.
     """
     words = (naming,) if isinstance(naming, str) else naming
     try:
@@ -62,7 +62,7 @@ def expect(
 
 
 def describe(error: BaseException) -> str:
-    """Names an error, in one line."""
+    """Describe an error, in one line."""
     return f"{type(error).__name__} ({' '.join(str(error).split())})"
 
 
@@ -70,30 +70,30 @@ Trial = Callable[[Any, World], Awaitable[None]]
 
 
 class Prepared(Protocol):
-    """What a class of promises must have: the way to its world."""
+    """Requirement of a class of promises: a way to prepare its world."""
 
     def prepare(self, directory: Path) -> AbstractContextManager[World]:
-        """Makes a world, which is entered for each promise."""
+        """Prepare a world, which is entered for each promise."""
 
 
 class ComposingPromises:
-    """Promises whose requests all have what this model needs to be asked quickly.
+    """Promises whose requests share the controls that make this model answer quickly.
 
     Attributes:
-        controls: Control values that every request has.
+        controls: Control values of every request.
     """
 
     controls: ClassVar[Mapping[str, JsonValue]] = {}
 
     def compose(self, **fields: Any) -> Request:
-        """Makes a request."""
+        """Make a request."""
         return Request(controls=self.controls, **fields)
 
 
 def promise(trial: Trial) -> Callable[[Prepared, Path], None]:
-    """Makes a test of an asynchronous trial. Needs no plugin of pytest, and leaves no task.
+    """Turn an asynchronous trial into a test. Needs no plugin of pytest, and leaves no task.
 
-    The trial is given the world; what is pending when it ends is a promise broken.
+    The trial gets the world; a task that is pending at its end is a broken promise.
     """
 
     def test(self: Prepared, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The contract of providers: inherit it, name the plugin's module, and let pytest run it."""
+"""Contract of providers: inherit it, name the plugin's module, and run it with pytest."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HEAVY_MODULES = (
     "torch",
     "xllamacpp",
 )
-"""What a plugin may use, and may not import before it is used."""
+"""Modules that a plugin may use, but must import lazily."""
 
 _PROBE = """
 import importlib, json, sys
@@ -44,11 +44,11 @@ json.dump([names, [name for name in sys.argv[2:] if name in sys.modules]], sys.s
 
 
 class ProviderContract(ConversingPromises, TranslatingPromises):
-    """What every provider keeps.
+    """Contract of every provider.
 
     Attributes:
         module: The plugin's module.
-        name: The provider's name, where the plugin has several.
+        name: The provider's name, if the plugin has several.
         model: A model's name; by default the provider's default model.
         settings: The provider's table in the configuration.
     """
@@ -60,7 +60,7 @@ class ProviderContract(ConversingPromises, TranslatingPromises):
 
     @contextlib.contextmanager
     def prepare(self, directory: Path) -> Iterator[World]:
-        """Makes the world of one promise; override it where a server must be started."""
+        """Prepare the world of one promise; override it to start a server."""
         yield World(
             module=self.module,
             name=self.name,
@@ -70,9 +70,9 @@ class ProviderContract(ConversingPromises, TranslatingPromises):
         )
 
     def test_listing_it_imports_nothing_heavy(self) -> None:
-        """A plugin can be asked what it has before anything large is loaded."""
+        """Asking a plugin for its providers imports nothing large."""
         probe = [sys.executable, "-c", _PROBE, self.module, *HEAVY_MODULES]
-        path = json.dumps(sys.path)  # the plugin may be found here because pytest was told where
+        path = json.dumps(sys.path)  # the path tells the subprocess where the plugin is
         answer = subprocess.run(
             probe, input=path, capture_output=True, text=True, check=False, timeout=60
         )
@@ -118,7 +118,7 @@ class ProviderContract(ConversingPromises, TranslatingPromises):
             )
 
     def test_without_asynchronous_code_it_answers_alike(self, tmp_path: Path) -> None:
-        """The synchronous face gives the same text."""
+        """The synchronous interface gives the same text."""
         from vibe_llms.foundation.portal import access_portal
 
         with self.prepare(tmp_path) as world:
@@ -167,7 +167,7 @@ class ProviderContract(ConversingPromises, TranslatingPromises):
         require(
             not showing,
             f"The key is shown, as in {showing[:1]}.",
-            "Keep it in a Secret, and reveal it where it is sent.",
+            "Keep it in a Secret, and reveal it only to send it.",
         )
 
 

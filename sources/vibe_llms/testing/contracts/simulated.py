@@ -1,4 +1,4 @@
-"""The contract of providers that speak a protocol which the simulator knows: faults as well."""
+"""Contract of providers whose protocol the simulator knows, including faults."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ from vibe_llms.testing.simulator import SynchronousSimulator
 
 
 class SimulatedContract(ProviderContract):
-    """What a provider keeps whose vendor can be simulated, when the vendor does not keep its own.
+    """Contract of a provider whose vendor can be simulated, including faulty vendors.
 
     Attributes:
-        path: Behind the simulator's address: the base URL of this vendor.
+        path: Path of this vendor's base URL on the simulator.
         simulate: The quirks of this vendor, by the simulator's names.
     """
 
     path: ClassVar[str] = ""
     simulate: ClassVar[str] = ""
     reasons: ClassVar[bool] = True
-    """Whether the model thinks aloud when its user says `think`."""
+    """True if the model reasons when its user says `think`."""
 
     reports_overload_midstream: ClassVar[bool] = True
-    """Whether the protocol has words for a fault in the midst of a stream."""
+    """True if the protocol can report a fault during a stream."""
 
     simulator: SynchronousSimulator
 
     @contextlib.contextmanager
     def prepare(self, directory: Path) -> Iterator[World]:
-        """Starts a simulator, and configures the provider to ask there."""
+        """Start a simulator, and configure the provider for it."""
         with SynchronousSimulator(self.simulate) as self.simulator:
             settings = {
                 "base_url": self.simulator.url + self.path,
@@ -70,22 +70,22 @@ class SimulatedContract(ProviderContract):
             )
 
     def switch(self, *faults: str) -> None:
-        """Lets faults hold for every request from now on."""
+        """Set the faults for every following request."""
         self.simulator.switch(",".join(filter(None, (self.simulate, *faults))))
 
     @promise
     async def test_a_stream_is_read_whatever_is_odd_about_it(self, world: World) -> None:
-        """Under each fault and quirk that the protocol can have, what becomes of it is known."""
+        """Under each fault and quirk that the protocol can have, the result is as expected."""
         await self._try_oddities(world, stream=True)
 
     @promise
     async def test_what_comes_whole_is_read_whatever_is_odd_about_it(self, world: World) -> None:
-        """And so it is where the answer is asked for in one piece."""
+        """The same for answers in one piece."""
         await self._try_oddities(world, stream=False)
 
     @promise
     async def test_reasoning_goes_back_signed(self, world: World) -> None:
-        """What was thought before an invocation returns with its signature, and is accepted."""
+        """Reasoning before an invocation is sent back with its signature, and is accepted."""
         if not (self.reasons and self.invokes and world.can("supports_invocations")):
             return
         words = UserCanister(f"First think. {self.calling}")
@@ -98,7 +98,7 @@ class SimulatedContract(ProviderContract):
         ]
         require(
             thoughts,
-            "Nothing is kept of what the model thought aloud.",
+            "The model's reasoning is not kept.",
             "Read the vendor's reasoning; or set reasons = False.",
         )
         results = answer_calls(response.canisters)
@@ -115,7 +115,7 @@ class SimulatedContract(ProviderContract):
 
     @promise
     async def test_a_stream_without_its_terminator_is_an_error(self, world: World) -> None:
-        """Ended in good order or cut: what had come is kept."""
+        """Closed in order or cut: the received part is kept."""
         for fault in ("no_terminator", "cut_at_chunk=3"):
             self.switch(fault)
             error = await expect_failure(world, self.ask_for_words())
@@ -123,7 +123,7 @@ class SimulatedContract(ProviderContract):
 
     @promise
     async def test_a_stalled_stream_is_an_error(self, world: World) -> None:
-        """Nothing waits for ever; the error names the wait and its setting."""
+        """No wait is endless; the error names the timeout and its setting."""
         settings = {**world.settings, "between_chunks_seconds": 0.5}
         async with attrs.evolve(world, settings=settings) as hurried:
             self.switch("stall_at_chunk=2")
@@ -138,7 +138,7 @@ class SimulatedContract(ProviderContract):
 
     @promise
     async def test_an_error_in_the_midst_of_a_stream_is_that_error(self, world: World) -> None:
-        """Under status 200 the vendor's words count, not the status."""
+        """Under status 200 the vendor's error counts, not the status."""
         if not self.reports_overload_midstream:
             return
         self.switch("midstream_overloaded=4")
@@ -148,31 +148,31 @@ class SimulatedContract(ProviderContract):
 
     @promise
     async def test_garbage_is_an_error(self, world: World) -> None:
-        """A line that is no JSON ends the answer; it is not skipped."""
+        """A line that is not JSON ends the answer; it is not skipped."""
         self.switch("garbage_line=2")
         error = await expect_failure(world, self.ask_for_words())
 
         require(
             error.stage in ("decode", "frame"),
             f"Garbage is an error of the stage {error.stage!r}: {error}.",
-            "Raise what is wrong with a frame where it is read.",
+            "Raise the error of a frame where it is read.",
         )
 
     @promise
     async def test_a_page_of_html_is_an_error(self, world: World) -> None:
-        """Whatever its status."""
+        """For any status."""
         self.switch("wrong_content_type")
         error = await expect_failure(world, self.ask_for_words())
 
         require(
             "text/html" in str(error),
             f"The error does not say that a page of HTML came: {error}.",
-            "Call ensure_content_type on what comes.",
+            "Call ensure_content_type on each response.",
         )
 
     @promise
     async def test_a_busy_vendor_is_asked_again(self, world: World) -> None:
-        """Once more after the time that it names, and the retry is an event."""
+        """One retry after the delay that the vendor names, reported as an event."""
         for fault in ("rate_limit=1", "overloaded=1", "server_error=1"):
             self.switch(fault)
             async with world.model.stream(self.ask_for_words()) as stream:
@@ -200,7 +200,7 @@ class SimulatedContract(ProviderContract):
 
     @promise
     async def test_too_much_input_is_one_error(self, world: World) -> None:
-        """Whatever words the vendor has for it."""
+        """However the vendor words it."""
         self.switch("context_overflow")
         long = self.compose(canisters=[UserCanister("The sea is wide and deep. " * 2000)])
         try:
@@ -209,13 +209,13 @@ class SimulatedContract(ProviderContract):
             return
         require(
             response.losses,
-            "The vendor cut the input, and nobody said so.",
-            "Raise ContextOverflowError, or tell the loss.",
+            "The vendor cut the input, and no loss reports it.",
+            "Raise ContextOverflowError, or report the loss.",
         )
 
     @promise
     async def test_a_wrong_key_is_said(self, world: World) -> None:
-        """As a matter of authentication; and the key is not shown."""
+        """As an authentication error; and the key is not shown."""
         key = "wrong-" + CANARY
         other = attrs.evolve(
             world, settings={**world.settings, "api_key": key}, directory=world.directory / "other"
@@ -234,7 +234,7 @@ class SimulatedContract(ProviderContract):
 
     @promise
     async def test_leaving_a_stream_closes_its_connection(self, world: World) -> None:
-        """The vendor sees at once that nobody listens."""
+        """The vendor sees immediately that the client has disconnected."""
         self.switch("slow=200")
         async with world.model.stream(self.ask_for_words()) as stream:
             async for event in stream:
@@ -244,8 +244,8 @@ class SimulatedContract(ProviderContract):
         reasons = {str(origin.stop_reason) for origin in origins if origin}
         require(
             reasons == {StopReason.INTERRUPTED},
-            f"What is kept of an answer that was left is marked {sorted(reasons)}.",
-            "Let close() of the source stop where it is, and send no event of its own.",
+            f"The kept part of a cancelled stream is marked {sorted(reasons)}.",
+            "Let close() of the source stop immediately, without another event.",
         )
         deadline = time.monotonic() + 2
         while time.monotonic() < deadline:
@@ -267,7 +267,7 @@ class SimulatedContract(ProviderContract):
         for name, oddity in ODDITIES.items():
             if oddity.asked in requests and oddity.concerns(protocol):
                 fate = oddity.streamed if stream else oddity.whole
-                self.switch()  # some ask their vendor already when a model is accessed
+                self.switch()  # some providers ask their vendor when a model is accessed
                 async with _hurry(world, name) as answering:
                     self.switch(name)
                     answer = await _settle(answering, requests[oddity.asked], stream=stream)
@@ -292,7 +292,7 @@ class SimulatedContract(ProviderContract):
 
 @contextlib.asynccontextmanager
 async def _hurry(world: World, oddity: str) -> AsyncIterator[World]:
-    """Gives the world; where all attempts would be waited for in vain, one that waits less."""
+    """Return the world; with shorter waits, if all attempts would fail."""
     if oddity != "stall_at_chunk":
         yield world
         return
@@ -327,7 +327,7 @@ async def _settle(world: World, request: Request, *, stream: bool) -> Response |
 
 
 def _tell_difference(fate: AnswerFate, answer: Response | ConverseError, plain: Response) -> str:
-    """Tells in how far an answer is not what was to become of it; nothing where it is."""
+    """Describe the difference between an answer and the expected result; empty if there is none."""
     if isinstance(answer, ConverseError):
         is_foreseen = fate is AnswerFate.FAILED
         is_foreseen = is_foreseen or (

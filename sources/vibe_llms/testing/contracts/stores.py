@@ -1,7 +1,6 @@
-"""The contract of stores: inherit it, say how the store is made, and let pytest run it.
+"""Contract of stores: inherit it, implement the factory, and run it with pytest.
 
-Here stands what holds of media, proofs, finding and logs; what holds of the conversations
-themselves is inherited.
+Contains the promises about media, checks, search and logs; those about conversations are inherited.
 """
 
 from __future__ import annotations
@@ -40,15 +39,15 @@ from vibe_llms.testing.contracts.promises import expect, require
 
 PICTURE = ImageContent(mime_type="image/png", data=b"\x89PNG", name="holiday.png")
 _ID = compute_content_id(b"\x89PNG")
-_DETACH = "Call detach_media on what is appended, and keep what it returns."
+_DETACH = "Call detach_media on appended canisters, and store its result."
 _NEEDED = "Let survey_references yield the content of every conversation, forks included."
 
 
 class StoreContract(HistoryPromises):
-    """What every store of conversations keeps; ``produce_store`` says which one is tried."""
+    """Contract of every store of conversations; ``produce_store`` makes the one under test."""
 
     def test_bytes_of_media_go_to_the_content_store(self, tmp_path: Path) -> None:
-        """A stored message names its pictures; their bytes are kept once, and can be loaded."""
+        """A stored message refers to its pictures; their bytes are stored once and loadable."""
         store = self.produce_store(tmp_path)
         store.create("a", ConversationMetadata())
         store.append("a", [UserCanister([TextualContent("Look."), PICTURE])])
@@ -83,7 +82,7 @@ class StoreContract(HistoryPromises):
         require(hydrate(read, store.contents) == read, "The URL is gone.", _DETACH)
 
     def test_content_that_nothing_refers_to_is_collected(self, tmp_path: Path) -> None:
-        """A plan shows what would go; only that goes, and never what a conversation needs."""
+        """A plan lists the unused content; only that is deleted, and never content in use."""
         store = self.produce_store(tmp_path)
         store.create("a", ConversationMetadata())
         store.append("a", [UserCanister([PICTURE])])
@@ -101,7 +100,7 @@ class StoreContract(HistoryPromises):
         require(findings == (), f"A proof finds {findings}.", "Remove nothing else.")
 
     def test_what_has_been_referred_to_since_the_plan_stays(self, tmp_path: Path) -> None:
-        """Between showing and doing, content may have come to be needed."""
+        """Content may be used again between the plan and the deletion."""
         store = self.produce_store(tmp_path)
         store.create("a", ConversationMetadata())
         store.contents.add(b"\x89PNG", mime_type="image/png")
@@ -114,7 +113,7 @@ class StoreContract(HistoryPromises):
         require(store.contents.read(_ID) == b"\x89PNG", "It is gone.", _NEEDED)
 
     def test_forks_keep_content_alive_after_their_parent(self, tmp_path: Path) -> None:
-        """Content is needed as long as any conversation's history needs it."""
+        """Content is kept as long as any conversation's history uses it."""
         store = self.produce_store(tmp_path)
         store.create("a", ConversationMetadata())
         store.append("a", [UserCanister([PICTURE])])
@@ -126,11 +125,13 @@ class StoreContract(HistoryPromises):
         store.delete("b")
         plan = plan_collection(store, grace_seconds=0)
         require(
-            plan.content_ids == (_ID,), f"The plan is {plan}.", "What is deleted needs nothing."
+            plan.content_ids == (_ID,),
+            f"The plan is {plan}.",
+            "Deleted conversations need no content.",
         )
 
     def test_missing_content_is_found(self, tmp_path: Path) -> None:
-        """A proof reports every reference that leads nowhere."""
+        """A check reports every dangling reference."""
         store = self.produce_store(tmp_path)
         store.create("a", ConversationMetadata())
         store.append("a", [UserCanister([PICTURE])])
@@ -144,7 +145,8 @@ class StoreContract(HistoryPromises):
         require(named, f"A proof finds {findings}.", remedy)
 
     def test_a_shortened_id_names_one_conversation(self, tmp_path: Path) -> None:
-        """A unique prefix is enough; a whole id wins over longer ones that begin with it."""
+        """A unique prefix is enough; a complete id takes precedence over longer ones that begin
+        with it."""
         store = self.produce_store(tmp_path)
         for identity in ("abc", "abcd", "xyz"):
             store.create(identity, ConversationMetadata())
@@ -159,7 +161,7 @@ class StoreContract(HistoryPromises):
             resolve(store, "q")
 
     def test_the_newest_is_the_one_in_which_was_spoken_last(self, tmp_path: Path) -> None:
-        """To continue with no id is to go on where something was said last."""
+        """Continuing without an id selects the conversation with the last message."""
         store = self.produce_store(tmp_path)
         require(find_newest(store) is None, "An empty store has one.", "Begin with an empty one.")
         begin(store, "a", "one")
@@ -170,7 +172,7 @@ class StoreContract(HistoryPromises):
         require(newest == "a", f"It is {newest!r}.", "Set `updated` with each append.")
 
     def test_it_is_listed_and_searched(self, tmp_path: Path) -> None:
-        """The newest comes first, with its words; what a fork shares is found in its parent."""
+        """The newest comes first, with its text; a fork's shared history is found in its parent."""
         store = self.produce_store(tmp_path)
         begin(store, "a", "a red fox", "a hare")
         child = store.fork("a")
@@ -194,7 +196,7 @@ class StoreContract(HistoryPromises):
     def test_what_is_a_part_of_another_is_listed_only_when_it_is_asked_for(
         self, tmp_path: Path
     ) -> None:
-        """Visits of a flow are found from the flow, and not among what people have said."""
+        """Visits of a flow are found from the flow, and not among the user's conversations."""
         store = self.produce_store(tmp_path)
         begin(store, "a", "a red fox")
         store.create("b", ConversationMetadata(tags=("flow", f"{PART_TAG}a")))
@@ -202,7 +204,9 @@ class StoreContract(HistoryPromises):
         index = produce_index(store)
 
         require(find_newest(store) == "a", "The newest is a part.", "Keep tags as they are given.")
-        remedy = "Leave out what has a tag that begins with PART_TAG, unless `parts` is true."
+        remedy = (
+            "Leave out conversations with a tag that begins with PART_TAG, unless `parts` is true."
+        )
         for parts, wanted in ((False, {"a"}), (True, {"a", "b"})):
             listed = {row.id for row in index.survey(parts=parts)}
             require(listed == wanted, f"The list has {listed}.", remedy)
@@ -210,13 +214,13 @@ class StoreContract(HistoryPromises):
             require(found == wanted, f"The search has {found}.", remedy)
 
     def test_threads_append_at_once(self, tmp_path: Path) -> None:
-        """What several threads append is all there, each append in one piece."""
+        """All appends of several threads are stored, each in one piece."""
         store = self.produce_store(tmp_path)
         store.create("a", ConversationMetadata())
         pairs = [say(f"{number} one", f"{number} two") for number in range(8)]
 
         with ThreadPoolExecutor(4) as threads:
-            # Lets the test fail of what a thread raises.
+            # Lets the test fail with an exception of a thread.
             list(threads.map(lambda pair: store.append("a", pair), pairs))
 
         texts = read_texts(store, "a")
@@ -225,7 +229,7 @@ class StoreContract(HistoryPromises):
         require(found == wanted, f"It reads {texts}.", "Let one append after the other.")
 
     def test_a_store_that_keeps_logs_says_so(self, tmp_path: Path) -> None:
-        """What a run writes to a log is read again by others only if ``keeps_logs`` is true."""
+        """Others can read a run's log only if ``keeps_logs`` is true."""
         store = self.produce_store(tmp_path)
         begin(store, "a", "one")
         log = store.open_log("a")
@@ -239,9 +243,9 @@ class StoreContract(HistoryPromises):
         require(store.keeps_logs == bool(read), found, "Set keeps_logs = True and keep them.")
 
     def test_logs_of_runs_live_and_end_with_their_conversation(self, tmp_path: Path) -> None:
-        """Of a store that keeps logs: one writes, all read, and a deletion ends them."""
+        """For a store that keeps logs: one writes, all read, and a deletion ends them."""
         store = self.produce_store(tmp_path)
-        if not store.keeps_logs:  # then a call without a result counts as begun
+        if not store.keeps_logs:  # then a call without a result counts as started
             return
         remedy = "See RunLog; or inherit open_log from StoreDefaults and keep no logs."
         with expect(UnknownConversationError, "A ghost has a log.", remedy):
@@ -265,7 +269,7 @@ class StoreContract(HistoryPromises):
         require(read == [], f"It reads {read} of one that is deleted.", remedy)
 
     def test_a_released_claim_cannot_write_and_releases_no_other(self, tmp_path: Path) -> None:
-        """Of a store that keeps logs: only the last claim counts, however often one is closed."""
+        """For a store that keeps logs: only the last claim counts, however often one is closed."""
         store = self.produce_store(tmp_path)
         if not store.keeps_logs:
             return
@@ -286,7 +290,7 @@ class StoreContract(HistoryPromises):
         holder.close()
 
     def test_events_are_numbered_over_all_runs(self, tmp_path: Path) -> None:
-        """A log is read from any number on, in one piece or line by line; its measure grows."""
+        """A log is read from any number on, in one piece or line by line; its size grows."""
         store = self.produce_store(tmp_path)
         if not store.keeps_logs:
             return
@@ -318,7 +322,7 @@ class StoreContract(HistoryPromises):
         require(whole and last == 4, f"It reads {data!r} up to {last}.", remedy)
 
     def test_letters_wait_in_the_inbox_until_a_run_takes_them(self, tmp_path: Path) -> None:
-        """Of a store that keeps logs: others put letters in, a run takes all of them, once."""
+        """For a store that keeps logs: others put messages in, a run takes all of them, once."""
         store = self.produce_store(tmp_path)
         if not store.keeps_logs:
             return
@@ -341,14 +345,14 @@ class StoreContract(HistoryPromises):
         taken: list[object] = []
         inbox.empty(taken.extend)
         require(taken == letters, f"It hands over {taken}.", remedy)
-        require(store.open_inbox("a").is_empty, "What was taken is there.", remedy)
+        require(store.open_inbox("a").is_empty, "Messages that were taken are still there.", remedy)
         store.open_inbox("a").put(letters[0])
         store.delete("a")
         begin(store, "a", "two")
         require(store.open_inbox("a").is_empty, "It has letters of one deleted.", remedy)
 
     def test_a_conversation_is_planted_with_all_that_belongs_to_it(self, tmp_path: Path) -> None:
-        """Its canisters, its log and its inbox are there; a second one of its name is refused."""
+        """Its canisters, its log and its inbox exist; a second one of its name is refused."""
         store = self.produce_store(tmp_path)
         if not store.keeps_logs:
             return
@@ -367,10 +371,10 @@ class StoreContract(HistoryPromises):
         require(found == [letter], f"Its inbox has {found}.", remedy)
         with expect(StoreError, "It is there twice.", remedy):
             store.plant("a", about, say("two"))
-        store.create("b", ConversationMetadata())  # it goes on
+        store.create("b", ConversationMetadata())  # the store still works
 
     def test_a_transaction_is_joined_and_ends(self, tmp_path: Path) -> None:
-        """Methods may be called inside; one inside another is a part of it."""
+        """Methods may be called inside; a nested transaction is a part of the outer one."""
         store = self.produce_store(tmp_path)
         with store.transact(), store.transact():
             begin(store, "a", "one")

@@ -1,4 +1,4 @@
-"""The contract for the provider that the command line names; run by ``vibe conformance``."""
+"""Contract for the provider named on the command line; run by ``vibe conformance``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from vibe_llms.testing.contracts.provider import ProviderContract
 
 
 class TestProvider(ProviderContract):
-    """The provider that is tried; the pytest plugin says which."""
+    """The provider under test, as named by the pytest plugin."""
 
     module = ""

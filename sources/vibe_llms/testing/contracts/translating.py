@@ -1,4 +1,4 @@
-"""Promises about what goes to a model and comes back: tools, schemas, media, and every loss."""
+"""Promises about translation: tools, schemas, media, and every loss."""
 
 from __future__ import annotations
 
@@ -64,23 +64,24 @@ _REPAIR: Final = (
 
 
 class TranslatingPromises(ComposingPromises):
-    """What holds of every translation."""
+    """Promises of every translation."""
 
     calling = "Please call look and call listen, for the harbour."
-    """What makes the model invoke both tools."""
+    """Prompt that makes the model call both tools."""
 
     invokes = True
-    """Whether the model can be relied on to invoke what it is asked to invoke."""
+    """True if the model reliably calls the tools that it is asked to call."""
 
     loses_nothing = False
-    """Whether the provider speaks this package's own words, and so has nothing to lose."""
+    """True if the provider uses this package's own format, and so has no losses."""
 
     foresees_losses = True
-    """Whether it knows what a translation loses before it asks; if not, a strict request fails."""
+    """True if it knows the losses of a translation before the request; otherwise a strict request
+    fails."""
 
     @promise
     async def test_an_invocation_is_asked_for_and_its_result_is_heard(self, world: World) -> None:
-        """The model invokes, the result goes back, and it answers."""
+        """The model makes a call, the result is sent back, and it answers."""
         if not (self.invokes and world.can("supports_invocations")):
             return
         request = self.compose(canisters=[UserCanister(self.calling)], invocables=[LOOK, LISTEN])
@@ -96,7 +97,7 @@ class TranslatingPromises(ComposingPromises):
         require(
             {call.name for call in calls} <= {"look", "listen"}
             and all(call.fault is None and call.invocation_id for call in calls),
-            f"What is invoked is {[(call.name, call.arguments) for call in calls]}.",
+            f"The calls are {[(call.name, call.arguments) for call in calls]}.",
             "Give each call its id, a name that was offered, and its arguments as a JSON object.",
         )
         require(
@@ -125,7 +126,7 @@ class TranslatingPromises(ComposingPromises):
 
     @promise
     async def test_an_answer_is_held_to_a_schema(self, world: World) -> None:
-        """The text is JSON that has what the schema asks for."""
+        """The text is JSON that fits the schema."""
         if not world.can("supports_schema"):
             return
         request = self.compose(canisters=[UserCanister("Describe a sea.")], schema=SCHEMA)
@@ -148,7 +149,7 @@ class TranslatingPromises(ComposingPromises):
 
     @promise
     async def test_a_picture_goes_or_is_refused(self, world: World) -> None:
-        """A model that is known not to see says so before anything is sent."""
+        """A model that is known not to support images is an error before anything is sent."""
         picture = ImageContent(mime_type="image/png", data=PICTURE)
         request = self.compose(canisters=[UserCanister([TextualContent("What is it?"), picture])])
         if world.can("supports_images"):
@@ -165,7 +166,7 @@ class TranslatingPromises(ComposingPromises):
 
     @promise
     async def test_instructions_go(self, world: World) -> None:
-        """A supervisor's words are taken, or their change is reported."""
+        """A supervisor's instructions are sent, or their change is reported."""
         canisters: list[AnyCanister] = [
             SupervisorCanister("Be brief."),
             UserCanister("Say something."),
@@ -180,7 +181,7 @@ class TranslatingPromises(ComposingPromises):
 
     @promise
     async def test_what_belongs_to_another_vendor_is_withheld_and_said(self, world: World) -> None:
-        """Blocks and signatures of another protocol stay here, and each is in the losses."""
+        """Blocks and signatures of another protocol are not sent, and each is in the losses."""
         foreign = Native(protocol="elsewhere_protocol", data='{"type":"trinket","value":1}')
         said = AssistantCanister(
             [
@@ -222,7 +223,7 @@ class TranslatingPromises(ComposingPromises):
 
     @promise
     async def test_a_broken_history_is_repaired_and_said(self, world: World) -> None:
-        """An invocation without a result, and a result without its invocation, are mended."""
+        """An invocation without a result, and a result without its invocation, are repaired."""
         call = InvocationCanister(
             invocation_id="functions.look:0 %", name="look", arguments="{}", turn_id="t"
         )
@@ -249,7 +250,7 @@ class TranslatingPromises(ComposingPromises):
 
     @promise
     async def test_arguments_that_are_no_json_go_back(self, world: World) -> None:
-        """A model's own broken arguments do not break the conversation."""
+        """A model's own invalid arguments do not break the conversation."""
         call = InvocationCanister(
             invocation_id="call_1", name="look", arguments='{"place": ', turn_id="t"
         )
@@ -291,7 +292,7 @@ def _require_no_loss(response: Response) -> None:
 
 
 def answer_calls(canisters: Sequence[AnyCanister]) -> list[AnyCanister]:
-    """Returns a result for each invocation."""
+    """Return a result for each invocation."""
     calls = [canister for canister in canisters if isinstance(canister, InvocationCanister)]
     return [
         ResultCanister(f"Seen {n}.", invocation_id=call.invocation_id, name=call.name)

@@ -1,4 +1,4 @@
-"""The world that a provider is tried in: its plugin loaded as a user's configuration would."""
+"""Test environment of a provider: its plugin loaded as with a user's configuration."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from vibe_llms.providers.interfaces import Client, ConverserModel, Provider
 from vibe_llms.testing.clocks import HurriedClock
 
 CANARY = "canary-7c1e5b9f2a"
-"""The key that providers are given: it must not turn up anywhere."""
+"""Key for the providers under test: it must not appear anywhere."""
 
 
 @define(kw_only=True, eq=False)
 class World:
-    """A provider, a client of it and a model, configured in a directory of their own.
+    """A provider, a client of it and a model, configured in a temporary directory.
 
     Attributes:
         module: The plugin's module.
-        name: The provider's name; the only one that the plugin has, where empty.
-        model_name: A model's; the provider's default where empty.
+        name: The provider's name; empty for the only one of the plugin.
+        model_name: A model's; empty for the provider's default.
         settings: The provider's table in the configuration.
         directory: For its data, its cache and its configuration.
     """
@@ -62,17 +62,17 @@ class World:
         await self.client.close()
 
     def can(self, capability: str) -> bool:
-        """Tells whether the model is not known to lack a capability."""
+        """Return whether the model is not known to lack a capability."""
         attributes = self.model.descriptor.attributes
         return attributes.access_capability(capability) is not Capability.NO
 
     async def ask(self, request: Request, *, stream: bool = True) -> Response:
-        """Asks the model."""
+        """Ask the model."""
         return await self.model.converse(request, stream=stream)
 
 
 def find_provider(module: str) -> str:
-    """Returns the name of the one provider that a plugin has; the module's where any will do.
+    """Return the name of a plugin's only provider; the module's if any name is valid.
 
     Raises:
         PluginError: It cannot be imported, or has none, or several.
@@ -98,7 +98,7 @@ def find_provider(module: str) -> str:
 def load_manager(
     module: str, name: str, settings: Mapping[str, Any], directory: Path
 ) -> PluginManager:
-    """Returns a manager of plugins as of a user who has configured this one."""
+    """Return a plugin manager for a user who has configured this provider."""
     import tomli_w
 
     directory.mkdir(parents=True, exist_ok=True)

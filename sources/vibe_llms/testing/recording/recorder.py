@@ -1,4 +1,4 @@
-"""A transport that writes down what passes through it, without its secrets."""
+"""A transport that records its exchanges, without their secrets."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from vibe_llms.wire.exchanges import Exchange, Transport, WireRequest
 from vibe_llms.wire.scrubbing import Scrubber
 
 SECRET_NAMES = re.compile(r"auth|key|token|secret|cookie|password|signature|credential|^sig$", re.I)
-"""Headers and parameters of a query whose values are secrets, whatever they hold."""
+"""Headers and query parameters whose values count as secrets, whatever they contain."""
 KEPT_HEADERS = {
     "retry-after": re.compile(r"[0-9.]{1,12}"),
     "retry-after-ms": re.compile(r"[0-9.]{1,12}"),
     "x-should-retry": re.compile(r"true|false"),
 }
-"""The only headers of an answer that are kept, and what their values must look like."""
+"""Headers of an answer that are kept, and the required form of their values."""
 CONTENT_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+(?:; *charset=[\w-]+)?")
 
 
 def find_secrets(request: WireRequest) -> list[str]:
-    """The secrets that a request gives away: in its headers, its query and its address."""
+    """Return the secrets in a request's headers, query and address."""
     found: list[str] = []
     for name, value in request.headers.items():
         if isinstance(value, Secret):
@@ -41,7 +41,7 @@ def find_secrets(request: WireRequest) -> list[str]:
 
 
 def scrub_query(query: str, scrubber: Scrubber) -> str:
-    """A query whose secret parameters are struck out, in the order of its parameters."""
+    """Redact the secret parameters of a query; keep their order."""
     pairs = [
         (name, HIDDEN if SECRET_NAMES.search(name) else scrubber.scrub_text(value))
         for name, value in parse_qsl(query, keep_blank_values=True)
@@ -53,17 +53,16 @@ def scrub_query(query: str, scrubber: Scrubber) -> str:
 
 
 class Recorder:
-    """Records what another transport carries, one line of JSON for each exchange.
+    """Records the exchanges of another transport, one line of JSON each.
 
-    No header of a request is written at all, and of an answer only what
-    :data:`KEPT_HEADERS` names; secrets of the request are struck out of everything else in every
-    form that :class:`Scrubber` knows. An exchange is written when its body was read to the end,
-    or when it is closed.
+    No header of a request is written, and of an answer only those in :data:`KEPT_HEADERS`; secrets
+    of the request are redacted everywhere else in every form that :class:`Scrubber` knows. An
+    exchange is written when its body was read to the end, or when it is closed.
 
     Args:
-        transport: What really sends.
-        path: The file that lines are added to.
-        secrets: More that must not be written.
+        transport: The real transport.
+        path: The file to append to.
+        secrets: Further secrets to redact.
     """
 
     def __init__(
@@ -74,18 +73,18 @@ class Recorder:
         self._scrubber = Scrubber(secrets)
 
     async def send(self, request: WireRequest) -> Exchange:
-        """Sends a request by the other transport; see :class:`Transport`."""
+        """Send a request by the other transport; see :class:`Transport`."""
         self._scrubber.add(*find_secrets(request))
         exchange = await self._transport.send(request)
         return _RecordedExchange(exchange, request, self._scrubber, self._path)
 
     async def close(self) -> None:
-        """Closes the other transport."""
+        """Close the other transport."""
         await self._transport.close()
 
 
 class _RecordedExchange(Closing):
-    """An exchange that remembers what was received."""
+    """An exchange that keeps the received body."""
 
     def __init__(
         self, exchange: Exchange, request: WireRequest, scrubber: Scrubber, path: Path

@@ -1,4 +1,4 @@
-"""What one exchange looks like in a file: a line of JSON."""
+"""File format of one exchange: a line of JSON."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from vibe_llms.foundation.attrs_classes import frozen
 
 @frozen(kw_only=True)
 class Recording:
-    """One exchange that was recorded.
+    """A recorded exchange.
 
     Attributes:
-        id: Names it, in errors.
+        id: Its name in errors.
         method: Of HTTP.
-        host: Whom it was sent to; it plays no part in matching.
+        host: The recipient; ignored in matching.
         path: Of the URL.
         query: Of the URL, without secrets.
-        request: The body as plain data, or as text where it was no JSON.
+        request: The body as plain data, or as text if it is not JSON.
         status: Of the answer.
-        content_type: Of the answer; empty where it had none.
-        headers: Those few headers of the answer that clients act upon.
-        chunks: The body of the answer, in the pieces in which it came.
-        is_complete: Whether it was read to its end.
+        content_type: Of the answer; empty without one.
+        headers: The few headers of the answer that clients use.
+        chunks: The body of the answer, in its original pieces.
+        is_complete: True if it was read to its end.
     """
 
     id: str
@@ -50,7 +50,7 @@ class Recording:
 
 
 def read_body(data: bytes) -> Any:
-    """A request's body as plain data, or as text where it is no JSON."""
+    """Return a request's body as plain data, or as text if it is not JSON."""
     if not data:
         return None
     try:
@@ -60,10 +60,10 @@ def read_body(data: bytes) -> Any:
 
 
 def write_recording(recording: Recording) -> str:
-    """Writes a recording as one line of JSON, in the shape of shared collections of them.
+    """Encode a recording as one line of JSON, in the format of shared collections.
 
-    The body is text; ``chunks`` holds the sizes in bytes of the pieces in which it came. A body
-    that is no UTF-8 is in ``body_base64`` instead.
+    The body is text; ``chunks`` holds the sizes in bytes of its original pieces. A body that is not
+    UTF-8 is in ``body_base64`` instead.
     """
     row: dict[str, Any] = {
         "id": recording.id,
@@ -88,10 +88,10 @@ def write_recording(recording: Recording) -> str:
 
 
 def read_recording(line: str | bytes) -> Recording:
-    """Reads one line; fields that it does not have, or that are not known, do no harm.
+    """Decode one line; missing and unknown fields are ignored.
 
     Raises:
-        ValueError: It is no JSON, or says neither where the request went nor what came back.
+        ValueError: It is not JSON, or lacks both the request's target and the answer.
     """
     row = json.loads(line)
     try:
@@ -113,7 +113,7 @@ def read_recording(line: str | bytes) -> Recording:
             is_complete=row.get("complete", True),
         )
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"This line is no recording: {error!r} is missing or wrong.") from error
+        raise ValueError(f"This line is not a recording: {error!r} is missing or wrong.") from error
 
 
 def _cut(body: bytes, sizes: list[int]) -> tuple[bytes, ...]:
@@ -125,10 +125,10 @@ def _cut(body: bytes, sizes: list[int]) -> tuple[bytes, ...]:
 
 
 def read_recordings(path: Path) -> list[Recording]:
-    """Reads a file of recordings.
+    """Read a file of recordings.
 
     Raises:
-        ValueError: A line is no recording; the message says which.
+        ValueError: A line is not a recording; the message names it.
         OSError: The file cannot be read.
     """
     recordings = []

@@ -1,4 +1,4 @@
-"""A transport that answers from recordings, and from nothing else."""
+"""A transport that answers only from recordings."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from vibe_llms.wire.scrubbing import Scrubber
 
 
 class UnrecordedRequestError(LookupError):
-    """No recording fits a request; the message names the nearest, and what is different.
+    """No recording matches a request; the message names the nearest, and the difference.
 
-    It is none of the errors that a provider handles, so that a test cannot mistake it for one.
+    Not one of the errors that a provider handles, so that a test cannot mistake it for one.
     """
 
 
 class Replayer:
-    """Answers requests from recordings: those of the same method, path and body.
+    """Answers requests from recordings with the same method, path and body.
 
-    Hosts, headers and queries play no part. Where several recordings fit they are used in their
-    order, and the last of them again and again. An answer that was not recorded to its end
-    breaks off where the recording does.
+    Hosts, headers and queries are ignored. Several matching recordings are used in their order, and
+    the last one repeatedly. An answer that was not recorded to its end breaks off at the same
+    place.
 
     Args:
         path: A file of recordings, as :class:`Recorder` writes it; or the recordings.
-        chunk_bytes: Deliver bodies in pieces of so many bytes instead of those that came.
-        secrets: What the recorder was told to strike out of bodies.
+        chunk_bytes: Size of the delivered pieces of bodies, instead of the original ones.
+        secrets: Secrets that the recorder has redacted in bodies.
 
     Raises:
-        ValueError: The file is none of recordings.
+        ValueError: The file does not contain recordings.
     """
 
     def __init__(
@@ -60,10 +60,10 @@ class Replayer:
             self._waiting.setdefault(key, deque()).append(recording)
 
     async def send(self, request: WireRequest) -> Exchange:
-        """Answers from a recording; see :class:`Transport`.
+        """Answer from a recording; see :class:`Transport`.
 
         Raises:
-            UnrecordedRequestError: None fits.
+            UnrecordedRequestError: No recording matches.
         """
         recording = self.match(request)
 
@@ -75,15 +75,15 @@ class Replayer:
         return await MemoryTransport(answer).send(request)
 
     async def close(self) -> None:
-        """Closes nothing."""
+        """Do nothing."""
 
     def match(self, request: WireRequest) -> Recording:
-        """Finds the recording that answers a request, and uses it.
+        """Return the recording that matches a request, and mark it as used.
 
         Raises:
-            UnrecordedRequestError: None fits.
+            UnrecordedRequestError: No recording matches.
         """
-        # Secrets were struck out of what was recorded: the request has to fit without them.
+        # Secrets are redacted in recordings: the request must match without them.
         self._scrubber.add(*find_secrets(request))
         path = self._scrubber.scrub_text(unquote(urlsplit(request.url).path))
         body = read_body(self._scrubber.scrub(request.body))
@@ -93,7 +93,7 @@ class Replayer:
         return fitting.popleft() if len(fitting) > 1 else fitting[0]
 
     def _digest(self, request: Any) -> str:
-        """The same for requests that mean the same, whatever the order of their fields."""
+        """Return a key that is equal for equivalent requests, in any order of their fields."""
         text = json.dumps(request, sort_keys=True)
         return hashlib.sha256(self._scrubber.scrub(text.encode())).hexdigest()
 
@@ -127,7 +127,7 @@ def _deliver(recording: Recording, chunk_bytes: int | None) -> Iterator[bytes]:
 
 
 def _measure_likeness(first: Any, second: Any) -> float:
-    # Comparing long texts takes long.
+    # Comparing long texts is slow.
     texts = [json.dumps(value, sort_keys=True)[:20_000] for value in (first, second)]
     alike = difflib.SequenceMatcher(a=texts[0], b=texts[1], autojunk=True).quick_ratio()
     return alike - len(_survey_differences(first, second))

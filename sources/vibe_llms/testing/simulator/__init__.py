@@ -1,8 +1,7 @@
-"""A vendor simulator: a real HTTP server on loopback that is faithful to each protocol.
+"""Vendor simulator: a real HTTP server on loopback that is faithful to each protocol.
 
-For tests of clients, ours and others'. May import the exceptions and plain data. Refuses to know
-our dialects: what it says is written from the protocols alone, so that both can be held against
-each other.
+For tests of clients, this package's and others'. May import the exceptions and plain data. Must not
+know the dialects: it is written from the protocols alone, so that both can be compared.
 """
 
 from __future__ import annotations

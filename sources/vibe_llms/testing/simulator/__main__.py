@@ -11,7 +11,7 @@ from vibe_llms.testing.simulator.server import Simulator
 
 
 def main() -> None:
-    """Runs a simulator until it is interrupted; its first line of output is its URL."""
+    """Run a simulator until it is interrupted; its first line of output is its URL."""
     known = {**FAULTS, **BATCH_FAULTS, **QUIRKS}
     names = "\n".join(f"  {name}: {line}" for name, line in known.items())
     parser = argparse.ArgumentParser(

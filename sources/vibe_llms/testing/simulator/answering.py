@@ -1,4 +1,4 @@
-"""From a request that arrived to the answer of its vendor."""
+"""From a received request to the answer of its vendor."""
 
 from __future__ import annotations
 
@@ -50,16 +50,16 @@ async def answer(
     scope: str,
     state: SimulatorState,
 ) -> web.StreamResponse:
-    """Answers one request.
+    """Answer one request.
 
     Args:
         request: The request of the server.
         received: The same, as it is kept for the test.
-        route: Who answers, and to what.
-        path: The path without what chooses conditions.
+        route: The protocol and the purpose of the request.
+        path: The path without the part that sets conditions.
         own: The faults and quirks of this request.
-        scope: How the request named them: refusals are counted for each.
-        state: What the simulator remembers.
+        scope: The request's own conditions: refusals are counted per scope.
+        state: State of the simulator.
     """
     conditions = state.conditions.merge(own)
     if route.purpose == "answer" and state.turns:
@@ -67,7 +67,7 @@ async def answer(
     setting = _produce_setting(received, route, path, conditions, state)
     if "drop_connection_before_headers" in conditions:
         cut_connection(request)
-        await asyncio.sleep(3600)  # that the socket is closed cancels this
+        await asyncio.sleep(3600)  # closing the socket cancels this
     if (redirection := _redirect(request, conditions, scope, state)) is not None:
         return redirection
     if "wrong_content_type" in conditions:
@@ -122,7 +122,7 @@ def _redirect(
     if 0 <= hops <= done:
         return None
     state.redirects[scope] = done + 1
-    # Of the redirections this one keeps method and body.
+    # Of the redirects, this one keeps method and body.
     return web.Response(status=307, headers={"location": str(request.rel_url)})
 
 
@@ -145,11 +145,11 @@ def _refuse_first(setting: SimulatedRequest, scope: str, state: SimulatorState) 
 
 
 def understand(face: SimulatedFace, setting: SimulatedRequest) -> Ask:
-    """Checks and reads a request.
+    """Check and read a request.
 
     Raises:
-        Complaint: The vendor would refuse it; or it has another shape than the protocol says,
-            in a place that no check names.
+        Complaint: The vendor would refuse it; or it violates the protocol in a place that no check
+            names.
     """
     try:
         face.check(setting)
@@ -169,9 +169,9 @@ def understand(face: SimulatedFace, setting: SimulatedRequest) -> Ask:
 def _turn(
     face: SimulatedFace, setting: SimulatedRequest, state: SimulatorState
 ) -> tuple[ScriptedAnswer, Ask]:
-    """Decides what is said to a request. Raises SimulatedRefusal."""
+    """Decide on the answer to a request. Raises SimulatedRefusal."""
     ask = understand(face, setting)
-    silent = face is OLLAMA  # which truncates the prompt and says nothing
+    silent = face is OLLAMA  # which truncates the prompt silently
     if not silent and (
         "context_overflow" in setting.conditions or ask.received > state.context_tokens
     ):
@@ -200,7 +200,7 @@ async def _answer_batches(
         said = answer_batches(purpose, setting, answer_one)
     if purpose == "batches" and "batch_unanswered" in setting.conditions:
         cut_connection(request)
-        await asyncio.sleep(3600)  # that the socket is closed cancels this
+        await asyncio.sleep(3600)  # closing the socket cancels this
     body = said if isinstance(said, bytes) else encode_json(said, setting.conditions)
     return await _send_whole(request, body, face.produce_headers(setting), setting)
 
@@ -237,7 +237,7 @@ async def _send_whole(
 
 
 async def _deliver_slowly(data: bytes, conditions: Conditions) -> Any:
-    """The pieces of a body that is whole; of a cut or stalled one, the first half."""
+    """Yield the pieces of a whole body; of a cut or stalled one, the first half."""
     broken = {"cut_at_chunk", "stall_at_chunk"} & conditions.values.keys()
     for piece in split_bytes(data[: len(data) // 2] if broken else data, conditions):
         yield piece
@@ -277,6 +277,6 @@ def _respond_complaint(
         headers["retry-after"] = str(complaint.retry_after)
     if complaint.status in (429, 500, 503, 529):
         headers["x-should-retry"] = "true"
-    # Faults are of answers alone.
+    # Faults apply only to answers.
     data = encode_json(face.complain(complaint, setting), Conditions())
     return _respond_bytes(data, face.map_status(complaint), JSON_TYPE, headers)

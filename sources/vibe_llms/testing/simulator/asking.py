@@ -1,4 +1,4 @@
-"""What a request asks for, in no vendor's words: all that the behaviour decides by."""
+"""Vendor-independent content of a request, on which the behaviour depends."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class OfferedTool:
 
 @frozen(kw_only=True)
 class ToolResult:
-    """A tool's result that the request brings."""
+    """A tool's result in the request."""
 
     name: str
     text: str
@@ -33,13 +33,13 @@ class ToolResult:
 
 @frozen(kw_only=True)
 class Attachment:
-    """Media that the last message holds; `data` is None where only an address came."""
+    """Media of the last message; `data` is None if only an address was sent."""
 
     media_type: str
     data: bytes | None = None
 
     def describe(self) -> str:
-        """The media type, and the size in pixels or bytes."""
+        """Return the media type, and the size in pixels or bytes."""
         if self.data is None:
             return f"{self.media_type} at an address"
         size = measure_picture(self.data)
@@ -53,23 +53,23 @@ class Ask:
     """One request.
 
     Attributes:
-        model: The model that is asked for.
-        text: What the user said last.
+        model: The requested model.
+        text: The user's last text.
         attachments: The media of that message.
         offers: The client's tools.
-        outcomes: Results that nobody has spoken about yet.
+        outcomes: Results that no answer has followed yet.
         demand: The name of the tool that must be called, ``*`` for any, ``-`` for none.
-        parallel: Whether several tools may be called at once.
+        parallel: True if several tools may be called together.
         schema: The JSON schema that the answer must fit; ``{}`` for any JSON.
-        reasons: Whether reasoning is asked for.
-        searches: Whether the vendor may search the web.
-        draws: Whether pictures may be answered.
-        speaks: Whether audio may be answered.
-        limit: How many tokens the answer may have.
+        reasons: True if reasoning is requested.
+        searches: True if the vendor may search the web.
+        draws: True if pictures are permitted in the answer.
+        speaks: True if audio is permitted in the answer.
+        limit: Maximum tokens of the answer.
         stops: Texts at which the answer ends.
         received: The estimated tokens of the prompt.
         prefix: The whole conversation, for signatures that are bound to it.
-        streams: Whether the answer is to be streamed.
+        streams: True if the answer is to be streamed.
     """
 
     model: str
@@ -92,18 +92,18 @@ class Ask:
 
 
 def count_tokens(text: str) -> int:
-    """Estimates tokens: four bytes each, the same way every time."""
+    """Estimate tokens: four bytes each, deterministic."""
     return -(-len(text.encode("utf-8", "surrogatepass")) // 4)
 
 
 def count_request_tokens(*values: object) -> int:
-    """Estimates the tokens of plain data; media do not count by the letters of their base64."""
+    """Estimate the tokens of plain data; the base64 text of media does not count."""
     return count_tokens("".join(_collect_texts(value) for value in values)) + 3
 
 
 def _collect_texts(value: object) -> str:
     if isinstance(value, str):
-        # What is long and has no spaces is base64, and no text.
+        # A long text without spaces is base64.
         return value if len(value) < 2000 or " " in value[:2000] else value[:64]
     if isinstance(value, Mapping):
         return "".join(_collect_texts(item) for item in value.values())
@@ -113,7 +113,7 @@ def _collect_texts(value: object) -> str:
 
 
 def read_base64(text: object) -> bytes | None:
-    """The bytes of a base64 text, or None where it is none."""
+    """Return the bytes of a base64 text, or None if it is invalid."""
     if not isinstance(text, str) or not text:
         return None
     try:
@@ -123,7 +123,7 @@ def read_base64(text: object) -> bytes | None:
 
 
 def read_data_url(url: str) -> Attachment:
-    """Media from a ``data:`` URL, or from an address."""
+    """Return media from a ``data:`` URL, or from an address."""
     if not url.startswith("data:"):
         return Attachment(media_type="image/*")
     head, _, data = url[5:].partition(",")
@@ -131,7 +131,7 @@ def read_data_url(url: str) -> Attachment:
 
 
 def recognize_media(data: bytes) -> str:
-    """The media type of a picture by its first bytes."""
+    """Return the media type of a picture by its first bytes."""
     for start, media_type in (
         (b"\x89PNG", "image/png"),
         (b"\xff\xd8", "image/jpeg"),
@@ -144,7 +144,7 @@ def recognize_media(data: bytes) -> str:
 
 
 def measure_picture(data: bytes) -> tuple[int, int] | None:
-    """The width and height in pixels of a PNG or a GIF; None for anything else."""
+    """Return the width and height in pixels of a PNG or a GIF; None for other formats."""
     if data.startswith(b"\x89PNG\r\n\x1a\n") and len(data) >= 24:
         width, height = struct.unpack(">II", data[16:24])
         return int(width), int(height)
@@ -155,7 +155,7 @@ def measure_picture(data: bytes) -> tuple[int, int] | None:
 
 
 def write_text(value: object) -> str:
-    """A tool's result as text: texts as they are, the texts of parts joined, the rest as JSON."""
+    """Return a tool's result as text: texts unchanged, texts of parts joined, the rest as JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):

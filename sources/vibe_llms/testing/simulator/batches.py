@@ -1,7 +1,7 @@
 """Batches of requests, answered later: Anthropic's Message Batches, and OpenAI's over files.
 
-A batch goes on when it is asked for: at the n-th time it has ended. Its requests are answered then,
-by the same faces that answer them one by one.
+A batch advances at each poll: at the n-th one it has ended. Then its requests are answered, by the
+same faces that answer them one by one.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
 
 @define(kw_only=True)
 class Batch:
-    """A batch, as the vendor keeps it.
+    """A batch, as the vendor stores it.
 
     Attributes:
-        requests: What is asked, by custom ids.
-        polls: How often it will be asked for until it has ended.
+        requests: The requests, by custom ids.
+        polls: Number of polls until it ends.
         status: ``open``, ``canceling`` or ``ended``.
-        results: By custom ids, each with its kind and what came: ``succeeded``, ``errored``,
+        results: By custom ids, each with its kind and its content: ``succeeded``, ``errored``,
             ``canceled`` or ``expired``.
-        fields: What one vendor alone keeps of it.
+        fields: Fields specific to one vendor.
     """
 
     id: str
@@ -55,7 +55,7 @@ class Batch:
     fields: dict[str, Any] = attrs.field(factory=dict)
 
     def advance(self, face: SimulatedFace, setting: SimulatedRequest, answering: Answering) -> None:
-        """Goes on by one look at it."""
+        """Advance by one poll."""
         if self.status == "ended":
             return
         self.polls -= 1
@@ -78,7 +78,7 @@ class Batch:
         self.status, self.ended = "ended", setting.now
 
     def count(self, kind: str) -> int:
-        """Returns how many requests ended so."""
+        """Return how many requests ended with this kind."""
         return sum(each == kind for each, _ in self.results.values())
 
 
@@ -96,7 +96,7 @@ def _answer_one(
 
 
 def find_batch(setting: SimulatedRequest, kind: str) -> Batch:
-    """Returns the batch that the path names. Raises SimulatedRefusal."""
+    """Return the batch of the path. Raises SimulatedRefusal."""
     found = setting.stored.get(setting.names.get("batch", ""))
     if not isinstance(found, Batch) or found.fields["kind"] != kind:
         raise SimulatedRefusal(404, "missing", "There is no such batch.")
@@ -123,7 +123,7 @@ def list_batches(setting: SimulatedRequest, kind: str) -> tuple[list[Batch], boo
 
 
 def create_messages(setting: SimulatedRequest) -> Batch:
-    """Takes a batch of messages. Raises SimulatedRefusal."""
+    """Create a batch of messages. Raises SimulatedRefusal."""
     requests = setting.body.get("requests")
     require(isinstance(requests, list) and requests, "requests: Field required")
     assert isinstance(requests, list)
@@ -157,7 +157,7 @@ def _tell_moment(seconds: int | None) -> str | None:
 
 
 def tell_messages(batch: Batch, setting: SimulatedRequest) -> dict[str, Any]:
-    """Says how a batch of messages stands. Numbers move only when all has ended."""
+    """Return the status of a batch of messages. The counts change only when all has ended."""
     has_ended = batch.status == "ended"
     kinds = ("succeeded", "errored", "canceled", "expired")
     host = setting.headers.get("host", "")
@@ -181,7 +181,7 @@ def tell_messages(batch: Batch, setting: SimulatedRequest) -> dict[str, Any]:
 
 
 def _write_message_results(batch: Batch) -> Iterable[dict[str, Any]]:
-    # In another order than asked: nobody has promised any.
+    # In another order than requested, because no order is promised.
     for name, (kind, said) in reversed(batch.results.items()):
         result: dict[str, Any] = {"type": kind}
         if kind == "succeeded":
@@ -195,7 +195,7 @@ def _write_message_results(batch: Batch) -> Iterable[dict[str, Any]]:
 def answer_messages(
     purpose: str, face: SimulatedFace, setting: SimulatedRequest, answering: Answering
 ) -> Mapping[str, Any] | bytes:
-    """Answers what is asked about batches of messages. Raises SimulatedRefusal."""
+    """Answer a request about batches of messages. Raises SimulatedRefusal."""
     match purpose:
         case "batches":
             return tell_messages(create_messages(setting), setting)
@@ -222,5 +222,5 @@ def answer_messages(
 
 
 def join_lines(lines: Iterable[Mapping[str, Any]]) -> bytes:
-    """Returns values as lines of JSON."""
+    """Return values as lines of JSON."""
     return b"".join(json.dumps(each, ensure_ascii=False).encode() + b"\n" for each in lines)

@@ -1,7 +1,7 @@
-"""What a simulated model says when no script tells it: decided by the request, the same every time.
+"""Answers of a simulated model without a script: deterministic, decided by the request.
 
-It echoes the user, and does what words in the text ask for: ``call NAME``, ``use tools``,
-``think``, ``cite``, ``search``, ``refuse``, ``draw``, ``speak``.
+It echoes the user, and obeys words in the text: ``call NAME``, ``use tools``, ``think``, ``cite``,
+``search``, ``refuse``, ``draw``, ``speak``.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from vibe_llms.testing.simulator.scripts import (
 )
 
 DEPTH = 12
-"""Where recursive schemas end: below it only what is required is made."""
+"""Maximum depth of recursive schemas: below it only required members are made."""
 
 
 def fabricate(schema: object, root: object = None, *, depth: int = 0) -> object:
-    """Makes a value that fits a schema.
+    """Make a value that fits a schema.
 
     Args:
         schema: JSON Schema, or Gemini's dialect of it with types in capitals.
-        root: The whole schema, where references point; `schema` itself when None.
-        depth: How deep in it we are.
+        root: The whole schema, for references; `schema` itself if None.
+        depth: The current depth.
 
     Returns:
-        A value of plain data. Patterns and formats other than dates are not honoured.
+        A value of plain data. Patterns and formats other than dates are ignored.
     """
     if not isinstance(schema, Mapping):
         return "text"
@@ -58,7 +58,7 @@ def fabricate(schema: object, root: object = None, *, depth: int = 0) -> object:
     for union in ("anyOf", "oneOf"):
         members = schema.get(union)
         if isinstance(members, list) and members:
-            # Of X or null, as optional fields are written, null ends what would recur for ever.
+            # For "X or null", as optional fields are written, null ends an endless recursion.
             return fabricate(members[-1 if depth > DEPTH else 0], root, depth=depth + 1)
     merged = schema.get("allOf")
     if isinstance(merged, list) and merged:
@@ -110,7 +110,8 @@ def _fabricate_number(schema: Mapping[str, object]) -> float:
     high = schema.get("maximum", schema.get("exclusiveMaximum"))
     if isinstance(low, (int, float)):
         return low
-    if isinstance(above, (int, float)) and not isinstance(above, bool):  # in draft 4 it is a truth
+    # In draft 4 it is a boolean.
+    if isinstance(above, (int, float)) and not isinstance(above, bool):
         return above + 1
     if isinstance(high, (int, float)):
         return min(7, high - 1)
@@ -158,13 +159,13 @@ REASONING = "The user asks something. I consider it, and then I answer."
 
 
 def respond(ask: Ask) -> ScriptedAnswer:
-    """Decides what the model says.
+    """Decide on the model's answer.
 
     Args:
-        ask: What the request asks for.
+        ask: The content of the request.
 
     Returns:
-        An answer that keeps to the limits of the request: its stops, its limit of tokens, its
+        An answer within the limits of the request: its stops, its limit of tokens, its
         choice of tools and its schema.
     """
     parts: list[Part] = []
@@ -225,7 +226,7 @@ def _answer(ask: Ask) -> list[Part]:
 
 
 def confine(turn: ScriptedAnswer, ask: Ask) -> ScriptedAnswer:
-    """Cuts an answer at the request's stops and at its limit of tokens."""
+    """Cut an answer at the request's stops and at its limit of tokens."""
     parts = list(turn.parts)
     if not parts or not isinstance(parts[-1], Say):
         return turn
@@ -237,7 +238,7 @@ def confine(turn: ScriptedAnswer, ask: Ask) -> ScriptedAnswer:
             turn, parts=tuple(parts), stop="stop_sequence", stop_sequence=found[0][1]
         )
     if ask.limit is not None and count_tokens(last.text) > ask.limit:
-        # A token here is four bytes; what the cut leaves of a letter goes.
+        # A token here is four bytes; a partial character at the cut is removed.
         kept = last.text.encode("utf-8", "replace")[: 4 * ask.limit].decode("utf-8", "ignore")
         parts[-1] = attrs.evolve(last, text=kept)
         return attrs.evolve(turn, parts=tuple(parts), stop="length")
@@ -245,7 +246,7 @@ def confine(turn: ScriptedAnswer, ask: Ask) -> ScriptedAnswer:
 
 
 def produce_png(width: int, height: int) -> bytes:
-    """The bytes of a small picture in one colour."""
+    """Return the bytes of a small picture in one colour."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         checked = kind + data
@@ -262,7 +263,7 @@ def produce_png(width: int, height: int) -> bytes:
 
 
 def produce_wav(samples: int) -> bytes:
-    """The bytes of a short silence, 8 kHz, mono, 8 bits."""
+    """Return the bytes of a short silence, 8 kHz, mono, 8 bits."""
     form = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, 8000, 8000, 1, 8)
     data = struct.pack("<4sI", b"data", samples) + b"\x80" * samples
     return struct.pack("<4sI", b"RIFF", 4 + len(form) + len(data)) + b"WAVE" + form + data

@@ -1,4 +1,4 @@
-"""Everything but conversing: models, counting, what Ollama can tell, stored responses."""
+"""Requests other than conversing: models, counting, Ollama's information, stored responses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CAPABILITIES = ["completion", "tools", "vision", "thinking"]
 
 
 def count_prompt(face: SimulatedFace, setting: SimulatedRequest) -> dict[str, Any]:
-    """Counts the tokens of a request, in the vendor's words."""
+    """Count the tokens of a request, in the vendor's format."""
     face.check(setting)
     received = face.read(setting).received
     if face is GEMINI:
@@ -34,7 +34,7 @@ def count_prompt(face: SimulatedFace, setting: SimulatedRequest) -> dict[str, An
 def answer_smaller(
     route: SimulatedRoute, setting: SimulatedRequest
 ) -> Mapping[str, Any] | Iterator[SimulatedFrame]:
-    """Answers what is no conversing: an object, or the lines of a stream."""
+    """Answer a request other than conversing: with an object, or the lines of a stream."""
     match route.purpose:
         case "models":
             return _list_models(route.face, setting)

@@ -1,4 +1,4 @@
-"""Chat Completions as OpenAI speaks it, and as those speak it who say that they do."""
+"""Chat Completions of OpenAI, and of compatible vendors."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ EMPTY: dict[str, Any] = {
     "annotations": [],
     "tool_calls": [],
 }
-"""What some send of what an answer does not have."""
+"""Empty fields that some vendors send."""
 VLLM_KINDS = {"invalid": "BadRequestError", "missing": "NotFoundError", "rate": "RateLimitError"}
 
 
@@ -73,7 +73,7 @@ def produce_headers(setting: SimulatedRequest) -> dict[str, str]:
 
 
 def check_credentials(setting: SimulatedRequest) -> None:
-    """Refuses who has no key, where the vendor asks for one."""
+    """Refuse a request without a key, if the vendor requires one."""
     if not {"vllm", "llama_cpp"} & setting.conditions.values.keys():
         check_bearer(setting)
 
@@ -124,7 +124,7 @@ def render(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> dict[st
 
 def _assign(turn: ScriptedAnswer, setting: SimulatedRequest) -> list[tuple[Part, str]]:
     def mint() -> str:
-        # Mistral's ids have nine letters, and it takes no others back.
+        # Mistral's ids have nine letters, and it accepts no others.
         return setting.mint("", 9) if "mistral" in setting.conditions else setting.mint("call_", 24)
 
     return assign_ids(turn, setting, mint)
@@ -146,7 +146,7 @@ def _head(ask: Ask, setting: SimulatedRequest, kind: str) -> dict[str, Any]:
 
 
 def _add(message: dict[str, Any], part: Part, identity: str, setting: SimulatedRequest) -> None:
-    """Adds a part to a whole message."""
+    """Add a part to a whole message."""
     for delta in produce_deltas(part, identity, 0, setting, whole=True):
         for key, value in delta.items():
             if key == "tool_calls":
@@ -195,7 +195,7 @@ def stream(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> Iterato
     with_choice = {"mistral", "deepseek", "groq", "perplexity"} & conditions.values.keys()
     usage = None if "no_usage" in conditions else _write_usage(turn, ask, setting)
     tail: dict[str, Any] = {}
-    # Asked for usage, OpenAI writes a null into each chunk before the one that has it.
+    # With usage requested, OpenAI writes a null into each chunk before the one that has it.
     if asked and not with_choice and "usage_only_at_end" not in conditions:
         tail["usage"] = None
     if "usage_every_chunk" in conditions and usage:
@@ -207,7 +207,7 @@ def stream(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> Iterato
             choice["native_finish_reason"] = turn.ending if reason else None
         return {**head, "choices": [choice], **tail}
 
-    # Azure tells first what its filter thinks of the prompt.
+    # Azure first sends its filter's result for the prompt.
     if "empty_choices" in conditions:
         filters = [{"prompt_index": 0, "content_filter_results": {}}]
         yield SimulatedFrame({**head, "choices": [], "prompt_filter_results": filters})
@@ -224,7 +224,7 @@ def stream(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> Iterato
     if usage and with_choice:
         last["usage"] = usage
     yield SimulatedFrame(last, ends=True)
-    # OpenAI's usage comes in a chunk of its own, behind the last choice.
+    # OpenAI's usage comes in a chunk of its own, after the last choice.
     if usage and not with_choice and (asked or "usage_only_at_end" in conditions):
         yield SimulatedFrame({**head, "choices": [], "usage": usage})
     yield SimulatedFrame("[DONE]", ends=True)
@@ -245,7 +245,7 @@ def _order_deltas(turn: ScriptedAnswer, setting: SimulatedRequest) -> Iterator[d
 
 
 def complain(complaint: SimulatedRefusal, setting: SimulatedRequest) -> dict[str, Any]:
-    """Writes an error, as the vendor whose quirks hold writes it."""
+    """Write an error in the format of the vendor whose quirks are set."""
     conditions, code = setting.conditions, complaint.code
     kind = KINDS[complaint.kind]
     if complaint.kind == "context":

@@ -1,4 +1,4 @@
-"""Chat Completions: the deltas that each part of an answer comes in."""
+"""Chat Completions: the deltas of each part of an answer."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ REASONING_FIELDS = ("reasoning", "reasoning_content")
 def produce_deltas(
     part: Part, identity: str, index: int, setting: SimulatedRequest, *, whole: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """The deltas of one part; of a whole message, one for each field."""
+    """Return the deltas of one part; of a whole message, one for each field."""
     conditions = setting.conditions
     match part:
         case Think(text):
@@ -47,7 +47,7 @@ def produce_deltas(
                 yield {"annotations": [_annotate(cite, len(text)) for cite in citations]}
         case Refuse(text):
             for piece in [text] if whole else split_text(text, conditions):
-                # Mistral knows no refusals: they are texts.
+                # Mistral has no refusals: they are texts.
                 yield {"refusal": piece} if "mistral" not in conditions else {"content": piece}
         case Invoke():
             yield from _invoke(part, identity, index, setting, whole)
@@ -66,7 +66,7 @@ def produce_deltas(
         case Raw(block):
             yield dict(block)
         case Search():
-            pass  # shows in annotations, citations and search_results alone
+            pass  # visible only in annotations, citations and search_results
 
 
 def _think(text: str, setting: SimulatedRequest, whole: bool) -> Iterator[dict[str, Any]]:
@@ -136,7 +136,7 @@ def _invoke(
 
 
 def _address(index: int, place: int, conditions: Conditions) -> dict[str, Any]:
-    """The index of a delta: of its invocation, unless a fault has another."""
+    """Return the index of a delta: of its invocation, unless a fault sets another."""
     if "missing_index" in conditions:
         return {}
     if "null_index" in conditions:

@@ -1,4 +1,4 @@
-"""Chat Completions: what a request may be, and what it asks for."""
+"""Chat Completions: validation and reading of requests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ID_LENGTH = 40
 
 
 def check_request(setting: SimulatedRequest) -> None:
-    """Refuses what OpenAI, or the vendor whose quirks hold, would refuse."""
+    """Refuse requests that OpenAI, or the vendor whose quirks are set, would refuse."""
     body = setting.body
     require(
         body.get("model") or "deployment" in setting.names, "you must provide a model parameter"
@@ -99,7 +99,7 @@ def _check_call(call: Any, place: str) -> None:
 
 def _check_pairs(messages: list[Any]) -> None:
     open_ids: list[str] = []
-    # What stands behind the last message shows which calls nobody has answered.
+    # Unanswered calls are detected at the end of the messages.
     for index, message in enumerate([*messages, {"role": "end"}]):
         if message["role"] == "tool":
             require(

@@ -1,4 +1,4 @@
-"""Chat Completions: what some vendors refuse that OpenAI takes."""
+"""Chat Completions: requests that OpenAI accepts and some vendors refuse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a simulated vendor refuses a request, before it is said in the vendor's words."""
+"""Refusals of a simulated vendor, before they are written in the vendor's format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class SimulatedRefusal(Exception):
         message: The vendor's sentence.
         param: The field that it is about.
         code: The vendor's code.
-        retry_after: Seconds that the client is to wait.
+        retry_after: Seconds that the client must wait.
     """
 
     def __init__(
@@ -38,6 +38,6 @@ class SimulatedRefusal(Exception):
 def require(
     condition: object, message: str, *, param: str | None = None, code: str | None = None
 ) -> None:
-    """Refuses an invalid request with status 400 unless a condition holds."""
+    """Refuse an invalid request with status 400 unless a condition is true."""
     if not condition:
         raise SimulatedRefusal(400, "invalid", message, param=param, code=code)

@@ -1,4 +1,4 @@
-"""Who may ask: any key, but none, and not one that calls itself wrong."""
+"""Authentication: any key is valid, except an empty one or one that says it is wrong."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ABSENT = "does-not-exist"
 
 
 def check_bearer(setting: SimulatedRequest) -> None:
-    """Refuses a request without ``Authorization: Bearer`` or ``api-key``."""
+    """Refuse a request without ``Authorization: Bearer`` or ``api-key``."""
     scheme, _, key = setting.headers.get("authorization", "").partition(" ")
     key = key.strip() if scheme.lower() == "bearer" else ""
     key = key or setting.headers.get("api-key", "")
@@ -33,7 +33,7 @@ def check_bearer(setting: SimulatedRequest) -> None:
 
 
 def check_model(model: str) -> None:
-    """Refuses a model that says that it does not exist."""
+    """Refuse a model whose name says that it does not exist."""
     if ABSENT in model:
         raise SimulatedRefusal(
             404,

@@ -1,6 +1,6 @@
-"""How an answer goes out: events as bytes, and everything that can go wrong on the way.
+"""Delivery of an answer: events as bytes, and all faults on the way.
 
-Amazon's event streams, in which Bedrock sends the events of Messages, have a framing of their own.
+Amazon's event streams, in which Bedrock sends the events of Messages, have their own framing.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 STREAM_TYPE = "application/vnd.amazon.eventstream"
 TEXT_HEADER = 7
-"""The number of the type of a header whose value is text."""
+"""Type number of a header whose value is text."""
 
 
 def encode_event(data: bytes) -> bytes:
-    """Wraps the JSON of one event.
+    """Wrap the JSON of one event.
 
-    A message is its length and that of its headers, a checksum of both, the headers, the
-    payload, and a checksum of all that.
+    A message consists of its length and that of its headers, a checksum of both, the headers, the
+    payload, and a checksum of everything.
     """
     names = {
         ":event-type": "chunk",
@@ -60,22 +60,22 @@ PAGE = b"<!DOCTYPE html><html><body><h1>Welcome to the gateway</h1></body></html
 
 
 class SocketCut(Exception):
-    """The socket is to be closed now."""
+    """The socket must be closed now."""
 
 
 def encode_json(value: Any, conditions: Conditions) -> bytes:
-    """Writes plain data as JSON, with what the faults do to it."""
+    """Encode plain data as JSON, with the faults of the conditions."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     if "deep_nesting" in conditions and text.endswith("}"):
         depth = conditions.count("deep_nesting", 100_000)
         text = f'{text[:-1]},"nested":{"[" * depth}{"]" * depth}}}'
     data = text.encode("utf-8", "surrogatepass")
-    # A letter of the text stands for these bytes, which no text can hold.
+    # A placeholder character stands for these bytes, which a text cannot contain.
     return data.replace(NOT_A_CHARACTER.encode(), b"\xff\xfe")
 
 
 def choose_framing(face: SimulatedFace, setting: SimulatedRequest) -> str:
-    """How the events of an answer are written: the protocol decides, but for Amazon's streams."""
+    """Return the framing of an answer's events: that of the protocol, or Amazon's."""
     return "amazon" if setting.path.endswith("/invoke-with-response-stream") else face.framing
 
 
@@ -98,7 +98,7 @@ def encode_frame(frame: SimulatedFrame, framing: str, conditions: Conditions) ->
 def _frame_pieces(
     frames: Iterable[SimulatedFrame], face: SimulatedFace, setting: SimulatedRequest
 ) -> Iterator[tuple[bytes, bool]]:
-    """The bytes of each chunk, and whether it counts as one."""
+    """Yield the bytes of each chunk, and whether it counts as one."""
     conditions = setting.conditions
     if "bom" in conditions:
         yield b"\xef\xbb\xbf", False
@@ -144,7 +144,7 @@ async def produce_stream(
     """Produces the bytes of a stream, one chunk at a time.
 
     Raises:
-        Cut: The socket is to be closed instead of ending the stream.
+        Cut: The socket must be closed instead of ending the stream.
     """
     conditions = setting.conditions
     stall = conditions.count("stall_at_chunk", 2) if "stall_at_chunk" in conditions else -1
@@ -152,7 +152,7 @@ async def produce_stream(
     sent = 0
     for data, counts in _frame_pieces(frames, face, setting):
         if counts and sent == stall:
-            await asyncio.Event().wait()  # until the client goes away
+            await asyncio.Event().wait()  # until the client disconnects
         if counts and sent == cut:
             raise SocketCut
         if "slow" in conditions:
@@ -160,7 +160,7 @@ async def produce_stream(
         for piece in split_bytes(data, conditions):
             yield piece
         sent += counts
-    # With fewer chunks than the fault names it comes behind the last of them.
+    # With fewer chunks than the fault names it follows the last of them.
     if sent <= max(stall, 0) and stall >= 0:
         await asyncio.Event().wait()
     if cut >= sent:
@@ -168,7 +168,7 @@ async def produce_stream(
 
 
 def split_bytes(data: bytes, conditions: Conditions) -> Iterator[bytes]:
-    """Cuts bytes where the fault says so."""
+    """Cut bytes where the fault requires it."""
     size = max(1, conditions.count("split_bytes", 1)) if "split_bytes" in conditions else len(data)
     for start in range(0, len(data), size or 1):
         yield data[start : start + size]
@@ -177,7 +177,7 @@ def split_bytes(data: bytes, conditions: Conditions) -> Iterator[bytes]:
 async def send_stream(
     request: web.Request, headers: dict[str, str], pieces: AsyncIterator[bytes]
 ) -> web.StreamResponse:
-    """Sends pieces as they come; a cut closes the socket."""
+    """Send pieces as they come; a cut closes the socket."""
     from aiohttp import web
 
     response = web.StreamResponse(headers=headers)
@@ -192,6 +192,6 @@ async def send_stream(
 
 
 def cut_connection(request: web.Request) -> None:
-    """Closes the socket of a request, whatever was promised."""
+    """Close the socket of a request, even in the middle of a response."""
     if request.transport is not None:
-        request.transport.close()  # what was written before still arrives
+        request.transport.close()  # data written before still arrives

@@ -1,4 +1,4 @@
-"""What the server asks of each protocol, and what it hands to it."""
+"""Interface between the server and each protocol."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class SimulatedFrame:
     """One event of a stream.
 
     Attributes:
-        data: A JSON object, or a text that is sent as it is.
-        event: The name of the event, where the vendor writes one.
-        ends: Whether it says that the stream is complete.
+        data: A JSON object, or a text that is sent unchanged.
+        event: The name of the event, if the vendor writes one.
+        ends: True if it completes the stream.
     """
 
     data: Mapping[str, Any] | str = attrs.field(hash=False)
@@ -34,7 +34,7 @@ class SimulatedFrame:
 
 
 def produce_minting() -> Callable[[str, int], str]:
-    """Produces what mints ids: unlike each other, and the same in each run."""
+    """Return a function that creates ids: unique, and the same in each run."""
     counter = itertools.count(1)
 
     def mint(prefix: str, length: int) -> str:
@@ -50,19 +50,19 @@ def produce_minting() -> Callable[[str, int], str]:
 
 @frozen(kw_only=True)
 class SimulatedRequest:
-    """One request as the server received it.
+    """A request as received by the server.
 
     Attributes:
-        path: Without what chooses conditions.
+        path: Without the part that sets conditions.
         query: The query's parameters.
         headers: With names in lower case.
-        body: The JSON object that came; empty where none came.
-        conditions: What is to go wrong.
-        mint: From a prefix and a length, a new id.
+        body: The received JSON object; empty without one.
+        conditions: The faults and quirks.
+        mint: Creates a new id from a prefix and a length.
         now: Seconds since the epoch.
-        names: What the path names: ``model``, ``deployment``.
+        names: Names in the path: ``model``, ``deployment``.
         identity: The request's id.
-        stored: Responses that the vendor keeps, with their items, by their ids.
+        stored: Responses that the vendor stores, with their items, by their ids.
     """
 
     path: str
@@ -78,26 +78,26 @@ class SimulatedRequest:
 
 
 def _map_overload(complaint: SimulatedRefusal) -> int:
-    """Most vendors have no status of their own for too much work."""
+    """Return the status of an overload; most vendors have no special one."""
     return 503 if complaint.kind == "overloaded" else complaint.status
 
 
 @frozen(kw_only=True, eq=False)
 class SimulatedFace:
-    """How one protocol is spoken.
+    """Implementation of one protocol.
 
     Attributes:
-        check: Refuses what the vendor would refuse of a request, with a complaint.
+        check: Refuses invalid requests with a complaint.
         read: Reads a request that was checked.
         render: Writes a whole answer.
         stream: Writes the events of an answer.
         complain: Writes an error.
         interrupt: Writes an error in the middle of a stream; by default, the same.
         overflow: Produces the refusal of a prompt that is longer than so many tokens.
-        check_credentials: Refuses who has no key.
+        check_credentials: Refuses a request without a valid key.
         produce_headers: Produces the vendor's own headers of an answer.
         map_status: The vendor's own status of HTTP for a complaint.
-        framing: How the events of its streams are written: ``sse`` or ``ndjson``.
+        framing: Framing of the events of its streams: ``sse`` or ``ndjson``.
     """
 
     check: Callable[[SimulatedRequest], None]

@@ -1,4 +1,4 @@
-"""Everything that can be made to go wrong, or to be odd, by name."""
+"""All faults and quirks, by name."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ FAULTS: Mapping[str, str] = MappingProxyType(
         "many_events": "=n: n events (100,000) of one letter each.",
     }
 )
-"""From the name of each fault to what it does, in a line; numbers in brackets are defaults."""
+"""Maps each fault to its effect, in a line; numbers in brackets are defaults."""
 
 BATCH_FAULTS: Mapping[str, str] = MappingProxyType(
     {
@@ -74,7 +74,7 @@ BATCH_FAULTS: Mapping[str, str] = MappingProxyType(
         "batch_unanswered": "A batch is taken, and the socket is closed without an answer.",
     }
 )
-"""The same of what befalls the vendors' batches alone, and no answer that is asked for directly."""
+"""The same for faults that affect only the vendors' batches."""
 
 QUIRKS: Mapping[str, str] = MappingProxyType(
     {
@@ -99,7 +99,7 @@ QUIRKS: Mapping[str, str] = MappingProxyType(
         "llama_cpp": "llama.cpp: `reasoning_content`, timings.",
     }
 )
-"""From the name of each quirk to what it does."""
+"""Maps each quirk to its effect."""
 
 _DIALECTS = {
     "mistral": (),
@@ -115,7 +115,7 @@ _DIALECTS = {
 
 @frozen
 class Conditions:
-    """The faults and quirks that hold for one request, with their numbers."""
+    """The faults and quirks of one request, with their numbers."""
 
     values: Mapping[str, int | None] = attrs.field(factory=dict, hash=False)
 
@@ -123,20 +123,20 @@ class Conditions:
         return name in self.values
 
     def count(self, name: str, default: int) -> int:
-        """The number of a fault, or `default` where none was given."""
+        """Return the number of a fault, or `default` without one."""
         number = self.values.get(name)
         return default if number is None else number
 
     def merge(self, other: Conditions) -> Conditions:
-        """Both; the other's numbers win."""
+        """Return both; the other's numbers take precedence."""
         return Conditions({**self.values, **other.values})
 
 
 def read_conditions(text: str) -> Conditions:
-    """Reads names of faults and quirks as ``x-simulate`` has them: ``slow=20,cut_at_chunk=3``.
+    """Parse faults and quirks in the format of ``x-simulate``: ``slow=20,cut_at_chunk=3``.
 
     Raises:
-        ValueError: A name is not known, or a number is none.
+        ValueError: A name is unknown, or a number is invalid.
     """
     values: dict[str, int | None] = {}
     for item in filter(None, (item.strip() for item in text.split(","))):

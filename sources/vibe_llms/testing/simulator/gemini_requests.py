@@ -1,4 +1,4 @@
-"""generateContent: what a request may be, and what it asks for."""
+"""generateContent: validation and reading of requests."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ DATA = (
 
 
 def get(value: Mapping[str, Any], name: str) -> Any:
-    """A field, in camel case or with underscores, as Google's servers take both."""
+    """Return a field, in camel case or with underscores, as Google's servers accept both."""
     if name in value:
         return value[name]
     return value.get(re.sub(r"([A-Z])", lambda match: "_" + match[1].lower(), name))
 
 
 def sign_invocation(call: Mapping[str, Any]) -> str:
-    """The thoughtSignature of an invocation."""
+    """Return the thoughtSignature of an invocation."""
     return sign(_write_call(call), kind="gemini")
 
 
@@ -44,7 +44,7 @@ def _write_call(call: Mapping[str, Any]) -> str:
 
 
 def check_request(setting: SimulatedRequest) -> None:
-    """Refuses what Google would refuse."""
+    """Refuse requests that Google would refuse."""
     body = setting.body
     model = setting.names["model"]
     if ABSENT in model:
@@ -109,7 +109,7 @@ def _check_turns(contents: list[Any]) -> None:
             merged[-1]["parts"] = [*merged[-1]["parts"], *content["parts"]]
         else:
             merged.append({"role": role, "parts": list(content["parts"])})
-    # Nothing stands before the first turn and behind the last: these calls have no results.
+    # Before the first turn and after the last there is nothing: these calls have no results.
     for before, content in zip([{}, *merged], [*merged, {}], strict=True):
         calls, responses = _pick(before, "functionCall"), _pick(content, "functionResponse")
         require(
@@ -130,7 +130,7 @@ def _check_turns(contents: list[Any]) -> None:
 
 
 def _check_signatures(contents: list[Any]) -> None:
-    """Google insists in the current turn: after the last text of the user."""
+    """Check signatures in the current turn, as Google does: after the last text of the user."""
     spoken = [
         index
         for index, content in enumerate(contents)
@@ -170,7 +170,7 @@ def _check_tools(body: Mapping[str, Any]) -> None:
 
 
 def _check_schema(schema: Mapping[str, Any], place: str) -> None:
-    """The old `parameters` field knows a part of JSON Schema only."""
+    """Check the old `parameters` field, which supports only a part of JSON Schema."""
     for name in ("additionalProperties", "$schema", "const", "oneOf", "allOf", "$ref", "$defs"):
         require(
             name not in schema,

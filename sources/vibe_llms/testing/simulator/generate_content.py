@@ -1,4 +1,4 @@
-"""generateContent, as Google speaks it for Gemini."""
+"""generateContent of Google for Gemini."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def produce_headers(setting: SimulatedRequest) -> dict[str, str]:
 
 
 def check_credentials(setting: SimulatedRequest) -> None:
-    """Refuses who has no key."""
+    """Refuse a request without a valid key."""
     bearer = setting.headers.get("authorization", "").removeprefix("Bearer ")
     key = setting.headers.get("x-goog-api-key") or setting.query.get("key") or bearer
     if not key:
@@ -95,7 +95,7 @@ def render(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> dict[st
 
 
 def _fail_broken(turn: ScriptedAnswer, setting: SimulatedRequest) -> ScriptedAnswer:
-    """An invocation that the vendor cannot parse ends the answer, which then is empty."""
+    """End the answer at an invocation that the vendor cannot parse; the answer is then empty."""
     if not is_broken(turn, setting.conditions):
         return turn
     return ScriptedAnswer(parts=(), stop="MALFORMED_FUNCTION_CALL", usage=turn.usage)
@@ -124,7 +124,7 @@ def _ground(turn: ScriptedAnswer, sources: list[Cite]) -> dict[str, Any]:
     for part in turn.parts:
         if not isinstance(part, Say):
             continue
-        end = start + len(part.text.encode())  # Google counts bytes, and not characters
+        end = start + len(part.text.encode())  # Google counts bytes, not characters
         if part.citations:
             indices = [sources.index(cite) for cite in part.citations]
             segment = {"startIndex": start, "endIndex": end, "text": part.text}
@@ -141,7 +141,7 @@ def _ground(turn: ScriptedAnswer, sources: list[Cite]) -> dict[str, Any]:
 def _produce_parts(
     turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest, *, whole: bool
 ) -> Iterator[list[dict[str, Any]]]:
-    """The parts, in the groups that the chunks of a stream hold."""
+    """Return the parts, grouped by the chunks of a stream."""
     conditions = setting.conditions
     signed = False
     texts = [part for part in turn.parts if isinstance(part, Say)]
@@ -154,7 +154,7 @@ def _produce_parts(
                 for piece in [text] if whole else split_text(text, conditions):
                     yield [{"text": piece}]
                 thoughts = any(isinstance(other, Think) for other in turn.parts)
-                # In a stream the signature of a text comes on an empty one behind it.
+                # In a stream the signature of a text comes on an empty one after it.
                 if part is texts[-1] and thoughts and not whole:
                     yield [{"text": "", "thoughtSignature": sign(ask.model, kind="gemini-text")}]
             case Invoke():
@@ -171,7 +171,7 @@ def _invoke(invoke: Invoke, identity: str, signed: bool, conditions: Conditions)
     if identity or "empty_ids" in conditions:
         call["id"] = identity
     part: dict[str, Any] = {"functionCall": call}
-    if not signed:  # of parallel invocations the first alone is signed
+    if not signed:  # of parallel invocations only the first is signed
         part["thoughtSignature"] = sign_invocation(call)
     return part
 
@@ -187,7 +187,7 @@ def _produce_other(part: Part) -> list[dict[str, Any]]:
         case Raw(block):
             return [dict(block)]
         case Refuse() | Search():
-            return []  # says nothing: shows in the finishReason, or in the grounding
+            return []  # no part: shown in the finishReason, or in the grounding
     return []
 
 
@@ -218,7 +218,7 @@ def _write_usage(turn: ScriptedAnswer, ask: Ask, *, last: bool) -> dict[str, Any
     if tokens.cached:
         usage["cachedContentTokenCount"] = tokens.cached
     if last:
-        # Gemini counts thoughts beside the answer, where others count them in.
+        # Gemini counts thoughts separately from the answer, others include them.
         usage["candidatesTokenCount"] = tokens.produced - tokens.reasoning
     if tokens.reasoning and last:
         usage["thoughtsTokenCount"] = tokens.reasoning
@@ -226,7 +226,7 @@ def _write_usage(turn: ScriptedAnswer, ask: Ask, *, last: bool) -> dict[str, Any
 
 
 def stream(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> Iterator[SimulatedFrame]:
-    """Writes the chunks of an answer: each a whole response, whose parts are new."""
+    """Write the chunks of an answer: each a whole response with new parts."""
     turn = _fail_broken(turn, setting)
     if "empty_choices" in setting.conditions:
         yield SimulatedFrame(_wrap(None, turn, ask, setting, last=False))

@@ -1,4 +1,4 @@
-"""Messages: the blocks of an answer, each with the deltas that it streams as."""
+"""Messages: the blocks of an answer, each with its deltas in a stream."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Deltas = list[dict[str, Any]]
 def produce_blocks(
     turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest
 ) -> Iterator[tuple[Part, dict[str, Any], Deltas]]:
-    """The blocks of an answer, whole, each with its part and the deltas that it streams as."""
+    """Return the whole blocks of an answer, each with its part and its deltas."""
     for part, identity in assign_ids(turn, setting, lambda: setting.mint("toolu_01", 22)):
         for block, deltas in _produce_blocks(part, identity, ask, setting):
             yield part, block, deltas
@@ -119,7 +119,7 @@ def _invoke(
     }
     block = leave_nothing(block, "input", setting.conditions)
     pieces = split_arguments(text, setting.conditions) if text not in ("", "{}") else []
-    # Anthropic's first piece is empty, whatever follows.
+    # Anthropic's first piece is always empty.
     return block, [{"type": "input_json_delta", "partial_json": piece} for piece in ["", *pieces]]
 
 

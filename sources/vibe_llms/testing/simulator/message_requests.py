@@ -1,4 +1,4 @@
-"""Messages: what a request may be, and what it asks for."""
+"""Messages: validation and reading of requests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from vibe_llms.testing.simulator.message_thinking import check_thinking, write_p
 ID = re.compile(r"[a-zA-Z0-9_-]+")
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 WITHOUT_LATE = re.compile(r"claude-(3|haiku-4|sonnet-4|opus-4(?!-[89]))")
-"""Models that take no message of the role system."""
+"""Models that accept no message of the role system."""
 STREAMING_PATHS = (":streamRawPredict", "/invoke-with-response-stream")
 NEW_VERSION = "2026-10-21"
 SAMPLING = ("temperature", "top_p", "top_k")
@@ -41,7 +41,7 @@ ASSISTANT_BLOCKS = frozenset({"thinking", "redacted_thinking", "tool_use", "serv
 
 
 def check_request(setting: SimulatedRequest) -> None:
-    """Refuses what Anthropic would refuse."""
+    """Refuse requests that Anthropic would refuse."""
     body = setting.body
     counting = setting.path.endswith("count_tokens")
     for name in sorted(set(body) - KNOWN):
@@ -77,7 +77,7 @@ def check_request(setting: SimulatedRequest) -> None:
 
 
 def _check_places(merged: list[dict[str, Any]], model: str) -> None:
-    """Refuses instructions where none may stand, and of older models all."""
+    """Refuse misplaced instructions, and of older models all."""
     roles = ["assistant", *(message["role"] for message in merged), "assistant"]
     for index, message in enumerate(merged):
         if message["role"] != "system" or not message["content"]:
@@ -94,7 +94,7 @@ def _check_places(merged: list[dict[str, Any]], model: str) -> None:
 
 
 def merge_messages(messages: list[Any]) -> list[dict[str, Any]]:
-    """Joins messages of one role that follow each other, and makes lists of texts."""
+    """Join consecutive messages of one role, and turn texts into lists."""
     merged: list[dict[str, Any]] = []
     for message in messages:
         require(isinstance(message, Mapping), "messages: Input should be a valid dictionary")
@@ -165,7 +165,7 @@ def _check_tool_use(block: Mapping[str, Any], place: str) -> None:
 def _check_pairs(messages: list[dict[str, Any]]) -> None:
     pending: list[str] = []
     seen: set[str] = set()
-    # What stands behind the last message shows which calls nobody has answered.
+    # Unanswered calls are detected at the end of the messages.
     for index, message in enumerate([*messages, {"role": "end", "content": []}]):
         if message["role"] == "system":
             continue

@@ -1,4 +1,4 @@
-"""Messages: signatures on thinking, and where thinking must stand."""
+"""Messages: signatures of thinking, and its required places."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _check_order(messages: list[dict[str, Any]], body: Mapping[str, Any]) -> Non
             limit is None or limit > budget,
             "`max_tokens` must be greater than `thinking.budget_tokens`.",
         )
-    # Only the last turn has to begin with its thoughts: clients may leave out earlier ones.
+    # Only the last turn must begin with its thoughts: clients may leave out earlier ones.
     for index, message in enumerate(messages[-2:]):
         kinds = [block["type"] for block in message["content"]]
         thoughts = [i for i, kind in enumerate(kinds) if kind in ("thinking", "redacted_thinking")]
@@ -58,7 +58,7 @@ def _check_order(messages: list[dict[str, Any]], body: Mapping[str, Any]) -> Non
 
 
 def write_prefix(body: Mapping[str, Any], messages: list[dict[str, Any]]) -> str:
-    """The conversation before a message, as signatures are bound to it."""
+    """Return the conversation before a message, which its signatures cover."""
     system = body.get("system")
     if isinstance(system, str):
         system = [{"type": "text", "text": system}]

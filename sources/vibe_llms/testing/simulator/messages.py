@@ -1,4 +1,4 @@
-"""Messages, as Anthropic speaks it."""
+"""Messages of Anthropic."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def produce_headers(setting: SimulatedRequest) -> dict[str, str]:
 
 
 def check_credentials(setting: SimulatedRequest) -> None:
-    """Refuses who has no key, or does not say which version they speak."""
+    """Refuse a request without a valid key, or without a version."""
     headers = setting.headers
     key = headers.get("x-api-key") or headers.get("api-key") or ""
     if headers.get("authorization", "").lower().startswith("bearer "):
@@ -114,7 +114,7 @@ def _write_usage(turn: ScriptedAnswer, ask: Ask) -> dict[str, Any]:
             "ephemeral_5m_input_tokens": tokens.written,
             "ephemeral_1h_input_tokens": 0,
         },
-        "output_tokens": 1,  # what message_start says; the end has the real count
+        "output_tokens": 1,  # the count in message_start; the end has the real one
         "service_tier": "standard",
     }
     if searches:

@@ -1,4 +1,4 @@
-"""/api/chat, as Ollama speaks it."""
+"""/api/chat of Ollama."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ from vibe_llms.testing.simulator.scripts import (
 
 STOPS = {"length": "length", "context": "length"}
 CONTEXT_TOKENS = 4096
-"""What the server gives a request that does not set num_ctx."""
+"""Context size of a request that does not set num_ctx."""
 
 
 def check_credentials(setting: SimulatedRequest) -> None:
-    """Refuses a wrong key; none is needed."""
+    """Refuse a wrong key; none is required."""
     if any(word in setting.headers.get("authorization", "") for word in WRONG):
         raise SimulatedRefusal(401, "authentication", "unauthorized")
 
@@ -57,7 +57,7 @@ def overflow(ask: Ask, limit: int) -> SimulatedRefusal:
 
 
 def check(setting: SimulatedRequest) -> None:
-    """Refuses what the server would refuse."""
+    """Refuse requests that the server would refuse."""
     body = setting.body
     require(body.get("model"), "model is required")
     check_model(str(body["model"]))
@@ -88,13 +88,13 @@ def check(setting: SimulatedRequest) -> None:
 
 
 def check_model(model: str) -> None:
-    """Refuses a model that was not pulled."""
+    """Refuse a model that was not pulled."""
     if ABSENT in model:
         raise SimulatedRefusal(404, "missing", f"model '{model}' not found")
 
 
 def read(setting: SimulatedRequest) -> Ask:
-    """Reads a request that was checked; what the context does not hold is forgotten in silence."""
+    """Read a request that was checked; messages beyond the context are dropped silently."""
     body = setting.body
     options = body.get("options") or {}
     tools = body.get("tools") or ()
@@ -119,15 +119,14 @@ def read(setting: SimulatedRequest) -> Ask:
         limit=limit if isinstance(limit, int) and limit > 0 else None,
         stops=(stops,) if isinstance(stops, str) else tuple(stops),
         received=received,
-        streams=body.get("stream") is not False,  # Ollama streams unless it is told not to
+        streams=body.get("stream") is not False,  # Ollama streams by default
     )
 
 
 def _truncate(messages: list[Any], tools: Any, setting: SimulatedRequest) -> tuple[list[Any], int]:
-    """Forgets what the context does not hold, unless it is told not to: then it refuses.
+    """Drop messages beyond the context; refuse them if the request forbids truncation.
 
-    An old server (the fault ``context_overflow``) knows no such words, nor what it was told of its
-    context.
+    An old server (the fault ``context_overflow``) ignores these options, also the context size.
     """
     is_old = "context_overflow" in setting.conditions
     options = setting.body.get("options") or {}
@@ -136,7 +135,7 @@ def _truncate(messages: list[Any], tools: Any, setting: SimulatedRequest) -> tup
     if received > room and setting.body.get("truncate") is False and not is_old:
         raise SimulatedRefusal(400, "context", "the input length exceeds the context length")
     while received > room and len(messages) > 1:
-        # Instructions and the last message go only when nothing else is left.
+        # Instructions and the last message are dropped last.
         dropped = next((i for i, m in enumerate(messages) if m["role"] != "system"), 0)
         if dropped == len(messages) - 1:
             dropped = 0
@@ -230,7 +229,7 @@ def _produce_deltas(
             case Raw(block):
                 yield dict(block)
             case _:
-                pass  # neither audio nor a search of its own
+                pass  # Ollama has neither audio nor a search of its own
 
 
 def stream(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> Iterator[SimulatedFrame]:

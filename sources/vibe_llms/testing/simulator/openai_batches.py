@@ -1,4 +1,4 @@
-"""OpenAI's batches: a file of requests goes in, and files of answers and of errors come out."""
+"""OpenAI's batches: a file of requests is the input, files of answers and of errors the output."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _EXPIRED: Final = {
 
 @frozen(kw_only=True)
 class StoredFile:
-    """A file that the vendor keeps."""
+    """A file that the vendor stores."""
 
     id: str
     created: int
@@ -46,7 +46,7 @@ class StoredFile:
 
 
 def read_form(data: bytes, content_type: str) -> dict[str, tuple[str, bytes]]:
-    """Reads a form of several parts: by its name, the file name and the bytes of each."""
+    """Parse a multipart form: by its name, the file name and the bytes of each part."""
     found = re.search('boundary="?([^";]+)"?', content_type)
     require(found, "The request is no form of several parts.")
     assert found is not None
@@ -82,7 +82,7 @@ def _tell_file(file: StoredFile) -> dict[str, Any]:
 
 
 def answer_files(purpose: str, setting: SimulatedRequest, data: bytes) -> Mapping[str, Any] | bytes:
-    """Answers what is asked about files. Raises SimulatedRefusal."""
+    """Answer a request about files. Raises SimulatedRefusal."""
     if purpose == "files":
         form = read_form(data, setting.headers.get("content-type", ""))
         require("file" in form and "purpose" in form, "A file and its purpose are needed.")
@@ -130,7 +130,7 @@ def _create(setting: SimulatedRequest) -> Batch:
 def _read_lines(
     data: bytes, endpoint: str
 ) -> tuple[dict[str, Mapping[str, Any]], list[dict[str, Any]]]:
-    """Reads the requests of a file, and what is wrong with it, which fails the whole batch."""
+    """Read the requests of a file, and its faults, which fail the whole batch."""
     requests: dict[str, Mapping[str, Any]] = {}
     errors: list[dict[str, Any]] = []
     models: set[object] = set()
@@ -167,7 +167,7 @@ def _find_mistake(
 
 
 def _finish(batch: Batch, setting: SimulatedRequest) -> None:
-    """Writes the files of a batch that has just ended."""
+    """Write the files of a batch that has just ended."""
     if batch.status != "ended" or "written" in batch.fields:
         return
     lines = list(_write_results(batch, setting))
@@ -194,7 +194,7 @@ def _write_results(
             yield False, {**line, "response": answer, "error": None}
         elif kind == "expired":
             yield False, {**line, "response": None, "error": _EXPIRED}
-        # Of what was cancelled before it was asked nothing is said.
+        # Requests cancelled before their start are in neither file.
 
 
 def _tell_status(batch: Batch) -> str:
@@ -235,7 +235,7 @@ def _tell(batch: Batch) -> dict[str, Any]:
 def answer_batches(
     purpose: str, setting: SimulatedRequest, answering: Answering
 ) -> Mapping[str, Any]:
-    """Answers what is asked about batches. Raises SimulatedRefusal."""
+    """Answer a request about batches. Raises SimulatedRefusal."""
     if purpose == "batches":
         return _tell(_create(setting))
     if purpose == "batch_list":

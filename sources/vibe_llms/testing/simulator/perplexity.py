@@ -1,4 +1,4 @@
-"""What Perplexity adds to Chat Completions."""
+"""Perplexity's additions to Chat Completions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _collect_sources(turn: ScriptedAnswer) -> list[Cite]:
 
 
 def produce_search_fields(turn: ScriptedAnswer) -> dict[str, Any]:
-    """Produces the citations and results that stand beside the choices."""
+    """Return the citations and results next to the choices."""
     sources = _collect_sources(turn)
     return {
         "citations": [source.url for source in sources],
@@ -45,10 +45,10 @@ def spread_perplexity(
     usage: Mapping[str, Any] | None,
     stops: Mapping[str, str],
 ) -> Iterator[SimulatedFrame]:
-    """Writes chunks that hold both what is new and all that was said."""
+    """Write chunks that contain both the new text and the whole text so far."""
     texts = [part.text for part in turn.parts if isinstance(part, (Say, Refuse))]
     pieces = [f"{word} " for word in "".join(texts).split(" ")]
-    pieces[-1] = pieces[-1][:-1]  # behind the last word there is no space
+    pieces[-1] = pieces[-1][:-1]  # no space after the last word
     counted = {} if usage is None else {"usage": usage}
     so_far = ""
     for place, piece in enumerate(pieces):

@@ -1,4 +1,4 @@
-"""What the protocols share when they write an answer: ids, pieces, arguments and counts."""
+"""Shared functions for writing answers: ids, pieces, arguments and counts."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from vibe_llms.testing.simulator.scripts import (
 Item = TypeVar("Item")
 WITHOUT_IDS = {"missing_ids", "empty_ids"}
 NOT_A_CHARACTER = "\ufdd0"
-"""Stands where two bytes that are no UTF-8 are to be sent."""
+"""Placeholder for two bytes that are not UTF-8."""
 
 
 def prepare_turn(turn: ScriptedAnswer, conditions: Conditions) -> ScriptedAnswer:
-    """Applies the faults that change what is said rather than how it is sent."""
+    """Apply the faults that change the content rather than the delivery."""
     parts = list(turn.parts)
     place = next((i for i, part in enumerate(parts) if isinstance(part, Say)), None)
     if place is not None:
@@ -51,7 +51,7 @@ def prepare_turn(turn: ScriptedAnswer, conditions: Conditions) -> ScriptedAnswer
 
 
 def split_text(text: str, conditions: Conditions) -> Iterable[str]:
-    """Cuts a text into the pieces of a stream: words, or as the faults will have it."""
+    """Cut a text into the pieces of a stream: words, or as the faults require."""
     if "huge_event" in conditions:
         return [text]
     if "many_events" in conditions:
@@ -60,15 +60,15 @@ def split_text(text: str, conditions: Conditions) -> Iterable[str]:
 
 
 def split_arguments(text: str, conditions: Conditions) -> list[str]:
-    """Cuts arguments into pieces, in the middle of words and numbers."""
+    """Cut arguments into pieces, in the middle of words and numbers."""
     if "whole_arguments" in conditions:
         return [text]
-    # No arguments are one piece as well.
+    # Missing arguments are one piece as well.
     return [text[start : start + 7] for start in range(0, len(text), 7)] or [""]
 
 
 def write_arguments(invoke: Invoke, conditions: Conditions) -> str:
-    """The arguments as text, broken where a fault will have it."""
+    """Return the arguments as text, broken if a fault requires it."""
     text = invoke.arguments
     if says_nothing(conditions):
         return ""
@@ -80,7 +80,7 @@ def write_arguments(invoke: Invoke, conditions: Conditions) -> str:
 
 
 def says_nothing(conditions: Conditions) -> bool:
-    """Whether invocations come without arguments, in whatever form."""
+    """True if invocations come without arguments, in any form."""
     return bool({"empty_arguments", *NOTHING} & conditions.values.keys())
 
 
@@ -88,14 +88,14 @@ NOTHING = ("null_arguments", "absent_arguments")
 
 
 def leave_nothing(call: dict[str, Any], field: str, conditions: Conditions) -> dict[str, Any]:
-    """Takes away an invocation's field of arguments, or what is in it, where a fault says so."""
+    """Remove an invocation's field of arguments, or its content, if a fault requires it."""
     if "absent_arguments" in conditions:
         return {name: value for name, value in call.items() if name != field}
     return {**call, field: None} if "null_arguments" in conditions else call
 
 
 def read_arguments(invoke: Invoke) -> Any:
-    """The arguments as an object; None where they are broken."""
+    """Return the arguments as an object; None if they are broken."""
     if not isinstance(invoke.arguments, str):
         return dict(invoke.arguments)
     try:
@@ -105,7 +105,7 @@ def read_arguments(invoke: Invoke) -> Any:
 
 
 def is_broken(turn: ScriptedAnswer, conditions: Conditions) -> bool:
-    """Whether an invocation has arguments that a vendor who parses them stumbles over."""
+    """True if an invocation's arguments are broken for a vendor who parses them."""
     calls = [part for part in turn.parts if isinstance(part, Invoke)]
     return bool(calls) and (
         "broken_arguments" in conditions
@@ -116,7 +116,7 @@ def is_broken(turn: ScriptedAnswer, conditions: Conditions) -> bool:
 def assign_ids(
     turn: ScriptedAnswer, setting: SimulatedRequest, mint: Callable[[], str]
 ) -> list[tuple[Part, str]]:
-    """Gives each invocation an id: its own, a minted one, or what the faults will have."""
+    """Give each invocation an id: its own, a generated one, or one set by a fault."""
     conditions = setting.conditions
     assigned: list[tuple[Part, str]] = []
     first = ""
@@ -131,7 +131,7 @@ def assign_ids(
 
 
 def interleave(lanes: Sequence[Sequence[Item]]) -> Iterator[Item]:
-    """One item of each lane in turn, until all are empty."""
+    """Yield one item of each lane in turn, until all are empty."""
     for place in range(max(map(len, lanes), default=0)):
         for lane in lanes:
             if place < len(lane):
@@ -139,7 +139,7 @@ def interleave(lanes: Sequence[Sequence[Item]]) -> Iterator[Item]:
 
 
 def count_usage(turn: ScriptedAnswer, ask: Ask) -> Tokens:
-    """The tokens of an exchange: the script's, or counted."""
+    """Return the tokens of an exchange: the script's, or counted."""
     if turn.usage is not None:
         return turn.usage
     produced = reasoning = 0

@@ -1,4 +1,4 @@
-"""Responses: what a request may be, and what it asks for."""
+"""Responses: validation and reading of requests."""
 
 from __future__ import annotations
 
@@ -133,9 +133,9 @@ FOLLOWERS = frozenset(
 
 
 def list_items(setting: SimulatedRequest) -> list[dict[str, Any]]:
-    """The items of the whole conversation, those of the previous response first.
+    """Return the items of the whole conversation, those of the previous response first.
 
-    A text is one message, and easy messages get their type.
+    A text is one message, and messages without a type get one.
     """
     given, earlier = setting.body.get("input"), str(setting.body.get("previous_response_id"))
     items = list(setting.stored[earlier]["items"]) if earlier in setting.stored else []
@@ -145,7 +145,7 @@ def list_items(setting: SimulatedRequest) -> list[dict[str, Any]]:
 
 
 def check_request(setting: SimulatedRequest) -> None:
-    """Refuses what OpenAI would refuse."""
+    """Refuse requests that OpenAI would refuse."""
     body = setting.body
     require(
         body.get("model"),
@@ -254,7 +254,7 @@ def _check_reasoning(items: list[dict[str, Any]], setting: SimulatedRequest) -> 
         if item["type"] != "reasoning":
             continue
         following = items[index + 1] if index + 1 < len(items) else {"type": "", "role": ""}
-        # Of items only messages have a role; all others that follow are the model's.
+        # Only messages have a role; all other items that follow are the model's.
         follows = (
             following["type"] in FOLLOWERS and following.get("role", "assistant") == "assistant"
         )
@@ -280,7 +280,7 @@ def _check_reasoning(items: list[dict[str, Any]], setting: SimulatedRequest) -> 
 
 
 def write_prefix(body: Mapping[str, Any], items: list[dict[str, Any]]) -> str:
-    """The conversation before an item, as signatures are bound to it."""
+    """Return the conversation before an item, which its signatures cover."""
     # Ids and states are the server's: a client may leave them out.
     plain = [
         {key: value for key, value in item.items() if key not in ("id", "status")} for item in items

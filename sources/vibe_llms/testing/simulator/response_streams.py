@@ -1,4 +1,4 @@
-"""Responses: the events that an item streams as."""
+"""Responses: the events of an item in a stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Responses, as OpenAI speaks it."""
+"""Responses of OpenAI."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def overflow(ask: Ask, limit: int) -> SimulatedRefusal:
 def produce_items(
     turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest
 ) -> list[dict[str, Any]]:
-    """Produces the items of an answer; texts that follow each other are one message."""
+    """Return the items of an answer; consecutive texts are one message."""
     items: list[dict[str, Any]] = []
     for part, identity in assign_ids(turn, setting, lambda: setting.mint("call_", 24)):
         if isinstance(part, (Say, Refuse)):
@@ -172,7 +172,7 @@ def _wrap(
     *,
     started: bool = False,
 ) -> dict[str, Any]:
-    """The response object, as it is when it starts and when it ends."""
+    """Return the response object, at its start or its end."""
     body = setting.body
     reason = None if started else INCOMPLETE.get(turn.ending)
     status = "in_progress" if started else "incomplete" if reason else "completed"
@@ -194,7 +194,7 @@ def _wrap(
     response["usage"] = None if started else _write_usage(turn, ask)
     if "no_usage" in setting.conditions:
         response["usage"] = None
-    if not started and body.get("store") is not False:  # OpenAI stores unless it is told not to
+    if not started and body.get("store") is not False:  # OpenAI stores by default
         everything = [*list_items(setting), *items]
         setting.stored[response["id"]] = {"response": response, "items": everything}
     return response
@@ -253,7 +253,7 @@ def complain(complaint: SimulatedRefusal, setting: SimulatedRequest) -> dict[str
 
 
 def interrupt(complaint: SimulatedRefusal, setting: SimulatedRequest) -> SimulatedFrame:
-    """Writes an error in the middle of a stream: the flat event."""
+    """Write an error in the middle of a stream: the flat event."""
     code = {"rate": "rate_limit_exceeded"}.get(complaint.kind, "server_error")
     error = {"code": code, "message": complaint.message, "param": None}
     return SimulatedFrame({"type": "error", **error, "sequence_number": 99}, "error")

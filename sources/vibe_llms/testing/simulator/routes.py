@@ -1,4 +1,4 @@
-"""Which path is whose: any path that ends as a vendor's does, whatever stands before it."""
+"""Routes: any path that ends as a vendor's does, with any prefix."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from vibe_llms.testing.simulator.responses import RESPONSES
 
 @frozen
 class SimulatedRoute:
-    """What a path is for.
+    """Route of a path.
 
     Attributes:
-        face: Who answers.
-        purpose: ``answer``, ``count``, ``models`` or the name of something smaller.
-        names: What the path names.
+        face: The protocol.
+        purpose: ``answer``, ``count``, ``models`` or the name of another request.
+        names: Names in the path.
     """
 
     face: SimulatedFace
@@ -73,7 +73,7 @@ _ROUTES: Final[tuple[tuple[SimulatedFace, str, str, str], ...]] = (
 
 
 def find_route(method: str, path: str, headers: Mapping[str, str]) -> SimulatedRoute | None:
-    """Finds who answers a path; ``/models`` alone belongs to whom the headers name."""
+    """Find the route of a path; for ``/models`` alone, the headers decide."""
     for face, allowed, pattern, purpose in _ROUTES:
         if method == allowed and (match := re.search(pattern + r"\Z", path)):
             return SimulatedRoute(face, purpose, match.groupdict())

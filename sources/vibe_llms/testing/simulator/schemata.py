@@ -1,4 +1,4 @@
-"""What OpenAI demands of schemas that are to be kept strictly."""
+"""OpenAI's requirements for strict schemas."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from vibe_llms.testing.simulator.complaints import SimulatedRefusal
 
 
 def check_strict_schema(schema: Any, subject: str, param: str) -> None:
-    """Refuses a schema whose objects are open, or have optional properties.
+    """Refuse a schema whose objects are open, or have optional properties.
 
     Args:
         schema: The JSON schema.
-        subject: What it belongs to, as the message names it.
+        subject: Its owner, as the message names it.
         param: Its place in the request.
     """
     for context, part in _walk(schema, ()):

@@ -1,4 +1,4 @@
-"""What a simulated vendor says: frozen values that a test writes down, in no vendor's words."""
+"""Script of a simulated vendor: frozen values of a test, in no vendor's format."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from vibe_llms.foundation.json_types import JsonObject
 
 @frozen(kw_only=True)
 class Cite:
-    """A place that a text rests on.
+    """A source that a text cites.
 
     Attributes:
-        url: Where it is.
-        title: What it is called.
-        quote: The words of the source.
+        url: Its address.
+        title: Its title.
+        quote: The quoted text.
     """
 
     url: str
@@ -31,8 +31,8 @@ class Think:
     """Reasoning, which the vendor signs.
 
     Attributes:
-        text: The words.
-        redacted: Whether only the signature is shown, and no words.
+        text: The reasoning.
+        redacted: True if only the signature is shown, without text.
     """
 
     text: str
@@ -44,8 +44,8 @@ class Say:
     """Text.
 
     Attributes:
-        text: The words.
-        citations: The sources on which they rest, as the vendor tells of them.
+        text: The text.
+        citations: The cited sources, as the vendor reports them.
     """
 
     text: str
@@ -58,9 +58,9 @@ class Invoke:
 
     Attributes:
         name: The tool.
-        arguments: A mapping; a text is sent as it is, broken or not.
-        id: Of the call; ``None`` lets the vendor make one up.
-        custom: Whether it is a tool of free text (OpenAI's custom tools).
+        arguments: A mapping; a text is sent unchanged, valid or not.
+        id: Of the call; ``None`` lets the vendor generate one.
+        custom: True for a tool of free text (OpenAI's custom tools).
     """
 
     name: str
@@ -71,7 +71,7 @@ class Invoke:
 
 @frozen
 class Refuse:
-    """The model declines, the way the vendor has of saying so."""
+    """The model refuses, in the vendor's format."""
 
     text: str
 
@@ -93,7 +93,7 @@ class Speak:
 
 @frozen
 class Search:
-    """A search of the web that the vendor executes itself, and what it found."""
+    """A web search that the vendor executes itself, with its results."""
 
     query: str
     results: tuple[Cite, ...] = ()
@@ -101,7 +101,7 @@ class Search:
 
 @frozen
 class Raw:
-    """A block, item or part in the vendor's own words, sent as it is."""
+    """A block, item or part in the vendor's own format, sent unchanged."""
 
     block: JsonObject = attrs.field(hash=False)
 
@@ -111,11 +111,11 @@ Part: TypeAlias = Think | Say | Invoke | Refuse | Draw | Speak | Search | Raw
 
 @frozen(kw_only=True)
 class Tokens:
-    """What the vendor says an exchange took, in tokens.
+    """Reported usage of an exchange, in tokens.
 
     Attributes:
-        received: Of the prompt, cached ones and written ones included.
-        produced: Of the answer, reasoning included.
+        received: Of the prompt, including cached and written ones.
+        produced: Of the answer, including reasoning.
         cached: Read from a cache.
         written: Written to a cache.
         reasoning: Spent on reasoning.
@@ -133,13 +133,13 @@ class ScriptedAnswer:
     """One answer of a simulated vendor.
 
     Attributes:
-        parts: What it says, in order.
-        stop: Why it ends: ``end``, ``length``, ``stop_sequence``, ``tool_use``, ``refusal``,
-            ``content_filter``, ``pause``, ``context``, or the vendor's own word; None lets the
-            parts decide.
+        parts: Its parts, in order.
+        stop: The reason of its end: ``end``, ``length``, ``stop_sequence``, ``tool_use``,
+            ``refusal``, ``content_filter``, ``pause``, ``context``, or the vendor's own word; None
+            lets the parts decide.
         stop_sequence: The text at which it stopped.
         usage: None lets it be counted.
-        simulate: Names of faults and quirks for this answer alone, as in ``x-simulate``.
+        simulate: Faults and quirks for this answer alone, in the format of ``x-simulate``.
     """
 
     parts: tuple[Part, ...]
@@ -150,7 +150,7 @@ class ScriptedAnswer:
 
     @property
     def ending(self) -> str:
-        """Why it ends, decided by the parts where the script does not say."""
+        """The reason of its end, decided by the parts if the script has none."""
         if self.stop is not None:
             return self.stop
         if any(isinstance(part, Invoke) for part in self.parts):

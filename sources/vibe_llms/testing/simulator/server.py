@@ -1,4 +1,4 @@
-"""The server: receives requests, keeps them for the test, and lets the protocols answer."""
+"""The server: receives requests, keeps them for the test, and passes them to the protocols."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ BODY_BYTES = 256 * 1024 * 1024
 
 
 class Simulator:
-    """Vendors on loopback: a real HTTP server that speaks every protocol that we do.
+    """Vendors on loopback: a real HTTP server that speaks every supported protocol.
 
     It is an asynchronous context manager; :class:`SynchronousSimulator` is the same in a thread.
 
     Args:
-        simulate: Faults and quirks that hold for each request, as in ``x-simulate``:
-            ``"deepseek,slow=5"``. Requests may add their own by that header, or by a base URL
-            from :meth:`access_url`.
+        simulate: Faults and quirks of each request, in the format of ``x-simulate``:
+            ``"deepseek,slow=5"``. Requests may add their own by that header, or by a base URL from
+            :meth:`access_url`.
         host: The address to listen at.
         port: The port, 0 for any that is free.
-        context_tokens: How long a prompt may be, in tokens of four bytes.
+        context_tokens: Maximum length of a prompt, in tokens of four bytes.
 
     Raises:
-        ValueError: A fault or quirk is not known.
+        ValueError: A fault or quirk is unknown.
     """
 
     def __init__(
@@ -60,19 +60,20 @@ class Simulator:
 
     @property
     def url(self) -> str:
-        """Where it listens, without a slash at the end."""
+        """Its address, without a slash at the end."""
         return f"http://{self._host}:{self._port}"
 
     def access_url(self, simulate: str) -> str:
-        """The base URL of a vendor with these faults and quirks, for clients without headers."""
+        """Return the base URL of a vendor with these faults and quirks, for clients without
+        headers."""
         read_conditions(simulate)
         return f"{self.url}{PREFIX}{simulate}"
 
     def enqueue(self, *parts: Part | ScriptedAnswer, simulate: str = "") -> None:
-        """Tells the model what to say to the next request that is answered.
+        """Set the answer to the next request.
 
         Args:
-            parts: One turn each; parts that are no turns make one turn together.
+            parts: One turn each; parts that are not turns form one turn together.
             simulate: Faults and quirks for these turns alone.
         """
         read_conditions(simulate)
@@ -84,7 +85,7 @@ class Simulator:
             self._state.turns.append(attrs.evolve(turn, simulate=simulate) if simulate else turn)
 
     def switch(self, simulate: str) -> None:
-        """Replaces the faults and quirks that hold for each request, and forgets their counts."""
+        """Replace the faults and quirks of each request, and reset their counts."""
         self._state.conditions = read_conditions(simulate)
         self._state.refusals.clear()
         self._state.redirects.clear()
@@ -100,26 +101,27 @@ class Simulator:
             application,
             handle_signals=False,
             access_log=None,
-            handler_cancellation=True,  # else aiohttp lets a handler go on when its client has gone
-            shutdown_timeout=0.05,  # streams that stall would hold up each test
+            # Else aiohttp keeps a handler running after its client has disconnected.
+            handler_cancellation=True,
+            shutdown_timeout=0.05,  # stalled streams would delay each test
         )
         await self._runner.setup()
         site = web.TCPSite(self._runner, self._host, self._port)
         await site.start()
-        self._port = self._runner.addresses[0][1]  # of 0 the system has made one that is free
+        self._port = self._runner.addresses[0][1]  # for 0, the system has chosen a free port
         return self
 
     async def __aexit__(self, *details: object) -> None:
         if self._runner is None:
             return
-        await asyncio.sleep(0)  # what has just been accepted becomes a connection
+        await asyncio.sleep(0)  # an accepted socket becomes a connection
         server = self._runner.server
         transports = [each.transport for each in server.connections] if server else []
         await self._runner.cleanup()
         for transport in transports:
             if transport is not None:
                 transport.abort()
-        for _ in range(4):  # they say goodbye in a turn of the loop each
+        for _ in range(4):  # each closes in one turn of the loop
             await asyncio.sleep(0)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:

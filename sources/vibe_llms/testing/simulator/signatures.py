@@ -1,4 +1,5 @@
-"""Signatures on reasoning: whoever changes what is signed, or what came before, is found out."""
+"""Signatures of reasoning: a change of the signed text, or of the conversation before it, is
+detected."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ TAG_BYTES = 16
 OPEN_SIGNATURES = frozenset(
     {"skip_thought_signature_validator", "context_engineering_is_the_way_to_go"}
 )
-"""What Google's documentation tells clients to send for invocations of other models."""
+"""Values that Google's documentation tells clients to send for invocations of other models."""
 
 
 def _tag(*texts: str) -> bytes:
@@ -23,13 +24,13 @@ def _tag(*texts: str) -> bytes:
 
 
 def sign(text: str, *, kind: str, prefix: str = "", carry: bool = False) -> str:
-    """Signs a text, alone and together with what came before it.
+    """Sign a text, alone and together with the conversation before it.
 
     Args:
-        text: What is signed.
-        kind: Whose signature it is; another protocol's is none.
+        text: The text to sign.
+        kind: The protocol of the signature; another protocol's is invalid.
         prefix: The conversation before, from :func:`canonicalize`.
-        carry: Whether the signature holds the text, as encrypted reasoning does.
+        carry: True if the signature contains the text, as encrypted reasoning does.
     """
     payload = _tag(kind, text) + _tag(kind, prefix, text)
     if carry:
@@ -40,13 +41,13 @@ def sign(text: str, *, kind: str, prefix: str = "", carry: bool = False) -> str:
 def is_intact(
     signature_text: object, text: str | None, *, kind: str, prefix: str | None = None
 ) -> bool:
-    """Whether a signature is one of ours and fits.
+    """True if a signature was issued by the simulator and matches.
 
     Args:
-        signature_text: What the client sent back.
-        text: What it must sign; None for a signature that carries its text.
-        kind: Whose signature it must be.
-        prefix: The conversation before, where the signature is bound to it; None where it is not.
+        signature_text: The signature from the client.
+        text: The text that it must sign; None for a signature that contains its text.
+        kind: The protocol that it must belong to.
+        prefix: The conversation before, if the signature covers it; None otherwise.
     """
     if not isinstance(signature_text, str):
         return False
@@ -63,9 +64,9 @@ def is_intact(
 
 
 def canonicalize(*values: object) -> str:
-    """A text that is the same for conversations that mean the same.
+    """Return a text that is the same for equivalent conversations.
 
-    Marks for caches and empty fields are left out; a text is the same as a list of one text.
+    Marks for caches and empty fields are left out; a text equals a list of one text.
     """
     return json.dumps([_simplify(value) for value in values], sort_keys=True)
 

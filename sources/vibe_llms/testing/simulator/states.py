@@ -16,18 +16,18 @@ from vibe_llms.testing.simulator.scripts import ScriptedAnswer
 
 @define(kw_only=True)
 class ReceivedRequest:
-    """One request that arrived.
+    """A received request.
 
     Attributes:
         method: Of HTTP.
-        path: With what chose the conditions, without the query.
+        path: Including the part that sets conditions, without the query.
         query: The parameters of the query.
         headers: With names in lower case.
-        data: The body as it came.
-        body: The body as plain data; None where it is no JSON.
-        disconnected_at: The monotonic clock when the client went away before the answer was
-            complete; None where it did not.
-        answered: Whether the answer was sent to its end.
+        data: The original body.
+        body: The body as plain data; None if it is not JSON.
+        disconnected_at: The monotonic clock when the client disconnected before the answer was
+            complete; None otherwise.
+        answered: True if the answer was sent to its end.
     """
 
     method: str
@@ -42,7 +42,7 @@ class ReceivedRequest:
 
 @define(kw_only=True)
 class SimulatorState:
-    """What one simulator remembers between requests."""
+    """State of one simulator between requests."""
 
     conditions: Conditions
     context_tokens: int

@@ -18,10 +18,10 @@ Vibe = Callable[..., Any]
 
 BROKEN = {
     "that has no hooks": ("x = 1", "has no hooks in vibe_harbour"),
-    "that cannot be imported": ("1 / 0", "cannot be asked what it has: ZeroDivisionError"),
+    "that cannot be imported": ("1 / 0", "cannot list its hooks: ZeroDivisionError"),
     "whose hook fails": (
         "from vibe_llms.plugins import hook\n@hook\ndef survey_providers():\n    return [1 / 0]",
-        "cannot be asked what it has: ZeroDivisionError",
+        "cannot list its hooks: ZeroDivisionError",
     ),
 }
 

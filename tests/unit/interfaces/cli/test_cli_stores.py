@@ -221,8 +221,8 @@ def test_the_library_uses_the_configured_store(database: Path) -> None:
     [
         ("sqlit", "There is no store 'sqlit'; did you mean 'sqlite'?"),
         ("broken", "The store 'broken' of [plugins.clumsy] (clumsy) cannot be made: OSError: no"),
-        ("hollow", "returned dict, which is no store: it lacks contents, create, append"),
-        ("short", "returned Short, which is no store: it lacks keeps_logs, plants_whole, open_log"),
+        ("hollow", "returned dict, which is not a store: it lacks contents, create, append"),
+        ("short", "returned Short, which is not a store: it lacks keeps_logs, plants_whole, open"),
         ("short", "(vibe_llms.conversations.StoreDefaults, inherited, has keeps_logs, plants"),
     ],
 )
@@ -247,7 +247,7 @@ def test_a_store_that_cannot_be_had_is_named_by_every_command(
         assert words in outcome.err
         assert "Traceback" not in outcome.err
     if store != "sqlit":
-        assert "store = 'directory' keeps conversations in files again" in outcome.err
+        assert "store = 'directory' stores conversations in files again" in outcome.err
     assert not (home / ".local/share/vibe-llms/conversations").exists()
 
 

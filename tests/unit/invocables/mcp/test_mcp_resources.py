@@ -133,7 +133,7 @@ async def test_a_model_finds_and_reads(mode: str) -> None:
 
     assert listed.text.count("\n") == 2
     assert found.text == "memo://day/{day} (of_day, text/plain): The memo of a day."
-    assert nothing.text == "There is nothing."
+    assert nothing.text == "No resources."
     assert read.text == "[resource memo://first, text/plain]\nremember"
     assert failed.is_error
     assert "no such day" in failed.text
