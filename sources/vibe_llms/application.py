@@ -425,7 +425,7 @@ class Application(Closing):
             await self.close()
 
     async def _forget_dead_loops(self) -> None:
-        """Closes clients whose event loop has ended without closing them itself."""
+        """Close clients whose event loop has ended without closing them itself."""
         for key in [key for key in self._clients if key[1].is_closed()]:
             with contextlib.suppress(Exception):  # best effort: their own loop is gone
                 await self._clients.pop(key).client.close()

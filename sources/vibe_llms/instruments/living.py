@@ -243,7 +243,7 @@ class LiveComparison(Closing):
             for each in models.values():
                 await each.close()
 
-    # --- what is asked ---------------------------------------------------------------------
+    # --- requests --------------------------------------------------------------------------
 
     async def _compose(self, step: _Recorded) -> tuple[Model, Request]:
         address = self._address or step.model
@@ -285,7 +285,7 @@ class LiveComparison(Closing):
                 remarks.append(f"The {name} differ from those of the run.")
         return tuple(remarks)
 
-    # --- what it costs, and what came of it ------------------------------------------------
+    # --- costs and results -----------------------------------------------------------------
 
     async def _estimate(self, model: Model, request: Request) -> Decimal:
         """Return the maximum cost of a request: each of its retries may be billed."""

@@ -137,7 +137,7 @@ class Invoker:
 
     @is_asynchronous.default
     def _see_whether_asynchronous(self) -> bool:
-        call = getattr(self.function, "__call__", None)  # noqa: B004  # the method is looked at
+        call = getattr(self.function, "__call__", None)  # noqa: B004  # inspects the method
         return inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(call)
 
     def __attrs_post_init__(self) -> None:

@@ -73,7 +73,7 @@ class NodeDraft:
                 self.attributes[name] = to_text(_to_number(values[name]))
 
     def finish(self) -> Node:
-        """Returns the node as a value."""
+        """Return the node as a value."""
         return Node(
             id=self.id,
             label=self.label,
@@ -118,7 +118,7 @@ class EdgeDraft:
             self.step = int(step)
 
     def finish(self) -> Edge:
-        """Returns the edge as a value."""
+        """Return the edge as a value."""
         length = self.link.length
         return Edge(
             id=self.id,
@@ -157,7 +157,7 @@ class SubgraphDraft:
         self.attributes.update({name: to_text(value) for name, value in values.items()})
 
     def finish(self) -> Subgraph:
-        """Returns the subgraph as a value."""
+        """Return the subgraph as a value."""
         return Subgraph(
             id=self.id,
             title=self.statement.title,

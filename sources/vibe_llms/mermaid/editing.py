@@ -120,7 +120,7 @@ def set_label(diagram: Diagram, node: str, text: str) -> Diagram:
 
 
 def set_shape(diagram: Diagram, node: str, shape: str) -> Diagram:
-    """Returns the diagram with another shape of a node.
+    """Return the diagram with another shape of a node.
 
     Args:
         shape: As in :attr:`Node.shape`: ``diamond``, ``stadium`` or any of Mermaid's names.

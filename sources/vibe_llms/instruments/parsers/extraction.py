@@ -15,7 +15,7 @@ _FENCE: Final = re.compile(r"^ *(```+|~~~+) *\w* *\n(.*?)^ *\1 *$", re.DOTALL | 
 
 
 def extract(text: str, fits: Callable[[Any], bool], openings: str = "{") -> Any:
-    """Returns the JSON value in a text: the text itself, a fenced block of it, or among prose.
+    """Return the JSON value in a text: the text itself, a fenced block of it, or among prose.
 
     Trailing commas before a closing bracket and line breaks within strings are accepted. Nothing is
     guessed: if the text contains several values, exactly one of them must be valid.
@@ -40,7 +40,7 @@ def extract(text: str, fits: Callable[[Any], bool], openings: str = "{") -> Any:
 
 
 def read_whole(text: str) -> Any:
-    """Reads a text that is one JSON value and nothing else. Raises JsonFault."""
+    """Read a text that is one JSON value and nothing else. Raises JsonFault."""
     try:
         # Python's own parser is faster, and most answers are valid JSON; the package's own parser
         # tolerates mistakes.

@@ -68,7 +68,7 @@ class ItemReader:
 
 
 def derive_item_kind(parser: Parser[Any]) -> TargetType:
-    """Derives the kind of the items of a list.
+    """Derive the kind of the items of a list.
 
     Raises:
         RequestError: The parser's value is not a list.

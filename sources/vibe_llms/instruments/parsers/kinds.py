@@ -266,7 +266,7 @@ def name_kind(kind: Any) -> str:
 
 
 def _describe(kind: Any) -> str:
-    """Returns the first paragraph of a class's own docstring."""
+    """Return the first paragraph of a class's own docstring."""
     if isinstance(kind, Mapping):
         return str(kind.get("description") or "")
     is_class = isinstance(kind, type) and typing.get_origin(kind) is None

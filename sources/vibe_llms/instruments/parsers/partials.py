@@ -59,7 +59,7 @@ class Partial:
             return NotImplemented
         return self._fields == other._fields and self._arrived == other._arrived
 
-    __hash__ = None  # type: ignore[assignment]  # what has arrived is a dictionary
+    __hash__ = None  # type: ignore[assignment]  # holds a dictionary
 
     def __repr__(self) -> str:
         arrived = ", ".join(f"{name}={value!r}" for name, value in survey_arrived(self).items())
@@ -134,7 +134,7 @@ class PartialList(Sequence[Any]):
             return NotImplemented
         return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
 
-    __hash__ = None  # type: ignore[assignment]  # as of a list
+    __hash__ = None  # type: ignore[assignment]  # unhashable, as a list
 
     def __repr__(self) -> str:
         return repr(self[:])

@@ -107,7 +107,7 @@ class Explorer:
     def include(
         self, name: str, line: int, place: str, around: tuple[str, ...]
     ) -> nodes.Template | None:
-        """Returns the tree of a partial.
+        """Return the tree of a partial.
 
         Raises:
             PartialProblem: The partial does not exist.

@@ -222,7 +222,7 @@ async def _listen(client: Client, changed: Callable[[], None]) -> None:
 
 
 def _survey_announcements(client: Client) -> dict[str, Any]:
-    """Return the server's announced capabilities."""
+    """Return the kinds of announcements that the server sends."""
     able = client.server_capabilities
     said = {
         "tools_list_changed": able.tools and able.tools.list_changed,

@@ -114,7 +114,7 @@ async def _judge(
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     is_refused = status in (401, 403) or (status >= 400 and kind != "application/json")
     reason = f"answered with HTTP status {status}" if is_refused and status != 404 else ""
-    # The protocol defines this status; the owner then reconnects, with a new session.
+    # The protocol uses this status for a lost session; the owner then reconnects.
     if status == 404 and _SESSION_HEADER in request.headers:
         reason = "has lost the session"
         ending.report(reason)

@@ -104,7 +104,7 @@ def find_batch(setting: SimulatedRequest, kind: str) -> Batch:
 
 
 def list_batches(setting: SimulatedRequest, kind: str) -> tuple[list[Batch], bool]:
-    """Returns a page of batches, newest first, and whether there are more."""
+    """Return a page of batches, newest first, and whether there are more."""
     found = [
         each
         for each in reversed(list(setting.stored.values()))

@@ -59,7 +59,7 @@ VLLM_KINDS = {"invalid": "BadRequestError", "missing": "NotFoundError", "rate": 
 
 
 def produce_headers(setting: SimulatedRequest) -> dict[str, str]:
-    """Produces the vendor's own headers of an answer."""
+    """Create the vendor's own headers of an answer."""
     if setting.names.get("deployment"):
         return {"apim-request-id": setting.identity, "x-ms-region": "Simulated"}
     return {
@@ -79,7 +79,7 @@ def check_credentials(setting: SimulatedRequest) -> None:
 
 
 def overflow(ask: Ask, limit: int) -> SimulatedRefusal:
-    """Produces the refusal of a prompt that is too long."""
+    """Create the refusal of a prompt that is too long."""
     return SimulatedRefusal(
         400,
         "context",
@@ -90,7 +90,7 @@ def overflow(ask: Ask, limit: int) -> SimulatedRefusal:
 
 
 def render(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> dict[str, Any]:
-    """Writes a whole answer."""
+    """Write a whole answer."""
     conditions = setting.conditions
     message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None}
     if "mistral" in conditions:
@@ -188,7 +188,7 @@ def _write_usage(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> d
 
 
 def stream(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> Iterator[SimulatedFrame]:
-    """Writes the chunks of an answer."""
+    """Write the chunks of an answer."""
     conditions = setting.conditions
     head = _head(ask, setting, "chat.completion.chunk")
     asked = (setting.body.get("stream_options") or {}).get("include_usage")

@@ -182,7 +182,7 @@ def _check_parameters(setting: SimulatedRequest) -> None:
 
 
 def read_request(setting: SimulatedRequest) -> Ask:
-    """Reads a request that was checked."""
+    """Read a request that was checked."""
     body = setting.body
     messages = body["messages"]
     last = next((m for m in reversed(messages) if m["role"] == "user"), {"content": ""})

@@ -80,7 +80,7 @@ def choose_framing(face: SimulatedFace, setting: SimulatedRequest) -> str:
 
 
 def encode_frame(frame: SimulatedFrame, framing: str, conditions: Conditions) -> bytes:
-    """Writes one event."""
+    """Write one event."""
     if isinstance(frame.data, str):
         data = frame.data.encode()
     else:
@@ -141,7 +141,7 @@ def _without(conditions: Conditions, name: str) -> Conditions:
 async def produce_stream(
     frames: Iterable[SimulatedFrame], face: SimulatedFace, setting: SimulatedRequest
 ) -> AsyncIterator[bytes]:
-    """Produces the bytes of a stream, one chunk at a time.
+    """Create the bytes of a stream, one chunk at a time.
 
     Raises:
         Cut: The socket must be closed instead of ending the stream.

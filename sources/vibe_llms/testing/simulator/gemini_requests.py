@@ -185,7 +185,7 @@ def _check_schema(schema: Mapping[str, Any], place: str) -> None:
 
 
 def read_request(setting: SimulatedRequest) -> Ask:
-    """Reads a request that was checked."""
+    """Read a request that was checked."""
     body = setting.body.get("generateContentRequest") or setting.body
     contents = body["contents"]
     config = get(body, "generationConfig") or {}

@@ -57,7 +57,7 @@ STATUSES = {
 
 
 def produce_headers(setting: SimulatedRequest) -> dict[str, str]:
-    """Produces the vendor's own headers of an answer."""
+    """Create the vendor's own headers of an answer."""
     return {"server-timing": "gfet4t7; dur=7", "vary": "Origin, X-Origin, Referer"}
 
 
@@ -78,7 +78,7 @@ def check_credentials(setting: SimulatedRequest) -> None:
 
 
 def overflow(ask: Ask, limit: int) -> SimulatedRefusal:
-    """Produces the refusal of a prompt that is too long."""
+    """Create the refusal of a prompt that is too long."""
     message = (
         f"The input token count ({max(ask.received, limit + 1)}) exceeds the maximum number of "
         f"tokens allowed ({limit})."
@@ -87,7 +87,7 @@ def overflow(ask: Ask, limit: int) -> SimulatedRefusal:
 
 
 def render(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> dict[str, Any]:
-    """Writes a whole answer."""
+    """Write a whole answer."""
     turn = _fail_broken(turn, setting)
     parts = [part for group in _produce_parts(turn, ask, setting, whole=True) for part in group]
     candidate = {"content": {"parts": parts, "role": "model"}, **_ending(turn)}
@@ -239,7 +239,7 @@ def stream(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> Iterato
 
 
 def complain(complaint: SimulatedRefusal, setting: SimulatedRequest) -> dict[str, Any]:
-    """Writes an error."""
+    """Write an error."""
     status = STATUSES.get(complaint.kind, "INVALID_ARGUMENT")
     error: dict[str, Any] = {
         "code": GEMINI.map_status(complaint),

@@ -227,7 +227,7 @@ def _check_tools(body: Mapping[str, Any]) -> None:
 
 
 def read_request(setting: SimulatedRequest) -> Ask:
-    """Reads a request that was checked."""
+    """Read a request that was checked."""
     body = setting.body
     messages = merge_messages(body["messages"])
     last: dict[str, Any] = next(

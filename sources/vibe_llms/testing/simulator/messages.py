@@ -41,7 +41,7 @@ KINDS = {
 
 
 def produce_headers(setting: SimulatedRequest) -> dict[str, str]:
-    """Produces the vendor's own headers of an answer."""
+    """Create the vendor's own headers of an answer."""
     limits = {
         f"anthropic-ratelimit-{what}-{field}": value
         for what in ("requests", "input-tokens", "output-tokens")
@@ -70,13 +70,13 @@ def check_credentials(setting: SimulatedRequest) -> None:
 
 
 def overflow(ask: Ask, limit: int) -> SimulatedRefusal:
-    """Produces the refusal of a prompt that is too long."""
+    """Create the refusal of a prompt that is too long."""
     message = f"prompt is too long: {max(ask.received, limit + 1)} tokens > {limit} maximum"
     return SimulatedRefusal(400, "context", message)
 
 
 def render(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> dict[str, Any]:
-    """Writes a whole answer."""
+    """Write a whole answer."""
     blocks = [block for _, block, _ in produce_blocks(turn, ask, setting)]
     message = {**_head(ask, setting), "content": blocks, **_ending(turn)}
     message["usage"] = _write_usage(turn, ask) | {"output_tokens": count_usage(turn, ask).produced}
@@ -123,7 +123,7 @@ def _write_usage(turn: ScriptedAnswer, ask: Ask) -> dict[str, Any]:
 
 
 def stream(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> Iterator[SimulatedFrame]:
-    """Writes the events of an answer."""
+    """Write the events of an answer."""
     conditions = setting.conditions
     usage = _write_usage(turn, ask)
     start = {**_head(ask, setting), "content": [], "stop_reason": None, "stop_sequence": None}
@@ -182,7 +182,7 @@ def _stream_block(block: dict[str, Any], deltas: Deltas, index: int) -> Iterator
 
 
 def complain(complaint: SimulatedRefusal, setting: SimulatedRequest) -> dict[str, Any]:
-    """Writes an error."""
+    """Write an error."""
     kind = KINDS.get(complaint.kind, "invalid_request_error")
     error: dict[str, Any] = {"type": kind, "message": complaint.message}
     if complaint.code is not None:

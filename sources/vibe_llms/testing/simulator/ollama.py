@@ -52,7 +52,7 @@ def check_credentials(setting: SimulatedRequest) -> None:
 
 
 def overflow(ask: Ask, limit: int) -> SimulatedRefusal:
-    """Produces the refusal of a prompt that is too long."""
+    """Create the refusal of a prompt that is too long."""
     return SimulatedRefusal(400, "context", "input length exceeds the context length")
 
 
@@ -198,7 +198,7 @@ def _call(invoke: Invoke, identity: str, index: int, setting: SimulatedRequest) 
 
 
 def render(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> dict[str, Any]:
-    """Writes a whole answer."""
+    """Write a whole answer."""
     if is_broken(turn, setting.conditions):
         told = "error parsing tool call: raw='{\"text', err=unexpected end of JSON input"
         raise SimulatedRefusal(500, "server", told)
@@ -233,7 +233,7 @@ def _produce_deltas(
 
 
 def stream(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> Iterator[SimulatedFrame]:
-    """Writes the lines of an answer."""
+    """Write the lines of an answer."""
     head = _head(ask, setting)
     if is_broken(turn, setting.conditions):
         yield SimulatedFrame({"error": "error parsing tool call: unexpected end of JSON input"})
@@ -246,7 +246,7 @@ def stream(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> Iterato
 
 
 def complain(complaint: SimulatedRefusal, setting: SimulatedRequest) -> dict[str, Any]:
-    """Writes an error."""
+    """Write an error."""
     return {"error": complaint.message}
 
 

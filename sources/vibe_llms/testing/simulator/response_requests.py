@@ -24,7 +24,7 @@ from vibe_llms.testing.simulator.signatures import canonicalize, is_intact
 
 
 def read_request(setting: SimulatedRequest) -> Ask:
-    """Reads a request that was checked."""
+    """Read a request that was checked."""
     body = setting.body
     items = list_items(setting)
     users = [i for i in items if i["type"] == "message" and i["role"] == "user"]

@@ -20,7 +20,7 @@ EMPTIED: dict[str, dict[str, Any]] = {
 
 
 def stream_items(items: list[dict[str, Any]], conditions: Conditions) -> Iterator[Event]:
-    """Writes the events of all items, without their numbers."""
+    """Write the events of all items, without their numbers."""
     lanes: list[list[Event]] = []
     for index, item in enumerate(items):
         events = _stream_item(item, index, conditions)

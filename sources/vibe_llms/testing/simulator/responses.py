@@ -61,7 +61,7 @@ ECHOED: dict[str, Any] = {
 
 
 def produce_headers(setting: SimulatedRequest) -> dict[str, str]:
-    """Produces the vendor's own headers of an answer."""
+    """Create the vendor's own headers of an answer."""
     return {
         "x-request-id": setting.identity,
         "openai-processing-ms": "7",
@@ -70,7 +70,7 @@ def produce_headers(setting: SimulatedRequest) -> dict[str, str]:
 
 
 def overflow(ask: Ask, limit: int) -> SimulatedRefusal:
-    """Produces the refusal of a prompt that is too long."""
+    """Create the refusal of a prompt that is too long."""
     message = (
         "Your input exceeds the context window of this model. Please adjust your input and try "
         "again."
@@ -215,12 +215,12 @@ def _write_usage(turn: ScriptedAnswer, ask: Ask) -> dict[str, Any]:
 
 
 def render(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> dict[str, Any]:
-    """Writes a whole answer."""
+    """Write a whole answer."""
     return _wrap(turn, ask, setting, produce_items(turn, ask, setting))
 
 
 def stream(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> Iterator[SimulatedFrame]:
-    """Writes the events of an answer, numbered."""
+    """Write the events of an answer, numbered."""
     items = produce_items(turn, ask, setting)
     number = 0
 
@@ -239,7 +239,7 @@ def stream(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> Iterato
 
 
 def complain(complaint: SimulatedRefusal, setting: SimulatedRequest) -> dict[str, Any]:
-    """Writes an error."""
+    """Write an error."""
     kind = {"rate": "requests", "server": "server_error", "overloaded": "server_error"}
     code = complaint.code or {"rate": "rate_limit_exceeded"}.get(complaint.kind)
     return {

@@ -61,7 +61,7 @@ class Loopback:
     def take(self, address: str) -> bool:
         """Accept a redirect address if it is the expected answer."""
         parameters = dict(parse_qsl(urlsplit(address).query, keep_blank_values=True))
-        # An empty state would match an empty one.
+        # Without this check, an answer with an empty state would match.
         if self._answer is None or not self._state or parameters.get("state") != self._state:
             return False
         if not self._answer.done():
