@@ -185,8 +185,8 @@ def _ensure_protocol(server: McpServer, client: Client) -> None:
 def _explain_refusal(server: McpServer, error: Exception, ending: Disconnection) -> Exception:
     """Explain why a server could not be connected.
 
-    The way it ended is the reason only if the error says no more: an earlier answer, such as an
-    unsupported version, is why it was refused, however it ended afterwards.
+    How it ended is the reason only if the error has no other: an earlier answer, such as an
+    unsupported version, takes precedence.
     """
     reason: Exception | str = error
     if isinstance(error, TimeoutError):
