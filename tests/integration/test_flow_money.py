@@ -179,7 +179,7 @@ def test_what_was_answered_before_a_death_needs_no_budget(unasked: None, tmp_pat
     ("first", "words"),
     [
         ({"contents": [{"text": "No."}], "stop_reason": "refused"}, "refused"),
-        ({"contents": [{"reasoning": "Hm."}], "stop_reason": "limit"}, "cut off"),
+        ({"contents": [{"reasoning": "Hm."}], "stop_reason": "limit"}, "limit of output tokens"),
     ],
 )
 def test_an_answer_that_is_none_fails_its_visit_and_is_asked_for_again(

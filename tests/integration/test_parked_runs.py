@@ -618,7 +618,7 @@ def change_files(
             lambda data: b"",
             "no longer has its batch or the results; its answer may have been billed",
         ),
-        (lambda data: data[data.find(b"\n", 0, -1) + 1 :], "Of 2 results of the batch"),
+        (lambda data: data[data.find(b"\n", 0, -1) + 1 :], "of 2 results of the batch"),
     ],
 )
 async def test_results_that_are_gone_or_cut_end_their_runs(
