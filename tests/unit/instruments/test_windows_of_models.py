@@ -108,7 +108,7 @@ async def test_the_oldest_turns_are_dropped_and_told(
     (loss,) = response.losses
     assert (loss.kind, loss.path) == ("dropped", f"canisters[1:{62 - len(said) + 1}]")
     assert loss.reason.startswith(f"the {62 - len(said)} oldest canisters are left out: ")
-    assert loss.reason.endswith("room for 1,500 tokens")
+    assert loss.reason.endswith("room for 1,500 tokens of input")
 
 
 async def test_losses_of_the_rest_name_their_places_in_the_whole(

@@ -160,7 +160,7 @@ class TranslatingPromises(ComposingPromises):
             CapabilityError,
             "A picture is taken by a model that is known not to see.",
             "In nativize, raise CapabilityError for what the model takes none of.",
-            naming="pictures",
+            naming=("images", "pictures"),
         ):
             world.model.check(request)
 
