@@ -237,7 +237,7 @@ def test_why_a_provider_cannot_be_loaded_is_one_line(configure: Configure, tmp_p
 
     file = tmp_path / "config.toml"
     check_refusal(manager, "raises_in_hook", PluginError, f"(raises_in_hook, user {file}:2) failed")
-    check_refusal(manager, "absent", PluginError, "No module named 'absent'. Install what")
+    check_refusal(manager, "absent", PluginError, "No module named 'absent'. Install the package")
     check_refusal(manager, "scripted", PluginError, "is disabled")
     check_refusal(manager, "unknown_hook", PluginError, "did you mean 'survey_providers'?")
     check_refusal(manager, "polly", PluginError, "has no provider 'polly'; its survey_providers")
