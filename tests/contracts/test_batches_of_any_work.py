@@ -96,6 +96,7 @@ def show(report: Any) -> list[Any]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("base", RUNNERS)
 async def test_the_same_work_gives_the_same_on_every_runner(
     tmp_path: Path, application: Application, base: str
@@ -128,6 +129,7 @@ async def working(folder: Path, application: Application, **lent: Any) -> AsyncI
         yield runner
 
 
+@pytest.mark.slow
 async def test_what_cannot_go_elsewhere_is_refused_in_one_line(
     tmp_path: Path, application: Application
 ) -> None:
@@ -197,6 +199,7 @@ def rename(function: Any, name: str) -> Any:
     return named
 
 
+@pytest.mark.slow
 async def test_the_limits_of_an_engine_hold_for_each_of_its_items(
     tmp_path: Path, application: Application
 ) -> None:

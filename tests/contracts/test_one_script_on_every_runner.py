@@ -43,6 +43,7 @@ async def ask(folder: Path, url: str) -> str:
     return said.decode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "base",
     [
@@ -61,6 +62,7 @@ async def test_the_script_of_the_tutorial_says_the_same(tmp_path: Path, base: st
         assert await ask(tmp_path, named) == WANTED
 
 
+@pytest.mark.slow
 async def test_the_script_says_why_where_nothing_came_of_it(tmp_path: Path) -> None:
     """As where the model is not there: it is the first thing that somebody meets."""
     write_program(tmp_path)

@@ -108,6 +108,7 @@ def pay() -> str:
 PAY = produce_invoker(pay, effect="once", needs_approval=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "base",
     [
@@ -260,6 +261,7 @@ async def test_a_poison_run_is_set_aside_and_says_why(build: Build) -> None:
     assert "started 5 times" in ended.detail
 
 
+@pytest.mark.slow
 async def test_logs_are_tidied_beside_all_else(
     build_queue: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -283,6 +285,7 @@ async def test_logs_are_tidied_beside_all_else(
         go_on.set()
 
 
+@pytest.mark.slow
 async def test_a_worker_that_leaves_hands_back_what_it_has_begun_and_takes_no_more(
     build_queue: Build,
 ) -> None:
@@ -321,6 +324,7 @@ async def test_a_worker_that_leaves_hands_back_what_it_has_begun_and_takes_no_mo
     assert [each.count("run.started") for each in kinds[3:]] == [0] * 3
 
 
+@pytest.mark.slow
 async def test_what_waits_in_a_queue_is_stopped_there(build_queue: Build) -> None:
     """No worker performs it, also one that comes later; and it can be taken back."""
     asker = build_queue(queues=())
@@ -338,6 +342,7 @@ async def test_what_waits_in_a_queue_is_stopped_there(build_queue: Build) -> Non
         assert (await worker.wait(run_id, "ended")).reason == "answered"
 
 
+@pytest.mark.slow
 async def test_what_is_urgent_goes_first(build_queue: Build) -> None:
     """Of one queue that performs one run at a time; and nothing of another queue."""
     asker = build_queue(queues=())

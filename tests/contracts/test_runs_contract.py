@@ -118,6 +118,7 @@ async def house(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         premises.shared.database.close()
 
 
+@pytest.mark.slow
 async def test_what_is_told_is_the_log_once_and_in_order(house: House) -> None:
     run_id = (await house.start(DONE)).id
     told = await house.watch(run_id, follow=False)
@@ -128,6 +129,7 @@ async def test_what_is_told_is_the_log_once_and_in_order(house: House) -> None:
         assert [each for each in again if isinstance(each, LoggedEvent)] == logged[after:]
 
 
+@pytest.mark.slow
 async def test_a_number_that_is_not_there_yet_is_refused(house: House) -> None:
     run_id = (await house.start(DONE)).id
     await house.wait(run_id, "ended")
@@ -136,6 +138,7 @@ async def test_a_number_that_is_not_there_yet_is_refused(house: House) -> None:
     assert caught.value.path == "event"
 
 
+@pytest.mark.slow
 async def test_leaving_changes_nothing(house: House) -> None:
     run_id = (await house.start([invoke("pay")], DONE)).id
     async with aclosing(house.runs.watch(run_id)) as told:
@@ -144,6 +147,7 @@ async def test_leaving_changes_nothing(house: House) -> None:
     assert (await house.wait(run_id, "waiting")).waiting == 1
 
 
+@pytest.mark.slow
 async def test_whoever_waits_hears_where_it_stands(house: House) -> None:
     run_id = (await house.start([invoke("pay")], DONE)).id
     async with asyncio.timeout(60):
@@ -154,6 +158,7 @@ async def test_whoever_waits_hears_where_it_stands(house: House) -> None:
         assert (await ended).reason == "answered"
 
 
+@pytest.mark.slow
 async def test_of_several_answers_the_first_counts(house: House) -> None:
     run_id = (await house.start([invoke("pay")], DONE)).id
     await house.wait(run_id, "waiting")
@@ -167,6 +172,7 @@ async def test_of_several_answers_the_first_counts(house: House) -> None:
     assert list(await house.runs.survey_approvals(run_id)) == []
 
 
+@pytest.mark.slow
 async def test_an_answer_to_another_call_is_told_which_one_waits(house: House) -> None:
     run_id = (await house.start([invoke("pay")], DONE)).id
     await house.wait(run_id, "waiting")
@@ -177,6 +183,7 @@ async def test_an_answer_to_another_call_is_told_which_one_waits(house: House) -
     assert caught.value.name not in caught.value.known
 
 
+@pytest.mark.slow
 async def test_a_run_is_asked_for_once_under_a_key(house: House) -> None:
     order = house.premises.order(DONE)
     said = [SupervisorCanister("Be brief."), UserCanister("Do it.")]
@@ -187,6 +194,7 @@ async def test_a_run_is_asked_for_once_under_a_key(house: House) -> None:
     assert caught.value.path == "key"
 
 
+@pytest.mark.slow
 async def test_an_order_that_may_not_be_is_refused(house: House) -> None:
     order = RunSpec(model=house.premises.order(DONE).model, limits={"run_stpes": 1})
     with pytest.raises(ConfigurationError, match="Unknown limit") as caught:
@@ -200,6 +208,7 @@ async def test_an_order_that_may_not_be_is_refused(house: House) -> None:
     assert not await house.runs.survey()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", ["", " \n"])
 async def test_blanks_are_not_said(house: House, said: str) -> None:
     """A run that began with them would only fail."""
@@ -214,6 +223,7 @@ async def test_blanks_are_not_said(house: House, said: str) -> None:
     assert (await house.runs.find(run_id)).state == "ended"
 
 
+@pytest.mark.slow
 async def test_runs_are_listed_by_where_they_stand(house: House) -> None:
     ended = [(await house.start(DONE, [invoke("pay")])).id for _ in range(5)]
     for run_id in ended:
@@ -237,6 +247,7 @@ async def test_runs_are_listed_by_where_they_stand(house: House) -> None:
     assert caught.value.path == "after"
 
 
+@pytest.mark.slow
 async def test_what_is_said_is_heard(house: House) -> None:
     run_id = (await house.start(DONE, DONE)).id
     last = await house.wait(run_id, "ended")
@@ -247,6 +258,7 @@ async def test_what_is_said_is_heard(house: House) -> None:
     assert kinds.count("generation.finished") == 2
 
 
+@pytest.mark.slow
 async def test_a_stopped_run_goes_on_when_it_is_resumed(house: House) -> None:
     run_id = (await house.start([invoke("pay")], DONE)).id
     await house.wait(run_id, "waiting")
@@ -257,6 +269,7 @@ async def test_a_stopped_run_goes_on_when_it_is_resumed(house: House) -> None:
     await house.wait(run_id, "waiting", after=stopped.sequence)
 
 
+@pytest.mark.slow
 async def test_an_attached_run_is_detached(house: House) -> None:
     order = house.premises.order([invoke("pay")], DONE, attached=True)
     run_id = (await house.runs.start(order, [UserCanister("Do it.")])).id
@@ -265,6 +278,7 @@ async def test_an_attached_run_is_detached(house: House) -> None:
     assert not (await house.runs.find(run_id)).is_attached
 
 
+@pytest.mark.slow
 async def test_a_fork_is_a_run_of_its_own(house: House) -> None:
     run_id = (await house.start(DONE, DONE)).id
     await house.wait(run_id, "ended")
@@ -276,6 +290,7 @@ async def test_a_fork_is_a_run_of_its_own(house: House) -> None:
         await house.runs.fork(run_id, visit=2)
 
 
+@pytest.mark.slow
 async def test_a_deleted_run_is_gone_for_those_who_watch_it(house: House) -> None:
     run_id = (await house.start(DONE)).id
     await house.wait(run_id, "ended")
@@ -290,6 +305,7 @@ async def test_a_deleted_run_is_gone_for_those_who_watch_it(house: House) -> Non
         assert caught.value.identity == run_id
 
 
+@pytest.mark.slow
 async def test_where_a_flow_stands_is_outlined(house: House) -> None:
     task = compose_task('START --> P0["Ask it"] --> END\n', "good")
     run_id = (await house.runs.start(RunSpec(task=task))).id

@@ -253,6 +253,7 @@ def read_commands(block: Block) -> list[tuple[str, str]]:
     return [(each.partition("\n")[0], each.partition("\n")[2]) for each in sessions]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", collect_pages())
 def test_the_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
     """Who follows a page of the documentation gets what the page shows."""
@@ -305,6 +306,7 @@ def compose_alone(page: Path, block: Block) -> str:
     return "\n".join([*before, block.text])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", collect_streaming())
 def test_an_example_shows_the_answer_and_not_what_the_model_thinks(
     program: str, tmp_path: Path

@@ -68,6 +68,7 @@ async def watch_for(session: aiohttp.ClientSession, url: str, word: str) -> Any:
     raise AssertionError(f"{word} was not told")
 
 
+@pytest.mark.slow
 async def test_a_run_outlives_its_daemon_and_waits_for_its_gateway(tmp_path: Path) -> None:
     (tmp_path / "far").mkdir()
     port = find_port()
@@ -130,6 +131,7 @@ def test_it_refuses_what_must_not_be_there(tmp_path: Path, text: str, named: str
         refuse_foreign(configuration)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["conversation", "flow"])
 async def test_its_servers_stay_connected_from_one_run_to_the_next(
     tmp_path: Path, kind: str

@@ -41,6 +41,7 @@ def run_vibe(home: Path, far: FarSide, *arguments: str) -> subprocess.CompletedP
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [(), ("--no-stream",)])
 @pytest.mark.parametrize("address", ["remote", "remote:scripted:echo"])
 def test_a_model_of_the_far_side_answers(
@@ -52,6 +53,7 @@ def test_a_model_of_the_far_side_answers(
     assert (outcome.returncode, outcome.stdout) == (0, "Hello over there.\n"), outcome.stderr
 
 
+@pytest.mark.slow
 def test_it_is_among_the_providers_and_its_models_are_listed(tmp_path: Path, far: FarSide) -> None:
     """As those of any vendor that tells of its models."""
     providers = run_vibe(tmp_path, far, "providers")
@@ -62,6 +64,7 @@ def test_it_is_among_the_providers_and_its_models_are_listed(tmp_path: Path, far
     assert "remote:scripted:demo" in listed.stdout, listed.stderr
 
 
+@pytest.mark.slow
 def test_what_is_known_of_a_model_says_where_from(tmp_path: Path, far: FarSide) -> None:
     """When the far side is asked; nobody asks it unbidden."""
     asked = len(far.records)
@@ -77,6 +80,7 @@ def test_what_is_known_of_a_model_says_where_from(tmp_path: Path, far: FarSide) 
     assert rows["temperature"]["value"] == {"kind": "interval", "minimum": 0, "maximum": 2}
 
 
+@pytest.mark.slow
 def test_a_mistake_costs_one_line_and_the_same_exit_code(tmp_path: Path, far: FarSide) -> None:
     """As it would if it had been made here."""
     outcome = run_vibe(tmp_path, far, "ask", "-m", "remote:scripted:nope", "Hi.")
@@ -120,6 +124,7 @@ async def test_both_sides_prove_who_they_are(tmp_path: Path) -> None:
     assert response.text == "Hello."
 
 
+@pytest.mark.slow
 @pytest.mark.weights
 async def test_the_embedded_model_answers_as_it_does_here(weights: Path, tmp_path: Path) -> None:
     """The same words, streamed and whole, with what it used; and the same count beforehand."""

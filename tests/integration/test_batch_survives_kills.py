@@ -24,6 +24,7 @@ def read_numbers(path: Path) -> list[int]:
     return [int(word) for word in path.read_text().split()]
 
 
+@pytest.mark.slow
 def test_kill_9_loses_nothing_and_repeats_only_what_was_under_way(tmp_path: Path) -> None:
     """Killed at 40 random moments: each input has one line; none with a line was done again."""
     numbers = map(str, (ROUNDS, COUNT, CONCURRENCY))
@@ -63,6 +64,7 @@ def await_lines(path: Path, count: int) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_promptly_and_says_how_to_go_on(slow_batch: list[str], tmp_path: Path) -> None:
     """What is done is kept; the exit code is that of an interruption."""
     process = subprocess.Popen(
@@ -83,6 +85,7 @@ def test_ctrl_c_ends_promptly_and_says_how_to_go_on(slow_batch: list[str], tmp_p
     assert len((tmp_path / "answers.jsonl").read_text().splitlines()) == 3
 
 
+@pytest.mark.slow
 def test_ctrl_c_without_an_output_says_what_a_batch_needs_to_be_continued(
     slow_batch: list[str], tmp_path: Path
 ) -> None:
@@ -106,6 +109,7 @@ def test_ctrl_c_without_an_output_says_what_a_batch_needs_to_be_continued(
     assert "--output" in told
 
 
+@pytest.mark.slow
 def test_two_processes_do_not_write_to_one_output(slow_batch: list[str], tmp_path: Path) -> None:
     """The second is refused at once, with the way out."""
     environment = produce_environment(tmp_path)
@@ -130,6 +134,7 @@ def test_two_processes_do_not_write_to_one_output(slow_batch: list[str], tmp_pat
     assert "Another batch is writing to" in second.stderr
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_a_bar(slow_batch: list[str], tmp_path: Path) -> None:
     """Items, and what there is to tell of them; it goes away at the end."""
     master, terminal = pty.openpty()

@@ -148,6 +148,7 @@ def produce_executor(database: BatchDatabase, application: Application) -> Chunk
     return ChunkExecutor(database, maker, FakeQueue())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("base", BASES)
 async def test_it_gives_what_a_batch_gives_here_and_asks_once(
     tmp_path: Path, vendor: Vendor, base: str
@@ -186,6 +187,7 @@ async def test_it_gives_what_a_batch_gives_here_and_asks_once(
             await place.channel(**settings).collect(inputs[:4])
 
 
+@pytest.mark.slow
 async def test_a_prompt_and_a_schema_go_along(tmp_path: Path, vendor: Vendor) -> None:
     """What is said is made where the batch is asked for; what comes becomes a value there, too."""
     async with working(vendor, tmp_path) as place:
@@ -204,6 +206,7 @@ async def test_a_prompt_and_a_schema_go_along(tmp_path: Path, vendor: Vendor) ->
         assert found.cost == Decimal("0.0000045") * asked
 
 
+@pytest.mark.slow
 async def test_what_failed_and_may_pass_is_asked_again_by_policy(
     tmp_path: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,6 +227,7 @@ async def test_what_failed_and_may_pass_is_asked_again_by_policy(
         assert (found.done, found.failed) == (2, 0)
 
 
+@pytest.mark.slow
 async def test_a_cap_is_kept_whatever_is_on_its_way(tmp_path: Path, vendor: Vendor) -> None:
     """It stops with an error before it would be passed; with a higher one it goes on."""
     texts = [f"{n}?" for n in range(200)]
@@ -311,6 +315,7 @@ async def test_a_cap_is_kept_by_this_process_alone_too(tmp_path: Path, vendor: V
         assert "there is no prompt for them" in str(failure.error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", [LOCAL, {}], ids=["local", "sqlite"])
 async def test_of_each_run_of_an_engine_its_limit_is_put_down(
     tmp_path: Path, vendor: Vendor, where: dict[str, Any]
@@ -366,6 +371,7 @@ async def test_for_a_run_that_another_worker_has_nothing_stays_put_down(
         await executor.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", [LOCAL, {}], ids=["local", "sqlite"])
 @pytest.mark.parametrize("retries", [0, 1])
 async def test_a_cap_counts_what_did_not_fit_before_a_refusal(
@@ -403,6 +409,7 @@ async def test_a_cap_counts_what_did_not_fit_before_a_refusal(
     assert retries or (f"${cost:,.4f}" in str(caught.value) and cost > Decimal("0.0002"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", [LOCAL, {}], ids=["local", "sqlite"])
 @pytest.mark.parametrize("end", ["broken off", "refused", "answered"])
 async def test_a_cap_counts_each_try_that_broke_off(
@@ -438,6 +445,7 @@ async def test_a_cap_counts_each_try_that_broke_off(
     assert cap - 3 * most < spent <= cap
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", [LOCAL, {}], ids=["local", "sqlite"])
 async def test_a_vendor_that_is_not_reached_costs_nothing(
     tmp_path: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch, where: dict[str, Any]
@@ -456,6 +464,7 @@ async def test_a_vendor_that_is_not_reached_costs_nothing(
     assert len(report.failures) == 20
 
 
+@pytest.mark.slow
 async def test_a_cap_needs_a_price(tmp_path: Path, vendor: Vendor) -> None:
     async with working(vendor, tmp_path) as place:
         model = Model("openai_conversations:nobody-knows-it", application=place.application)
@@ -468,6 +477,7 @@ async def test_a_cap_needs_a_price(tmp_path: Path, vendor: Vendor) -> None:
         assert not await place.runner.survey()
 
 
+@pytest.mark.slow
 async def test_a_batch_that_nobody_can_perform_says_so(tmp_path: Path, vendor: Vendor) -> None:
     """It ends, with the error that every input would meet; and goes on when that is mended."""
     vendor.status, vendor.code = 401, "invalid_api_key"
@@ -481,6 +491,7 @@ async def test_a_batch_that_nobody_can_perform_says_so(tmp_path: Path, vendor: V
         assert len(report.results) == 100
 
 
+@pytest.mark.slow
 async def test_it_is_stopped_and_goes_on_from_there(tmp_path: Path, vendor: Vendor) -> None:
     vendor.delay_seconds = 0.1
     texts = [f"{n}?" for n in range(60)]
@@ -500,6 +511,7 @@ async def test_it_is_stopped_and_goes_on_from_there(tmp_path: Path, vendor: Vend
         assert set(vendor.asked.values()) == {1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["answers.jsonl", pytest.param("answers.parquet", marks=pytest.mark.parquet)]
 )
@@ -518,6 +530,7 @@ async def test_what_is_no_result_of_it_is_not_written_over(
         assert not await place.runner.survey()
 
 
+@pytest.mark.slow
 async def test_a_table_that_cannot_be_written_is_refused_before_anything_is_paid_for(
     tmp_path: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -560,6 +573,7 @@ async def test_who_has_waited_for_room_begins_nothing_that_nobody_wants(
     await application.close()
 
 
+@pytest.mark.slow
 async def test_a_database_that_is_away_breaks_off_nothing_under_a_cap(
     tmp_path: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -594,6 +608,7 @@ async def test_a_database_that_is_away_breaks_off_nothing_under_a_cap(
     assert set(vendor.asked.values()) == {1}
 
 
+@pytest.mark.slow
 async def test_after_three_deaths_inputs_are_asked_one_by_one(
     tmp_path: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -628,6 +643,7 @@ async def test_after_three_deaths_inputs_are_asked_one_by_one(
         assert vendor.most == 1
 
 
+@pytest.mark.slow
 async def test_a_worker_that_was_asleep_asks_nothing_twice(
     tmp_path: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -659,6 +675,7 @@ async def test_a_worker_that_was_asleep_asks_nothing_twice(
         assert vendor.asked == {"Who?": 1}
 
 
+@pytest.mark.slow
 async def test_work_that_cannot_go_elsewhere_is_refused(tmp_path: Path, vendor: Vendor) -> None:
     async with working(vendor, tmp_path) as place:
         with pytest.raises(RequestError, match="no inputs"):

@@ -160,6 +160,7 @@ def watch(
     asyncio.run(ask())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="its event loop reads and writes otherwise")
 @pytest.mark.parametrize("protocol", sorted(ANSWERS))
 @pytest.mark.parametrize("stream", [False, True])
@@ -228,6 +229,7 @@ def test_a_short_stream_takes_few_calls(tmp_path: Path, protocol: str) -> None:
         assert count_calls(url, tmp_path, MODULES[protocol], stream=True) <= AT_MOST_STREAMED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("protocol", sorted(ANSWERS))
 def test_reactors_add_few_calls(tmp_path: Path, protocol: str, streamed: bool) -> None:

@@ -114,6 +114,7 @@ def _access_newest(home: Path) -> str:
     return _show(home, "list").split("\t")[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("columns", "rows"), [(40, 12), (160, 30)])
 def test_long_code_is_shown_once_and_whole(
     home: Path, terminals: list[Terminal], columns: int, rows: int
@@ -132,6 +133,7 @@ def test_long_code_is_shown_once_and_whole(
     assert lines.index("value_0 = 0") < lines.index("value_39 = 39")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [30, 160])
 def test_words_of_the_world_are_shown_once(
     home: Path, terminals: list[Terminal], columns: int
@@ -150,6 +152,7 @@ def test_words_of_the_world_are_shown_once(
     assert text.count("東京") == 1
 
 
+@pytest.mark.slow
 def test_control_c_stops_the_answer_and_not_the_program(
     home: Path, terminals: list[Terminal]
 ) -> None:
@@ -173,6 +176,7 @@ def test_control_c_stops_the_answer_and_not_the_program(
     assert "word199" not in kept
 
 
+@pytest.mark.slow
 def test_control_c_at_the_prompt_does_not_leave(home: Path, terminals: list[Terminal]) -> None:
     """Ctrl-C clears the line and says how to leave; Ctrl-D leaves."""
     terminal = _open_chat(home, terminals)
@@ -187,6 +191,7 @@ def test_control_c_at_the_prompt_does_not_leave(home: Path, terminals: list[Term
     assert terminal.wait_for_end() == 0
 
 
+@pytest.mark.slow
 def test_control_z_is_no_part_of_a_message(home: Path, terminals: list[Terminal]) -> None:
     """It suspends the chat, where a shell is there to wake it again."""
     terminal = _open_chat(home, terminals)
@@ -196,6 +201,7 @@ def test_control_z_is_no_part_of_a_message(home: Path, terminals: list[Terminal]
     terminal.wait_for("You said: Hello")
 
 
+@pytest.mark.slow
 def test_no_colour_is_shown_to_whoever_wants_none(home: Path, terminals: list[Terminal]) -> None:
     """With ``NO_COLOR``, answers are bold or dim at most."""
     terminal = _open_chat(home, terminals, NO_COLOR="1")
@@ -213,6 +219,7 @@ def test_no_colour_is_shown_to_whoever_wants_none(home: Path, terminals: list[Te
     assert not [word for word in styles if re.fullmatch(rb"(3|4|9|10)[0-8]", word)]
 
 
+@pytest.mark.slow
 def test_a_terminal_that_can_rewrite_nothing_gets_plain_text(
     home: Path, terminals: list[Terminal]
 ) -> None:
@@ -227,6 +234,7 @@ def test_a_terminal_that_can_rewrite_nothing_gets_plain_text(
     assert b"\x1b[?2026h" not in terminal.raw
 
 
+@pytest.mark.slow
 def test_a_provider_that_breaks_costs_one_line(home: Path, terminals: list[Terminal]) -> None:
     """There is no traceback, what had come stays, and the chat goes on."""
     terminal = _open_chat(home, terminals)
@@ -241,6 +249,7 @@ def test_a_provider_that_breaks_costs_one_line(home: Path, terminals: list[Termi
     assert "Traceback" not in text
 
 
+@pytest.mark.slow
 def test_pasted_lines_are_one_message(home: Path, terminals: list[Terminal]) -> None:
     """A bracketed paste is edited as a whole and sent by the next Enter."""
     terminal = _open_chat(home, terminals)
@@ -256,6 +265,7 @@ def test_pasted_lines_are_one_message(home: Path, terminals: list[Terminal]) -> 
     assert kept.count("user ·") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keys", ["\x1b\r", "\\\r"], ids=["alt-enter", "backslash"])
 def test_a_message_can_have_several_lines(home: Path, terminals: list[Terminal], keys: str) -> None:
     """Alt-Enter begins a new line, and so does a backslash before Enter."""
@@ -268,6 +278,7 @@ def test_a_message_can_have_several_lines(home: Path, terminals: list[Terminal],
     assert "one\ntwo\n" in _show(home, "show", _access_newest(home))
 
 
+@pytest.mark.slow
 def test_a_window_can_change_while_an_answer_arrives(home: Path, terminals: list[Terminal]) -> None:
     """What comes after is laid out for the new width, and every word is there."""
     terminal = _open_chat(home, terminals, columns=60, rows=20)
@@ -285,6 +296,7 @@ def test_a_window_can_change_while_an_answer_arrives(home: Path, terminals: list
     assert len(complete) >= 30
 
 
+@pytest.mark.slow
 def test_a_conversation_goes_on_in_a_new_process(home: Path, terminals: list[Terminal]) -> None:
     """``--continue`` shows what was said and adds to it; without an id, to the newest."""
     first = _open_chat(home, terminals)
@@ -306,6 +318,7 @@ def test_a_conversation_goes_on_in_a_new_process(home: Path, terminals: list[Ter
     assert _show(home, "show", _access_newest(home)).count("user ·") == 2
 
 
+@pytest.mark.slow
 def test_slash_commands_are_completed(home: Path, terminals: list[Terminal]) -> None:
     """Tab completes the command; its summary is shown beside it."""
     terminal = _open_chat(home, terminals)
@@ -317,6 +330,7 @@ def test_slash_commands_are_completed(home: Path, terminals: list[Terminal]) -> 
     terminal.wait_for("Nothing has been used yet")
 
 
+@pytest.mark.slow
 def test_tab_completes_a_command_however_fast_it_is_typed(
     home: Path, terminals: list[Terminal]
 ) -> None:
@@ -328,6 +342,7 @@ def test_tab_completes_a_command_however_fast_it_is_typed(
     terminal.wait_for("Nothing has been used yet")
 
 
+@pytest.mark.slow
 def test_what_was_typed_is_remembered(home: Path, terminals: list[Terminal]) -> None:
     """The up arrow brings back messages of earlier chats, from a file only its owner reads."""
     first = _open_chat(home, terminals)
@@ -345,6 +360,7 @@ def test_what_was_typed_is_remembered(home: Path, terminals: list[Terminal]) -> 
     assert history.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.slow
 def test_nothing_a_model_says_commands_the_terminal(home: Path, terminals: list[Terminal]) -> None:
     """Control characters in an answer are shown as signs."""
     (home / "script.toml").write_text(
@@ -360,6 +376,7 @@ def test_nothing_a_model_says_commands_the_terminal(home: Path, terminals: list[
     assert terminal.screen.title != "owned"
 
 
+@pytest.mark.slow
 def test_lines_of_a_pipe_are_messages(home: Path) -> None:
     """Without a terminal each line is a turn, and standard output has the answers only."""
     finished = subprocess.run(
@@ -377,6 +394,7 @@ def test_lines_of_a_pipe_are_messages(home: Path) -> None:
     assert _show(home, "show", _access_newest(home)).count("user ·") == 2
 
 
+@pytest.mark.slow
 def test_an_interrupt_in_a_pipe_ends_the_program_and_keeps_what_came(home: Path) -> None:
     """Nobody could go on: the exit code is 130, and the partial answer is stored."""
     with subprocess.Popen(
@@ -397,6 +415,7 @@ def test_an_interrupt_in_a_pipe_ends_the_program_and_keeps_what_came(home: Path)
     assert "interrupted" in _show(home, "show", _access_newest(home))
 
 
+@pytest.mark.slow
 def test_keys_pressed_meanwhile_do_not_disturb_the_answer(
     home: Path, terminals: list[Terminal]
 ) -> None:

@@ -50,6 +50,7 @@ def complete(url: str) -> str:
     return text
 
 
+@pytest.mark.slow
 @pytest.mark.weights
 @pytest.mark.skipif(os.name != "posix", reason="the program waits for a signal")
 async def test_a_started_server_answers_with_real_weights(

@@ -172,6 +172,7 @@ async def test_a_server_that_dies_at_once_says_its_last_words(
     assert "no memory for the model" in Path(log).read_text()
 
 
+@pytest.mark.slow
 async def test_a_server_that_never_becomes_ready_is_given_up(
     produce: Callable[..., ChildServer], shown: Shown
 ) -> None:
@@ -255,6 +256,7 @@ async def test_the_log_is_bounded(
     assert 0 < (tmp_path / "cache" / "server.log").stat().st_size <= 10_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, None])
 def test_no_server_outlives_us(
     blow: signal.Signals | None, produce: Callable[..., ChildServer], tmp_path: Path

@@ -46,6 +46,7 @@ def _survey_modules(home: Path, *arguments: str, **environment: str) -> set[str]
     return set(finished.stderr.decode().split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -133,6 +134,7 @@ def test_help_imports_no_command(tmp_path: Path) -> None:
     assert "attrs" not in modules
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("questions", [0, 1])
 def test_a_list_needs_no_attrs(tmp_path: Path, questions: int) -> None:
     """Neither to read the configuration nor to index what was said since the last list."""
@@ -182,6 +184,7 @@ atexit.register(lambda: print(len(made), file=sys.stderr))
 """Counts the classes that are made with attrs, which cost more than anything else at the start."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "most"),
     [

@@ -211,6 +211,7 @@ def count_ours() -> tuple[int, int, int, int]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not is_linux, reason="sessions of their own are found on Linux alone")
 @pytest.mark.parametrize("ending", ["itself", "time", "flood", "cancelled", "at once"])
 @pytest.mark.parametrize("way", LEAVINGS)

@@ -74,6 +74,7 @@ def complete(environment: dict[str, str], tmp_path: Path) -> Complete:
     return perform
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "candidates"),
     [
@@ -106,6 +107,7 @@ def test_bash_completes_what_a_person_types(
     assert complete(line) == candidates
 
 
+@pytest.mark.slow
 def test_conversations_are_shown_with_their_titles(
     complete: Complete, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -122,6 +124,7 @@ def test_conversations_are_shown_with_their_titles(
     assert [line.partition("  (")[0] for line in listed] == inserted
 
 
+@pytest.mark.slow
 def test_a_line_is_completed_as_it_is_typed(environment: dict[str, str], tmp_path: Path) -> None:
     """In an interactive bash on a terminal, with the words that it makes of a line."""
     import pty

@@ -176,6 +176,7 @@ async def test_a_real_server_answers_whole_and_streamed_alike(llama: str, tmp_pa
     assert streamed.losses == whole.losses == ()
 
 
+@pytest.mark.slow
 @pytest.mark.weights
 @pytest.mark.skipif(sys.platform == "win32", reason="the program waits for a signal")
 async def test_a_real_server_is_held_to_a_schema(llama: str, tmp_path: Path) -> None:

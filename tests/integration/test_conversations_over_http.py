@@ -140,6 +140,7 @@ async def test_what_is_no_text_is_told_where_it_was_said_and_nowhere_else(tmp_pa
             assert (await daemon.ask("GET", path))[0] == 404
 
 
+@pytest.mark.slow
 async def test_what_is_removed_is_gone_and_what_works_stays(tmp_path: Path) -> None:
     async with serving(tmp_path) as daemon:
         one, run_id = keep(daemon, "a"), await daemon.start(DONE)
@@ -189,6 +190,7 @@ async def test_others_are_told_that_there_is_none(tmp_path: Path) -> None:
         assert (await daemon.ask("GET", f"/conversations/{part}", **ANN))[0] == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [

@@ -152,6 +152,7 @@ async def test_who_has_had_to_wait_is_answered_as_others_are() -> None:
         await become(lambda: len(ended) == 2)
 
 
+@pytest.mark.slow
 async def test_who_is_sent_away_before_anything_was_said_is_to_come_again() -> None:
     """What goes on for as long as its client stays ends when we do: not with a fault of ours."""
     standing: list[tuple[HttpCall, asyncio.Task[object]]] = []

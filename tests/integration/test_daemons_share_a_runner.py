@@ -54,6 +54,7 @@ async def serving(premises: Premises, url: str, queues: str) -> AsyncIterator[Ru
         yield runs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "base", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)]
 )

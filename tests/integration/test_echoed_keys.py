@@ -78,6 +78,7 @@ async def show_exchange(model: ConverserModel, *, stream: bool) -> str:
     return "\n".join(shown)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("provider", SHIPPED.values(), ids=list(SHIPPED))
 @pytest.mark.parametrize("is_streamed", [True, False], ids=["streamed", "whole"])
 async def test_no_nonsense_keeps_a_key(

@@ -137,6 +137,7 @@ async def test_arguments_that_are_no_json_go_back_to_the_model(
     assert outcome.readings.faults == 1
 
 
+@pytest.mark.slow
 async def test_a_server_that_dies_in_the_middle_of_a_call(
     simulator: Simulator, access: Access
 ) -> None:
@@ -248,6 +249,7 @@ WARM: set[str] = set()
 """The servers that this process has had: what is loaded once, stays."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", OUTCOMES, ids=lambda end: end.__name__)
 async def test_nothing_is_left_whatever_the_outcome(
     simulator: Simulator, end: Any, access: Access

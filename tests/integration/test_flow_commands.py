@@ -8,11 +8,14 @@ import signal
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from support.flows.flow_tasks import compose_task
 from support.runs.scripting import write_script
 from support.screens.command_line import VIBE, produce_environment
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_a_run_and_says_how_it_goes_on(tmp_path: Path) -> None:
     """The request in flight is stopped, and what was answered before is not asked again."""
     script = write_script(
@@ -54,6 +57,7 @@ def test_ctrl_c_stops_a_run_and_says_how_it_goes_on(tmp_path: Path) -> None:
     assert "P0 …" not in resumed.stderr
 
 
+@pytest.mark.slow
 def test_a_killed_run_has_broken_off_and_every_command_says_how_it_goes_on(
     tmp_path: Path,
 ) -> None:

@@ -17,6 +17,7 @@ from vibe_llms.flows import AdapterConfig, UniversalAdapter, execute_task, run_t
 TASK = compose_task("START --> P0 --> P1 --> END", "{{name}}", "{{response:P0}} again")
 
 
+@pytest.mark.slow
 def test_001_debug_mode_shows_what_happens_to_a_script_that_says_nothing_of_logging() -> None:
     """On standard error, a line for each thing, however much was said."""
     script = f"""
@@ -63,6 +64,7 @@ def test_a_config_of_another_kind_is_named() -> None:
         run_task(TASK, {"name": "x"})  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_one_adapter_runs_many_tasks_at_once() -> None:
     """Each with its own variables, and in one store."""
     store = MemoryStore()

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from support.flows.flow_tasks import compose_task
 from support.runs.scripting import write_script
 from support.screens.pseudoterminals import Terminal
 
 
+@pytest.mark.slow
 def test_a_run_is_drawn_while_it_goes_on_and_its_end_stays(tmp_path: Path) -> None:
     """Then comes the response; the page that was asked for follows the same run."""
     script = write_script(

@@ -88,6 +88,7 @@ def write_whole(path: Path) -> Path:
     return path / "outer.json"
 
 
+@pytest.mark.slow
 def test_all_that_a_run_has_used_is_in_its_result_once(tmp_path: Path) -> None:
     """Also of choices, of the goal, of subflows, and of visits that failed or were cut off; also
     when it is taken up."""

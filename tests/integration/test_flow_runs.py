@@ -539,6 +539,7 @@ def test_a_model_that_chooses_is_asked_once_however_often_the_run_is_resumed(
     assert event.requests == 1
 
 
+@pytest.mark.slow
 def test_a_choice_that_fails_takes_the_edge_on_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a visit does that fails in any other way."""
     monkeypatch.setattr(validator_process, "VALIDATOR_SECONDS", 0.2)

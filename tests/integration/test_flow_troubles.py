@@ -57,6 +57,7 @@ class BrieflyFullDisk(Disk):
         super().write(descriptor, data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", range(0, 24))
 def test_a_disk_that_is_full_ends_a_run_that_can_be_taken_up(tmp_path: Path, room: int) -> None:
     """What was said until then is in the result, which names the run; nothing is asked twice."""
@@ -80,6 +81,7 @@ def test_a_disk_that_is_full_ends_a_run_that_can_be_taken_up(tmp_path: Path, roo
     assert Conversation.restore(store, "full").last_message is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", range(33))
 def test_a_hosted_run_whose_judge_meets_a_full_disk_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int

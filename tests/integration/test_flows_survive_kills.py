@@ -49,6 +49,7 @@ def test_000_a_flow_survives_its_death_at_every_step(tmp_path: Path, kind: str) 
     assert seen["doubted"] > 0 or STEP > 1
 
 
+@pytest.mark.slow
 @pytest.mark.samples
 def test_010_a_flow_survives_death_after_death(tmp_path: Path) -> None:
     """Killed again and again, at any step: the same holds."""
@@ -59,6 +60,7 @@ def test_010_a_flow_survives_death_after_death(tmp_path: Path) -> None:
     assert seen["flow.ended"] == rounds
 
 
+@pytest.mark.slow
 @pytest.mark.samples
 @pytest.mark.parametrize("example", sample(sorted(each.stem for each in EXAMPLES)))
 def test_020_an_example_that_ships_survives_its_death(tmp_path: Path, example: str) -> None:

@@ -33,6 +33,7 @@ async def asking(
             yield address
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", ["400 No", "401 No", "429 No", "500 No", "529 No"])
 @pytest.mark.parametrize("model", MODELS)
 async def test_what_an_upstream_refuses_is_given_back(
@@ -203,6 +204,7 @@ USED = chunk([], usage={"prompt_tokens": 5, "completion_tokens": 4, "total_token
 DONE = b"data: [DONE]\n\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "kind"),
     [(1, "text/event-stream"), (7, "text/plain"), (10_000, "text/event-stream")],

@@ -49,6 +49,7 @@ async def ask_response(client: openai.AsyncOpenAI, model: str) -> object:
     return (await client.responses.create(model=model, input="Name a sea.")).output_text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ask", [ask_chat, ask_response])
 @pytest.mark.parametrize("model", [MODEL, CARRIED])
 @pytest.mark.parametrize(

@@ -59,6 +59,7 @@ async def door(tmp_path: Path) -> AsyncIterator[Door]:
             yield Door(address, simulator, keys, authorizer)
 
 
+@pytest.mark.slow
 async def test_a_key_that_is_taken_back_asks_nothing_more(door: Door) -> None:
     """Over a socket that is open, neither; what was begun before ends, and counts."""
     key = give_key(door.folder)

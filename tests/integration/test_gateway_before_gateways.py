@@ -15,6 +15,7 @@ from vibe_llms.testing.simulator import Say, Simulator
 ALIASES = 'quick = "anthropic:claude-sonnet-5"\nslow = "openai_responses:gpt-5.5"'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("between", [0, 1, 2])
 @pytest.mark.parametrize("name", ["anthropic:claude-sonnet-5", "quick", "slow"])
 async def test_prices_come_over(tmp_path: Path, name: str, between: int) -> None:

@@ -49,6 +49,7 @@ TRIED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.samples  # each fourth has every client, every provider, and what is carried, too
 @pytest.mark.parametrize(("client", "provider", "stream"), sample(TRIED))
 async def test_a_real_model_answers(

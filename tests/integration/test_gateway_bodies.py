@@ -211,6 +211,7 @@ async def test_a_limit_that_is_made_up_is_told(
         assert [loss.rpartition(" are")[0] for loss in told] == ([] if more else wanted)
 
 
+@pytest.mark.slow
 async def test_a_first_tool_is_not_counted_as_hundreds_of_tokens(
     session: aiohttp.ClientSession,
 ) -> None:

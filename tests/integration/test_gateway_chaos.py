@@ -103,6 +103,7 @@ PASSED_FIRST = ("cut-before-end", "cut-within-chunk", "flood-", "say-too-much", 
 """Faults of which a client of a carried stream has had the beginning."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("provider", [CARRIED, TRANSLATED])
 @pytest.mark.parametrize("fault", sorted(FAULTS))
@@ -153,6 +154,7 @@ async def test_clients_that_leave_at_any_time_close_what_is_upstream(
     assert (await ask(process, f"{provider}:answer-well", stream=stream)).status == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("provider", [CARRIED, TRANSLATED])
 async def test_a_storm_of_refusals_passes_through(process: Process, provider: str) -> None:
     """Each is told once, and none is asked again."""

@@ -60,6 +60,7 @@ async def test_kills_under_load_lose_nothing_and_hide_nothing(
     assert not find_faults(account, crowd.acknowledged, upstream, deaths=5)
 
 
+@pytest.mark.slow
 async def test_a_full_disk_refuses_and_sends_nothing(tmp_path: Path) -> None:
     """What cannot be written down is not asked; with room again, all goes on."""
     async with gateway_process(tmp_path) as process:

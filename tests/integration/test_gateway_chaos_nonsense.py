@@ -54,6 +54,7 @@ def ask(path: str, body: object) -> Nonsense:
     return Nonsense("POST", path, {"content-type": "application/json"}, data)
 
 
+@pytest.mark.slow
 @given(dice=st.randoms(use_true_random=False))
 @settings(examples(800), suppress_health_check=[*HealthCheck])
 async def test_a_request_that_is_wrong_has_a_clear_answer(
@@ -129,6 +130,7 @@ RAW: Final = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(RAW))
 async def test_what_is_no_request_is_refused_in_time(process: Process, name: str) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", int(process.url.split(":")[-1]))

@@ -77,6 +77,7 @@ def produce_application(folder: Path, url: str) -> Application:
     return Application(load_configuration(environment=environment, working_directory=folder))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["m", "remote:m", "a", "c", "openai_conversations:m"])
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("count", [1, 2])

@@ -100,6 +100,7 @@ class Session:
         return self.agent.hear(data)
 
 
+@pytest.mark.slow
 @agents
 @models
 @streamed
@@ -251,6 +252,7 @@ ASIDE: list[tuple[str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @models
 @pytest.mark.parametrize(("path", "body"), ASIDE, ids=["title", "speaker", "schema"])
 async def test_what_is_asked_aside(
@@ -311,6 +313,7 @@ LOOK_UPS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "agent"), LOOK_UPS, ids=lambda each: str(each))
 async def test_models_are_looked_up(tmp_path: Path, path: str, agent: type[Agent]) -> None:
     """By a list in the form of the agent's protocol, and each by its name."""

@@ -52,6 +52,7 @@ def compose(client: int, turn: int) -> dict[str, Any]:
     return {"model": "anthropic:m", "messages": messages, "max_tokens": 100 + client % 3}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turns", [range(6), range(5, -1, -1)])
 async def test_nobody_hears_of_others(tmp_path: Path, turns: range) -> None:
     async with (
@@ -80,6 +81,7 @@ async def test_nobody_hears_of_others(tmp_path: Path, turns: range) -> None:
     assert written.SHELF.weight <= written.SHELF.limit
 
 
+@pytest.mark.slow
 async def test_ways_of_asking_are_not_remembered_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,6 +61,7 @@ def check_offer(model: str, body: dict[str, Any]) -> None:
         assert "apply_patch" in told
 
 
+@pytest.mark.slow
 @models
 @streamed
 async def test_over_responses(tmp_path: Path, model: str, is_streamed: bool) -> None:
@@ -104,6 +105,7 @@ async def test_over_responses(tmp_path: Path, model: str, is_streamed: bool) -> 
     assert "High at noon." in said
 
 
+@pytest.mark.slow
 @models
 @streamed
 async def test_over_chat_completions(tmp_path: Path, model: str, is_streamed: bool) -> None:

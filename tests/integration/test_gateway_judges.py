@@ -72,6 +72,7 @@ async def judge(
         yield opened
 
 
+@pytest.mark.slow
 @EACH_WAY
 async def test_a_text(
     simulator: Simulator, judge: Judge, records: list[CallRecord], upstream: str, stream: bool
@@ -88,6 +89,7 @@ async def test_a_text(
     assert record.usage.total_output_tokens == heard.output_tokens
 
 
+@pytest.mark.slow
 @EACH_WAY
 async def test_a_call_beside_a_text(
     simulator: Simulator, judge: Judge, upstream: str, stream: bool
@@ -99,6 +101,7 @@ async def test_a_call_beside_a_text(
     assert heard.calls == (("clock", {"city": "Köln"}), ("clock", {"city": "Bonn"}))
 
 
+@pytest.mark.slow
 @ONE_WAY
 async def test_thoughts_do_not_become_text(
     simulator: Simulator, judge: Judge, upstream: str, stream: bool
@@ -108,6 +111,7 @@ async def test_thoughts_do_not_become_text(
     assert heard.text == "The North Sea."
 
 
+@pytest.mark.slow
 @ONE_WAY
 async def test_a_picture_arrives(
     simulator: Simulator, judge: Judge, upstream: str, stream: bool
@@ -120,6 +124,7 @@ async def test_a_picture_arrives(
     assert encoded in said or base64.urlsafe_b64encode(PICTURE).rstrip(b"=") in said
 
 
+@pytest.mark.slow
 @ONE_WAY
 async def test_a_schema_arrives(
     simulator: Simulator, judge: Judge, upstream: str, stream: bool

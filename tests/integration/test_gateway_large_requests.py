@@ -121,6 +121,7 @@ def read_refusal(face: str, body: Body) -> str:
     return str(error["message"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize(
     "limit",

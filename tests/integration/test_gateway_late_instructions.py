@@ -72,6 +72,7 @@ async def test_a_session_of_claude_code_before_another_vendor(
     assert len(told) == ROLES[model].count("user") - 2, losses
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["claude-opus-5", "claude-opus-4-8", "claude-sonnet-4-5"])
 @pytest.mark.parametrize("place", range(1, 6))
 async def test_a_client_of_openai_says_them_anywhere_before_anthropic(

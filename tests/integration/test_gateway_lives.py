@@ -100,6 +100,7 @@ def choose_upstream(kind: str) -> tuple[str, list[bytes]]:
     return ("anthropic:m", MESSAGES) if kind == "chat" else ("openai_conversations:m", CHAT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["chat", "responses", "messages", "gemini"])
 async def test_official_clients_pass_signs_by(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str

@@ -252,6 +252,7 @@ async def test_a_client_of_the_older_http_reads_the_event(address: str) -> None:
     assert find_last("chat", body)["x_vibe_losses"]
 
 
+@pytest.mark.slow
 async def test_official_libraries_read_such_streams(address: str) -> None:
     chat = openai.AsyncOpenAI(base_url=f"{address}/v1", api_key="x", max_retries=0)
     async with chat:

@@ -62,6 +62,7 @@ async def ask(
     return list(read(said))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("carried", [False, True])
 @pytest.mark.parametrize("face", FACES)
@@ -99,6 +100,7 @@ async def test_a_response_repeats_its_request(tmp_path: Path, streamed: bool) ->
     assert (whole["tool_choice"], whole["parallel_tool_calls"]) == ("auto", True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "is_here"),
     [

@@ -46,6 +46,7 @@ def read_names(body: dict[str, Any]) -> list[str]:
     return [tool.get("function", tool)["name"] for tool in tools]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("is_streamed", [False, True])
 async def test_calls_are_at_home(tmp_path: Path, model: str, is_streamed: bool) -> None:
@@ -165,6 +166,7 @@ SEARCH: Any = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS[:4])
 @pytest.mark.parametrize("is_streamed", [False, True])
 async def test_tools_that_the_client_finds_are_called(

@@ -111,6 +111,7 @@ def compose_path(name: str, model: str, exchange: dict[str, Any]) -> str:
     return path.format(model=model, method=method) + query
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 7, 1_000_000])
 @pytest.mark.parametrize("name", FACES)
 async def test_what_is_carried_arrives_as_it_was(tmp_path: Path, name: str, size: int) -> None:
@@ -145,6 +146,7 @@ async def test_what_is_carried_arrives_as_it_was(tmp_path: Path, name: str, size
     assert count or size == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", FACES)
 @pytest.mark.parametrize("name", FACES)
 async def test_what_is_translated_says_the_same(tmp_path: Path, name: str, other: str) -> None:

@@ -62,6 +62,7 @@ async def test_what_is_known_of_a_target_outlives_the_file(routed: Routed) -> No
     assert len(routed.first.requests) == 1
 
 
+@pytest.mark.slow
 async def test_a_signal_in_the_middle_of_many_requests_drops_none(routed: Routed) -> None:
     routed.file.write_text(FIRST, encoding="utf-8")
     service = routed.produce()

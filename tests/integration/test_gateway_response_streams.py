@@ -127,6 +127,7 @@ async def test_an_answer_in_the_background_that_fails_says_so(
     assert ended.error is not None
 
 
+@pytest.mark.slow
 @BOTH
 async def test_an_answer_in_the_background_is_followed_again_from_any_event(
     simulator: Simulator, client: openai.AsyncOpenAI, model: str
@@ -304,6 +305,7 @@ async def test_a_socket_says_what_is_wrong_and_goes_on(
         assert answered.response.output[0].content[0].text == "Yes."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store", [True, False])
 async def test_a_socket_leaves_nothing_of_its_turns(
     simulator: Simulator, client: openai.AsyncOpenAI, store: bool

@@ -69,6 +69,7 @@ IN_STREAMS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stream", "fault", "told"),
     [(stream, *case) for stream in (False, True) for case in EVERYWHERE]
@@ -113,6 +114,7 @@ async def test_a_time_out_is_one_too(routed: Routed) -> None:
     assert (first.error, first.may_be_billed) == ("transport-timeout", True)
 
 
+@pytest.mark.slow
 async def test_what_has_begun_in_time_may_take_its_time(routed: Routed) -> None:
     tables = BOTH.replace('"first:gpt-5.5"', '{ model = "first:gpt-5.5", seconds = 1 }')
     async with routed.run(tables):

@@ -211,6 +211,7 @@ async def ensure_return(simulator: Simulator, records: list[CallRecord], vendor:
     assert not [loss for loss in lost if "ignature" in loss or "effort" in loss], lost
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
     ("face", "vendor"),

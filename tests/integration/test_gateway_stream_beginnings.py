@@ -98,6 +98,7 @@ async def ask(routed: Routed, model: str, path: str) -> Heard:
         return Heard(answer.status, answer.headers, await answer.read())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [0, 7])
 @pytest.mark.parametrize(
     ("model", "path", "pieces"),

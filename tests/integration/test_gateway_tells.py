@@ -69,6 +69,7 @@ async def test_a_line_tells_of_each_request_and_not_what_was_said(tmp_path: Path
     assert b"secret" not in b"".join(lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize(
     "model", ["openai_conversations:m", "anthropic:m"], ids=["passthrough", "other"]
@@ -123,6 +124,7 @@ def test_a_body_is_kept_up_to_a_bound_without_half_a_key(before: int) -> None:
     assert (HIDDEN in shown) == (before < MOST_BYTES - 50)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["", "--log", "--log-contents"])
 async def test_the_command_writes_what_was_said_where_it_is_told_to(
     tmp_path: Path, option: str
@@ -191,6 +193,7 @@ STREAMS: dict[str, tuple[str, bytes, bytes, bytes]] = {
 """By model: the path of its protocol, the beginning of a stream, its end, and an error in it."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["whole", "ended early", "cut", "error"])
 @pytest.mark.parametrize("model", STREAMS)
 async def test_a_carried_stream_that_breaks_off_is_told_of(

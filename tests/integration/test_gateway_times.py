@@ -178,6 +178,7 @@ async def test_a_next_chunk_is_waited_for_as_long_as_is_set(
         check_told(await asked.end("between_chunks_seconds"), model, told)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [CARRIED, TRANSLATED])
 async def test_an_upstream_may_take_no_longer_in_all_than_is_set(
     tmp_path: Path, clock: Clock, model: str

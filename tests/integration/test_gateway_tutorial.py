@@ -67,6 +67,7 @@ def find_promise() -> str:
     return found[1]
 
 
+@pytest.mark.slow
 def test_the_tutorial_does_what_it_says(
     environment: dict[str, str], port: int, tmp_path: Path
 ) -> None:

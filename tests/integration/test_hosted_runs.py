@@ -129,6 +129,7 @@ async def test_an_approval_lets_it_go_on(tmp_path: Path) -> None:
         assert (await premises.wait(run_id, "ended")).reason == "answered"
 
 
+@pytest.mark.slow
 async def test_a_stop_is_heard_in_the_middle_and_taken_back(tmp_path: Path) -> None:
     begun, is_held = asyncio.Event(), True
 
@@ -456,6 +457,7 @@ async def test_a_flow_that_cannot_reach_its_model_is_tried_again_and_ends_once(
     assert [kinds.count(kind) for kind in ("flow.ended", "run.ended")] == [1, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["deliver", "write_outcome"])
 async def test_a_run_waits_for_a_disk_that_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, what: str

@@ -131,6 +131,7 @@ def send(body: bytes, kind: str) -> Attack:
 ODD_KINDS = ["", "text/plain; charset=utf-8", "application/json", "text/html", "image/png", "x"]
 
 
+@pytest.mark.slow
 @providers
 @pytest.mark.parametrize("kind", ODD_KINDS)
 async def test_a_stream_under_another_kind_or_none_is_a_stream(
@@ -142,6 +143,7 @@ async def test_a_stream_under_another_kind_or_none_is_a_stream(
         assert (await model.converse(REQUEST)).text == "Two words."
 
 
+@pytest.mark.slow
 @providers
 @pytest.mark.parametrize("kind", ["", "text/plain", "the stream's"])
 async def test_an_answer_that_comes_whole_is_taken_whole(
@@ -156,6 +158,7 @@ async def test_an_answer_that_comes_whole_is_taken_whole(
             assert (await model.converse(REQUEST, stream=streams)).text == "Two words."
 
 
+@pytest.mark.slow
 @providers
 @pytest.mark.parametrize("kind", ["", "text/plain", "application/json", "the stream's"])
 @pytest.mark.parametrize("indent", [None, 2])
@@ -171,6 +174,7 @@ async def test_an_error_under_a_good_status_says_what_it_says(
             assert "busy now" in str(await fail(model, stream=streams))
 
 
+@pytest.mark.slow
 @providers
 @pytest.mark.parametrize("manner", ["broken", "polite"])
 async def test_a_stream_that_is_cut_anywhere_is_no_response(
@@ -208,6 +212,7 @@ async def test_an_answer_without_a_body_is_an_error(
         assert isinstance(await fail(model), TransportError)
 
 
+@pytest.mark.slow
 @providers
 async def test_an_endless_body_is_left(provider: Shipped, tmp_path: Path) -> None:
     """Beyond ``response_bytes``, streamed or whole; the server cannot send much more."""
@@ -273,6 +278,7 @@ async def test_endless_contents_are_left(provider: Shipped, tmp_path: Path) -> N
 DEEP = b"[" * 90_000 + b"]" * 90_000
 
 
+@pytest.mark.slow
 @providers
 async def test_deep_nesting_is_an_error(provider: Shipped, tmp_path: Path) -> None:
     """In an event, in a whole response and in an error."""
@@ -288,6 +294,7 @@ async def test_deep_nesting_is_an_error(provider: Shipped, tmp_path: Path) -> No
         assert error.status == 400
 
 
+@pytest.mark.slow
 @providers
 @pytest.mark.parametrize("body", [b"", b"\xff\xfe", b"<html>", b"null", b"[]", b"{}", b"7", b'"x"'])
 async def test_a_body_that_is_no_response_is_an_error(
@@ -304,6 +311,7 @@ async def test_a_body_that_is_no_response_is_an_error(
         assert isinstance(await fail(model), ProviderError)
 
 
+@pytest.mark.slow
 @providers
 @pytest.mark.parametrize("kind", ["text/html", "image/png", "application/octet-stream", "x"])
 async def test_another_kind_of_answer_is_named(
@@ -402,6 +410,7 @@ def produce_bomb() -> bytes:
     return gzip.compress(b" " * 200_000_000, 1)
 
 
+@pytest.mark.slow
 @protocols
 async def test_a_packed_bomb_is_left(provider: Shipped, tmp_path: Path) -> None:
     """What it unpacks to counts, and it is not unpacked first."""
@@ -418,6 +427,7 @@ async def test_a_packed_bomb_is_left(provider: Shipped, tmp_path: Path) -> None:
         assert peak() < 50_000_000
 
 
+@pytest.mark.slow
 @protocols
 async def test_a_million_comments_are_nothing(provider: Shipped, tmp_path: Path) -> None:
     """They keep a stream alive and leave nothing behind; blank lines do so among lines of JSON."""
@@ -428,6 +438,7 @@ async def test_a_million_comments_are_nothing(provider: Shipped, tmp_path: Path)
         assert (await model.converse(REQUEST)).text == "Two words."
 
 
+@pytest.mark.slow
 @protocols
 async def test_many_events_of_nothing_leave_nothing(provider: Shipped, tmp_path: Path) -> None:
     """What is unknown is passed on and let go: memory is that of the events on their way."""
@@ -463,6 +474,7 @@ async def test_numbers_beyond_all_sense_do_no_harm(provider: Shipped, tmp_path: 
                     await model.converse(REQUEST, stream=streams)
 
 
+@pytest.mark.slow
 @providers
 async def test_a_list_of_models_that_makes_no_sense_is_an_error(
     provider: Shipped, tmp_path: Path

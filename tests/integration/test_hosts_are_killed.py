@@ -23,6 +23,7 @@ VICTIM = Path(__file__).with_name("host_victims.py")
 NOTES, RUNS, DEATHS = 6, 3, max(2, 4 // STEP)
 
 
+@pytest.mark.slow
 @pytest.mark.samples
 async def test_every_run_goes_on_from_its_last_step(tmp_path: Path) -> None:
     premises, dice = Premises(tmp_path), random.Random(1)

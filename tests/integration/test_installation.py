@@ -87,6 +87,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     return report(tmp_path_factory.mktemp("checkout"), ROOT / "sources")
 
 
+@pytest.mark.slow
 def test_a_wheel_carries_its_data(tmp_path: Path, checkout: dict[str, object]) -> None:
     """Installed from a wheel the data lie inside the package, and are those of the checkout."""
     site = tmp_path / "site"
@@ -99,6 +100,7 @@ def test_a_wheel_carries_its_data(tmp_path: Path, checkout: dict[str, object]) -
     assert {name: found[name] for name in same} == same
 
 
+@pytest.mark.slow
 def test_an_editable_install_points_at_the_checkout(
     tmp_path: Path, checkout: dict[str, object]
 ) -> None:
@@ -109,6 +111,7 @@ def test_an_editable_install_points_at_the_checkout(
     assert report(tmp_path, site) == checkout
 
 
+@pytest.mark.slow
 def test_a_wheel_has_what_it_should(tmp_path: Path) -> None:
     """A wheel carries the package, its mark of being typed, the licence and the command."""
     names = zipfile.ZipFile(build("build_wheel", tmp_path)).namelist()

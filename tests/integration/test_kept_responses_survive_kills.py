@@ -11,6 +11,7 @@ from pathlib import Path
 
 import aiohttp
 import msgspec
+import pytest
 
 from support.gateways.gateways import produce_application
 from support.screens.command_line import produce_environment
@@ -90,6 +91,7 @@ async def read(
     return identity
 
 
+@pytest.mark.slow
 async def test_what_a_client_was_told_is_there_after_the_gateway_was_killed(
     tmp_path: Path,
 ) -> None:
@@ -125,6 +127,7 @@ async def test_what_a_client_was_told_is_there_after_the_gateway_was_killed(
     assert cut
 
 
+@pytest.mark.slow
 async def test_events_that_a_kill_has_taken_are_said_to_be_lost(tmp_path: Path) -> None:
     async with Simulator() as simulator:
         simulator.enqueue(Say("All the water of the sea. " * 50), simulate="stall_at_chunk=8")

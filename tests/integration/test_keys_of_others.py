@@ -110,6 +110,7 @@ def choose_body(route: Route) -> Any:
     return next((body for end, body in _BODIES.items() if route.pattern.endswith(end)), {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_shared", [False, pytest.param(True, marks=pytest.mark.postgresql)])
 async def test_others_are_told_of_no_run_whatever_they_ask(tmp_path: Path, is_shared: bool) -> None:
     """The same words as of what is not there; by each of two daemons that have one store."""

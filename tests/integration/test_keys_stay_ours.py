@@ -57,6 +57,7 @@ def test_the_secrets_are_found_where_nobody_hides_them(tmp_path: Path) -> None:
     assert int(run(tmp_path, "sh", "-c", LOOK)) >= 5
 
 
+@pytest.mark.slow
 def test_a_command_of_a_model_finds_no_key(tmp_path: Path) -> None:
     """Neither with us nor with those between it and us."""
     shown = run(
@@ -85,6 +86,7 @@ server.run()
 """
 
 
+@pytest.mark.slow
 def test_an_mcp_server_finds_no_key(tmp_path: Path) -> None:
     """Neither what it was not given."""
     server = {"command": sys.executable, "arguments": ["-c", _SERVER]}

@@ -53,6 +53,7 @@ def judge(account: KeyAccount, said: Counter[str], at_once: int) -> KeySpending:
     return whole
 
 
+@pytest.mark.slow
 def test_processes_killed_at_random_forget_nothing(tmp_path: Path) -> None:
     """Three at a time, each after another number of its lines, over keys with and without bounds;
     what was answered counts as it was, what was on its way as perhaps billed, and no more."""
@@ -80,6 +81,7 @@ def test_processes_killed_at_random_forget_nothing(tmp_path: Path) -> None:
     assert list((tmp_path / "journals").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_processes_share_a_budget_to_the_last_cent(tmp_path: Path) -> None:
     """Three that ask as fast as they can spend it, and not a request more."""
     key = give_key(tmp_path, cents_per_day=40)
@@ -96,6 +98,7 @@ def test_processes_share_a_budget_to_the_last_cent(tmp_path: Path) -> None:
     assert Decimal(40) - 3 < whole.cents <= 40
 
 
+@pytest.mark.slow
 @pytest.mark.samples
 @pytest.mark.parametrize("bounds", [{}, {"cents_per_day": 1000}], ids=["free", "bounded"])
 def test_a_process_killed_at_each_of_its_steps_forgets_nothing(

@@ -23,6 +23,7 @@ CLOSING_SECONDS = 1.0
 providers = pytest.mark.parametrize("provider", SHIPPED.values(), ids=list(SHIPPED))
 
 
+@pytest.mark.slow
 @providers
 @pytest.mark.parametrize("way", WAYS)
 async def test_the_server_sees_at_once_that_nobody_waits(

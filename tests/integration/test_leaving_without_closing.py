@@ -93,6 +93,7 @@ def run(home: Path, program: str, address: str, **variables: str) -> str:
     return "\n".join([*([f"code {outcome.returncode}"] if outcome.returncode else []), *told])
 
 
+@pytest.mark.slow
 @pytest.mark.samples
 @pytest.mark.parametrize("name", sample(PROGRAMS, turn=1))
 def test_what_is_left_open_over_a_network_is_closed_in_silence(
@@ -117,6 +118,7 @@ def test_what_is_left_open_over_a_network_is_closed_in_silence(
     assert complaints == ""
 
 
+@pytest.mark.slow
 @pytest.mark.weights
 @pytest.mark.samples
 @pytest.mark.parametrize("name", sample(PROGRAMS, turn=3))

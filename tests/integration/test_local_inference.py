@@ -77,6 +77,7 @@ def produce_request(*said: str | AnyCanister, **fields: object) -> Request:
     return Request(canisters=canisters, controls=controls, **fields)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 async def test_an_answer_streams_in_pieces(local_model: LocalModel) -> None:
     """The text of the response is what the deltas add up to, and the end says why."""
     async with local_model.stream(produce_request("Tell me about the sea.")) as stream:
@@ -90,6 +91,7 @@ async def test_an_answer_streams_in_pieces(local_model: LocalModel) -> None:
     assert response.metadata.origin.model == local_model.descriptor.name
 
 
+@pytest.mark.slow
 async def test_a_whole_answer_equals_a_streamed_one(local_model: LocalModel) -> None:
     """The same seed gives the same text, streamed or not, also after something else was said."""
     request = produce_request(
@@ -120,6 +122,7 @@ async def test_another_seed_gives_another_answer(local_model: LocalModel) -> Non
     assert len(texts) == 3
 
 
+@pytest.mark.slow
 async def test_the_likeliest_token_makes_other_controls_void(local_model: LocalModel) -> None:
     """With top_k of 1 no temperature and no seed changes anything; so these reach the model."""
     controls: dict[str, object] = {"top_k": 1, "max_tokens": 12}
@@ -134,6 +137,7 @@ async def test_the_likeliest_token_makes_other_controls_void(local_model: LocalM
     assert texts[0] == texts[1]
 
 
+@pytest.mark.slow
 async def test_an_answer_ends_at_its_limit(local_model: LocalModel) -> None:
     """``max_tokens`` bounds the answer, which says that it was cut."""
     response = await local_model.converse(
@@ -145,6 +149,7 @@ async def test_an_answer_ends_at_its_limit(local_model: LocalModel) -> None:
     assert response.metadata.usage.output_tokens == 5
 
 
+@pytest.mark.slow
 async def test_an_answer_ends_before_a_stop_text(local_model: LocalModel) -> None:
     """What is in ``stop`` is not in the answer, which goes on without it."""
     request = produce_request("Tell me about the sea.")
@@ -159,6 +164,7 @@ async def test_an_answer_ends_before_a_stop_text(local_model: LocalModel) -> Non
     assert response.metadata.stop_reason is StopReason.ANSWERED
 
 
+@pytest.mark.slow
 async def test_a_stream_stops_in_the_middle_of_an_answer(local_model: LocalModel) -> None:
     """Leaving the stream stops llama.cpp; what had come is kept and marked as interrupted."""
     request = produce_request("Tell me a long story.", controls={"max_tokens": 1500})
@@ -174,6 +180,7 @@ async def test_a_stream_stops_in_the_middle_of_an_answer(local_model: LocalModel
     assert await local_model.converse(produce_request("And now?", controls={"max_tokens": 3}))
 
 
+@pytest.mark.slow
 async def test_a_stream_stops_while_a_long_prompt_is_read(local_model: LocalModel) -> None:
     """A cancelled task ends before the first token, and the model is free for the next."""
     request = produce_request("word " * 1900)
@@ -200,6 +207,7 @@ async def test_several_conversations_run_at_once(local_model: LocalModel) -> Non
     assert all(response.canisters for response in responses)
 
 
+@pytest.mark.slow
 async def test_tokens_are_counted_exactly(local_model: LocalModel) -> None:
     """The count of a request is the input that the model then reports."""
     request = produce_request("Où est la mer? 🌊 <|im_end|>", invocables=[MAIL])
@@ -213,6 +221,7 @@ async def test_tokens_are_counted_exactly(local_model: LocalModel) -> None:
     assert (await local_model.tokenizer.count_text("", local_model.descriptor)).tokens == 0
 
 
+@pytest.mark.slow
 async def test_an_answer_is_held_to_a_schema(local_model: LocalModel) -> None:
     """Whatever the model wants to say, it says it in the form that was asked for."""
     schema = {
@@ -407,6 +416,7 @@ def own_context(local_context: ProviderContext) -> ProviderContext:
     return attrs.evolve(local_context, settings={**local_context.settings, "context_tokens": 512})
 
 
+@pytest.mark.slow
 async def test_a_closed_client_answers_no_more(own_context: ProviderContext) -> None:
     """Closing stops a stream that is on its way; a later request is refused."""
     client = produce_provider(own_context).produce_client()
@@ -424,6 +434,7 @@ async def test_a_closed_client_answers_no_more(own_context: ProviderContext) -> 
         await model.converse(produce_request("Hi."))
 
 
+@pytest.mark.slow
 async def test_clients_share_one_loaded_model(own_context: ProviderContext) -> None:
     """The second client loads nothing, and goes on when the first is closed."""
     provider = produce_provider(own_context)
@@ -444,6 +455,7 @@ async def test_clients_share_one_loaded_model(own_context: ProviderContext) -> N
     assert response.text
 
 
+@pytest.mark.slow
 async def test_a_file_is_loaded_once_whatever_it_is_called(
     own_context: ProviderContext, weights: Path, tmp_path: Path
 ) -> None:
@@ -468,6 +480,7 @@ async def test_a_file_is_loaded_once_whatever_it_is_called(
     assert count_listening() == before
 
 
+@pytest.mark.slow
 async def test_another_model_evicts_the_one_used_least_recently_when_that_has_answered(
     own_context: ProviderContext, weights: Path, tmp_path: Path
 ) -> None:
@@ -545,6 +558,7 @@ def test_a_process_ends_cleanly(weights: Path, ending: str) -> None:
     assert (outcome.returncode, outcome.stdout, outcome.stderr) == (0, "done\n", "")
 
 
+@pytest.mark.slow
 @pytest.mark.samples
 @pytest.mark.parametrize(
     "schema",
@@ -568,6 +582,7 @@ async def test_a_grammar_that_llama_cpp_ignores_is_an_error(
     assert answer.canisters
 
 
+@pytest.mark.slow
 async def test_keywords_that_no_grammar_knows_are_told_and_the_rest_holds(
     local_model: LocalModel,
 ) -> None:

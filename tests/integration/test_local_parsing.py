@@ -30,6 +30,7 @@ class Fruit(pydantic.BaseModel):
     is_sweet: bool
 
 
+@pytest.mark.slow
 async def test_a_small_class_is_parsed_through_its_grammar(local_model: LocalModel) -> None:
     """Natively, at the first attempt, and each part of it was true."""
     parser = Parser(Fruit)

@@ -40,6 +40,7 @@ async def connect(manner: str = "plain", **fields: Any) -> AsyncIterator[Registr
         yield registry
 
 
+@pytest.mark.slow
 async def test_a_call_in_which_the_server_dies_says_so_and_the_next_one_is_served() -> None:
     """It names how the server ended and what it said last, and that the call may have worked."""
     async with connect() as registry:
@@ -85,6 +86,7 @@ async def test_a_server_that_was_given_up_is_tried_again_when_it_is_wanted(
     assert back.text == '{"word": "back"}'
 
 
+@pytest.mark.slow
 async def test_a_call_in_which_the_server_hangs_ends_with_its_time() -> None:
     """The server stays: other calls are answered meanwhile and afterwards."""
     async with connect(call_seconds=2) as registry:
@@ -105,6 +107,7 @@ async def test_a_result_against_its_own_schema_is_an_error() -> None:
     assert "may have taken effect" in outcome.text
 
 
+@pytest.mark.slow
 async def test_schemas_that_take_for_ever_hold_neither_a_call_nor_the_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -160,6 +163,7 @@ async def test_an_error_of_the_protocol_is_told() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("manner", ["garbage", "loud", "slow", "odd", "pages"])
 async def test_what_can_be_borne_is(manner: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stray lines, megabytes of log, a slow start, odd tools and endless pages hinder nobody."""
@@ -193,6 +197,7 @@ async def test_a_bad_tool_does_not_take_the_others_with_it(
     assert "echo" not in str(left_out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("manner", "words"),
     [
@@ -224,6 +229,7 @@ async def test_a_program_that_is_not_there_is_told_with_its_remedy() -> None:
             pass
 
 
+@pytest.mark.slow
 async def test_a_server_sees_no_variables_that_are_not_meant_for_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -326,6 +332,7 @@ async def _survive(processes: set[psutil.Process]) -> list[psutil.Process]:
     return [each for each in alive if each.status() != psutil.STATUS_ZOMBIE]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="kill -9 of ours is followed on Linux")
 def test_no_server_outlives_us_when_we_are_killed(tmp_path: Path) -> None:
     """After kill -9 of the process that started it, a stubborn server ends with all its own."""
@@ -362,6 +369,7 @@ def test_no_server_outlives_us_when_we_are_killed(tmp_path: Path) -> None:
     assert not [each for each in alive if each.status() != psutil.STATUS_ZOMBIE]
 
 
+@pytest.mark.slow
 async def test_nothing_is_left_after_any_of_it() -> None:
     """No task, thread, descriptor or process stays, whatever happened to the server."""
     async with connect() as registry:

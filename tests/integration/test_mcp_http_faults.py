@@ -155,6 +155,7 @@ async def connect(service: FaultyService, **fields: Any) -> AsyncIterator[Regist
             yield registry
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tool", "words"),
     [

@@ -40,6 +40,7 @@ async def registry(request: pytest.FixtureRequest) -> AsyncIterator[Registry]:
         yield registry
 
 
+@pytest.mark.slow
 async def test_a_server_serves(registry: Registry, tmp_path: Path) -> None:
     """Tools are listed in order and called; progress, failures and cancelling arrive."""
     names = [each.invoker.name for each in registry.survey()]

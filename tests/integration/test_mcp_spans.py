@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = """
 import asyncio, json
 from opentelemetry import trace
@@ -41,6 +43,7 @@ print(json.dumps(parents))
 """
 
 
+@pytest.mark.slow
 def test_a_call_over_mcp_stands_below_its_execution() -> None:
     """The provider is one for the whole process, as programs have it; hence another process."""
     tests = Path(__file__).parents[1]

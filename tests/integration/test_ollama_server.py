@@ -191,6 +191,7 @@ async def test_oddities_change_nothing(ask: Callable[..., Any], simulate: str) -
     assert (await ask(say("hello"), simulate=simulate)).text == "hello"
 
 
+@pytest.mark.slow
 async def test_an_input_that_cannot_fit_is_never_sent(
     ask: Callable[..., Any], simulator: Simulator
 ) -> None:
@@ -230,6 +231,7 @@ async def test_a_cut_that_happens_all_the_same_is_told(ask: Callable[..., Any]) 
     assert [(loss.kind, loss.path) for loss in response.losses] == [(LossKind.DROPPED, "canisters")]
 
 
+@pytest.mark.slow
 async def test_the_server_is_started_when_asked(
     produce_context: Callable[..., ProviderContext],
     tmp_path: Path,

@@ -139,6 +139,7 @@ def test_a_page_that_is_nothing_but_navigation_is_shown() -> None:
     assert write_markdown(page, "http://e.org/") == "[First](http://e.org/a)\n\nLast"
 
 
+@pytest.mark.slow
 @examples(200)
 @given(
     st.lists(

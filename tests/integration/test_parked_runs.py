@@ -144,6 +144,7 @@ async def start(runs: LocalRuns, text: str = "Hello.", **order: Any) -> str:
     return summary.id
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("provider", MODELS)
 async def test_each_request_of_a_run_goes_by_a_batch(
     simulator: SynchronousSimulator, provider: str
@@ -611,6 +612,7 @@ def change_files(
     patched.setattr(ModelBatches, "poll", spoil)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "reason"),
     [

@@ -77,6 +77,7 @@ def answer(mode: str, **fields: Any) -> Invoke | Say:
     return Say(f"Here it is:\n```json\n{text}\n```" if mode == "prompt" else text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["native", "tool", "prompt"])
 async def test_an_answer_is_mended_and_taken(
     simulator: Simulator, model: ConverserModel, mode: Any
@@ -100,6 +101,7 @@ async def test_an_answer_is_mended_and_taken(
     assert "people: is required" in told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["native", "tool", "prompt"])
 async def test_a_value_is_followed_while_it_arrives(
     simulator: Simulator, model: ConverserModel, mode: Any
@@ -122,6 +124,7 @@ async def test_a_value_is_followed_while_it_arrives(
     assert all(value.name.startswith(name) for name in names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["native", "tool"])
 async def test_a_channel_takes_it_after_a_tool(
     simulator: Simulator, model: ConverserModel, mode: Any

@@ -98,6 +98,7 @@ def run_program(environment: dict[str, str]) -> subprocess.CompletedProcess[str]
     )
 
 
+@pytest.mark.slow
 def test_a_stranger_s_provider_is_installed_after_consent_and_answers(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -124,6 +125,7 @@ def test_a_stranger_s_provider_is_installed_after_consent_and_answers(
     assert [path.name for path in (tmp_path / "data" / "plugins").iterdir()] == ["parrot"]
 
 
+@pytest.mark.slow
 def test_a_plugin_that_is_installed_already_is_used_where_it_is(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -138,6 +140,7 @@ def test_a_plugin_that_is_installed_already_is_used_where_it_is(
     assert not (tmp_path / "data" / "plugins").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("package", "words"),
     [

@@ -71,6 +71,7 @@ async def answer(model: Model, conversation: Conversation, text: str) -> str:
     return response.text
 
 
+@pytest.mark.slow
 async def test_a_real_conversation_is_held_stopped_forked_found_and_reopened(
     application: Application, tmp_path: Path
 ) -> None:
@@ -125,6 +126,7 @@ async def test_a_real_conversation_is_held_stopped_forked_found_and_reopened(
     assert len(Conversation.restore(store, fork.id).canisters) == len(fork.canisters) + 2
 
 
+@pytest.mark.slow
 def test_synchronous_code_gets_the_same_words(application: Application) -> None:
     """The same seed gives the same answer, streamed or not, awaited or not."""
     question = "Name one animal that lives in the sea."

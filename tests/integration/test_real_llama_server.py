@@ -98,6 +98,7 @@ def access_usage(response: Response) -> Usage:
     return response.metadata.usage
 
 
+@pytest.mark.slow
 @each_provider
 async def test_a_conversation_goes_on_streamed_and_whole(access_model: Access, name: str) -> None:
     """Piece by piece it says what it says at once; each turn knows the ones before it."""
@@ -150,6 +151,7 @@ async def test_an_answer_that_is_too_long_is_cut_and_says_so(
     assert access_usage(response).total_output_tokens == 2
 
 
+@pytest.mark.slow
 @each_provider
 async def test_who_leaves_midway_frees_the_server_for_the_next(
     access_model: Access, name: str
@@ -168,6 +170,7 @@ async def test_who_leaves_midway_frees_the_server_for_the_next(
     assert (await model.converse(ask(*going_on, tokens=2))).text
 
 
+@pytest.mark.slow
 @each_provider
 async def test_a_schema_holds_where_the_server_holds_to_it(access_model: Access, name: str) -> None:
     """It does so in Chat Completions; in its two other protocols it takes no notice."""
@@ -246,6 +249,7 @@ async def test_its_models_are_listed_with_their_window(access_model: Access) -> 
         assert listed.attributes.access_value("context_window_tokens") == 512
 
 
+@pytest.mark.slow
 async def test_a_conversation_moves_through_all_protocols(access_model: Access) -> None:
     """Each takes what all the others said; withheld are the ids of the one that gives some."""
     canisters: tuple[Any, ...] = QUESTION

@@ -109,6 +109,7 @@ def vibe(
     return perform
 
 
+@pytest.mark.slow
 def test_a_run_is_seen_and_spoken_to_elsewhere(
     premises: Premises, address: str, environment: dict[str, str], vibe: Vibe
 ) -> None:
@@ -162,6 +163,7 @@ def _list(vibe: Vibe, there: tuple[str, str]) -> list[dict[str, str]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("address", "said"),
     [

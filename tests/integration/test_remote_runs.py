@@ -195,6 +195,7 @@ async def test_a_key_that_nobody_knows_is_refused_and_never_shown(
             assert "friend" not in repr(runs.connection)
 
 
+@pytest.mark.slow
 async def test_an_attached_run_ends_with_its_watchers_and_others_go_on(tmp_path: Path) -> None:
     """To disconnect ends it after a while; whoever watches, or has detached it, keeps it going."""
     premises = Premises(tmp_path, tools=[PAY])

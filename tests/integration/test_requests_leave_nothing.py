@@ -125,6 +125,7 @@ async def asking(address: str, face: str, model: str, **more: Any) -> AsyncItera
     writer.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("face", FACES)
@@ -152,6 +153,7 @@ async def test_nothing_of_a_request_stays(
     assert kept < len(LONG) / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("face", FACES)
 async def test_nothing_of_an_answer_that_is_too_long_stays(tmp_path: Path, face: str) -> None:
     records: list[CallRecord] = []
@@ -172,6 +174,7 @@ async def test_nothing_of_an_answer_that_is_too_long_stays(tmp_path: Path, face:
     assert records[-1].error in ("limit", "transport") or face == "messages"
 
 
+@pytest.mark.slow
 async def test_nothing_of_what_was_tried_before_stays(tmp_path: Path) -> None:
     """Where one target failed and another one answered."""
     table = '[models.quick]\ntargets = ["first:m"]\nfallback = ["scripted:echo"]\n'

@@ -39,6 +39,7 @@ def begin_command(home: Path, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 def test_000_of_two_who_answer_at_once_one_counts_and_the_other_is_told(tmp_path: Path) -> None:
     """In processes of their own; the log has one answer."""
     identity = asyncio.run(begin_paying(tmp_path))
@@ -61,6 +62,7 @@ def test_000_of_two_who_answer_at_once_one_counts_and_the_other_is_told(tmp_path
     assert answered.decision == ("allow" if codes[0] == 0 else "deny")
 
 
+@pytest.mark.slow
 def test_001_whoever_answered_later_in_a_terminal_is_told(tmp_path: Path) -> None:
     """Two have the question before them; the second answers when it is settled."""
     identity = asyncio.run(begin_paying(tmp_path))
@@ -84,6 +86,7 @@ def test_001_whoever_answered_later_in_a_terminal_is_told(tmp_path: Path) -> Non
     assert asyncio.run(go_on_paying(tmp_path, identity)).text == "It is paid."
 
 
+@pytest.mark.slow
 def test_002_ctrl_c_before_an_answer_answers_nothing(tmp_path: Path) -> None:
     """The call waits as before."""
     identity = asyncio.run(begin_paying(tmp_path))
@@ -98,6 +101,7 @@ def test_002_ctrl_c_before_an_answer_answers_nothing(tmp_path: Path) -> None:
     assert len(survey_waiting(open_store(tmp_path), identity)) == 1
 
 
+@pytest.mark.slow
 def test_003_who_watches_sees_it_happen_and_may_leave(tmp_path: Path) -> None:
     """Ctrl-C ends the watching alone."""
     identity = asyncio.run(begin_paying(tmp_path))
@@ -119,6 +123,7 @@ def test_003_who_watches_sees_it_happen_and_may_leave(tmp_path: Path) -> None:
     assert "The run continues" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["stop", "send"])
 def test_004_a_run_that_works_elsewhere_is_told(tmp_path: Path, word: str) -> None:
     """What is said is kept for it: it hears of it soon, or between two steps."""
@@ -153,6 +158,7 @@ def test_004_a_run_that_works_elsewhere_is_told(tmp_path: Path, word: str) -> No
             each.communicate()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
 @pytest.mark.parametrize("tools", [(), ("--tools", "shell")])
 def test_a_question_after_an_interrupted_call_comes_behind_what_is_known_of_it(

@@ -156,6 +156,7 @@ async def test_of_an_answer_here_and_one_elsewhere_the_first_counts(
     assert "paid" not in str(outcome.canisters)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["conversation", "flow"])
 async def test_a_stop_is_heard_that_came_while_tools_were_connected(
     tmp_path: Path, kind: str

@@ -93,6 +93,7 @@ def perform(home: Path, *command: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 async def test_other_processes_speak_to_a_run_and_resume_it(
     tmp_path: Path, store: ConversationStore
 ) -> None:
@@ -129,6 +130,7 @@ async def test_other_processes_speak_to_a_run_and_resume_it(
     assert (tmp_path / "paid.txt").read_text() == "100\n"
 
 
+@pytest.mark.slow
 async def test_the_daemon_of_one_engine_goes_on_where_that_of_another_was(
     tmp_path: Path, store: ConversationStore
 ) -> None:
@@ -171,6 +173,7 @@ async def test_the_daemon_of_one_engine_goes_on_where_that_of_another_was(
     assert {"And be quick.", "It is paid."} <= set(said)
 
 
+@pytest.mark.slow
 async def test_the_daemon_as_a_process_keeps_its_runs_there(
     tmp_path: Path, store: ConversationStore
 ) -> None:
@@ -214,6 +217,7 @@ async def test_the_daemon_as_a_process_keeps_its_runs_there(
     assert text_of(store.read(run_id).canisters[-1]) == "Hello?"
 
 
+@pytest.mark.slow
 async def test_a_run_that_waits_is_copied_with_its_log_and_its_inbox(
     tmp_path: Path, store: ConversationStore
 ) -> None:

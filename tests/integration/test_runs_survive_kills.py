@@ -29,6 +29,7 @@ def play(path: Path, kind: str, rounds: int = 0) -> Counter[str]:
     return killing.play(VICTIMS, path, kind, rounds, first, STEP)
 
 
+@pytest.mark.slow
 @pytest.mark.samples
 @pytest.mark.parametrize("kind", KINDS[:3])
 def test_000_a_run_survives_its_death_at_every_step(tmp_path: Path, kind: str) -> None:
@@ -52,6 +53,7 @@ def test_000_a_run_survives_its_death_at_every_step(tmp_path: Path, kind: str) -
     assert (seen["torn"] >= 3) == (kind != "whole")
 
 
+@pytest.mark.slow
 @pytest.mark.samples
 def test_001_what_the_dead_left_unfinished_is_not_built_upon(tmp_path: Path) -> None:
     """Killed between a write and its acknowledgement, taken up by a run that is killed, too, and
@@ -64,6 +66,7 @@ def test_001_what_the_dead_left_unfinished_is_not_built_upon(tmp_path: Path) -> 
     assert seen["generation.doubted"] >= 4 // STEP
 
 
+@pytest.mark.slow
 @pytest.mark.samples
 def test_010_a_run_survives_death_after_death(tmp_path: Path) -> None:
     """Killed again and again, at any step, with and without loss of power: the same holds."""

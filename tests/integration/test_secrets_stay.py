@@ -209,6 +209,7 @@ def choose_faults(provider: Shipped) -> list[str]:
     return faults if len(peers) < 4 else sample(faults, peers.index(provider))
 
 
+@pytest.mark.slow
 @pytest.mark.samples
 @providers
 async def test_no_fault_shows_a_secret(
@@ -243,6 +244,7 @@ async def _hurry(seconds: float) -> None:
     await _sleep(min(seconds, 0.01))
 
 
+@pytest.mark.slow
 @providers
 async def test_a_server_that_sends_back_what_it_was_sent(
     provider: Shipped, tmp_path: Path, logs: pytest.LogCaptureFixture
@@ -290,6 +292,7 @@ async def _be_echoed(provider: Shipped, tmp_path: Path, status: str, kind: str, 
         return await show_exchange(model)
 
 
+@pytest.mark.slow
 @providers
 async def test_a_recording_holds_no_secret(provider: Shipped, tmp_path: Path) -> None:
     """Of what was sent; the file of the key is read, and is not copied."""
@@ -397,6 +400,7 @@ COMMANDED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.samples
 @pytest.mark.parametrize("name", sample(COMMANDED))
 def test_the_command_shows_no_secret(name: str, tmp_path: Path, vibe: Any) -> None:
@@ -412,6 +416,7 @@ def test_the_command_shows_no_secret(name: str, tmp_path: Path, vibe: Any) -> No
         assert [path for path in (tmp_path / "right").rglob("*") if path.is_file()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("config", "show"), ("providers",), ("models",)], ids=" ".join)
 @pytest.mark.parametrize("key", [KEY, f"wrong-{KEY}"], ids=["right", "wrong"])
 def test_no_list_shows_a_secret(

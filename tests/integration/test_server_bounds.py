@@ -140,6 +140,7 @@ async def test_who_does_not_take_an_answer_is_cut_off() -> None:
         assert sent < 400  # what the system's buffers hold
 
 
+@pytest.mark.slow
 async def test_a_body_that_nobody_takes_is_not_read() -> None:
     """The client is held back until the application takes it, and loses no time by that."""
     go = asyncio.Event()
@@ -241,6 +242,7 @@ async def test_who_is_answered_before_the_body_has_come_is_still_heard_out() -> 
         assert answer.headers["connection"] == "close"
 
 
+@pytest.mark.slow
 async def test_a_client_that_waits_to_be_invited_loses_no_time() -> None:
     """Its body is not late while the application does not want it yet."""
 

@@ -146,6 +146,7 @@ def ensure_calm(logged: pytest.LogCaptureFixture) -> None:
     assert [each for each in logged.records if each.exc_info or "\n" in each.getMessage()] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_a_broken_handshake_ends_in_time(
@@ -178,6 +179,7 @@ def test_a_broken_handshake_ends_in_time(
     ensure_calm(caplog)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_what_breaks_behind_the_handshake_ends_in_time(

@@ -42,6 +42,7 @@ async def stream(scope: Message, receive: Receive, send: Send) -> None:
 WORDS = b"".join(b"data: %d\n\n" % number for number in range(1_000))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factory", LOOPS, ids=IDS)
 def test_aiohttp_reads_what_is_streamed_and_sends_in_chunks(factory: Factory) -> None:
     """Thirty at a time, over and over."""
@@ -88,6 +89,7 @@ def test_our_transport_reads_whole_answers_and_streams(factory: Factory) -> None
         runner.run(body())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factory", LOOPS, ids=IDS)
 def test_a_large_answer_goes_at_the_pace_of_the_client(factory: Factory) -> None:
     """Whole, and without all of it waiting here."""

@@ -75,6 +75,7 @@ async def test_sending_to_nobody_is_an_error() -> None:
         await asyncio.wait_for(failed, 15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leaves", [False, True])
 async def test_nothing_is_kept_of_a_connection_that_is_gone(leaves: bool) -> None:
     """Not even until somebody looks for garbage: thousands of clients may come and go by then."""

@@ -94,6 +94,7 @@ def running(workers: int, *settings: str) -> Iterator[Running]:
         process.communicate()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_what_is_under_way_is_answered_before_the_end(workers: int, number: int) -> None:
@@ -109,6 +110,7 @@ def test_what_is_under_way_is_answered_before_the_end(workers: int, number: int)
     assert (status, printed) == (0, "ended\n" * workers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_second_signal_ends_at_once(workers: int) -> None:
     """What was under way is cut, and looks cut."""
@@ -170,6 +172,7 @@ def test_no_worker_outlives_the_supervisor() -> None:
         thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_who_cannot_begin_says_why(workers: str) -> None:
     """Instead of trying for ever."""

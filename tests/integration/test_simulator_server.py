@@ -41,6 +41,7 @@ def test_a_synchronous_test_has_the_same_simulator() -> None:
         post(f"{simulator.url}/v1/chat/completions", HELLO)
 
 
+@pytest.mark.slow
 def test_the_command_prints_its_address_and_serves() -> None:
     """Its first line is its URL; it ends when it is interrupted."""
     command = [sys.executable, "-m", "vibe_llms.testing.simulator", "--simulate", "vllm"]

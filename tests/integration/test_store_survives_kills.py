@@ -25,6 +25,7 @@ ROUNDS = 300 // STEP
 HERE = Path(__file__).parent
 
 
+@pytest.mark.slow
 @pytest.mark.samples
 def test_000_kill_9_loses_nothing_acknowledged(tmp_path: Path) -> None:
     """Killed at many random moments: all acknowledged is there, once, whole, and in order."""
@@ -174,6 +175,7 @@ except UnknownConversationError:
 """
 
 
+@pytest.mark.slow
 def test_030_forking_and_deleting_at_once_loses_no_fork(tmp_path: Path) -> None:
     """Every fork that was acknowledged has its history, though its parent went meanwhile."""
     store = DirectoryStore(tmp_path)

@@ -17,6 +17,7 @@ from support.gateways.judging import open_judge
 from support.network.watched_sockets import read_ports, watch_sockets
 
 
+@pytest.mark.slow
 async def test_runs_go_on_while_strangers_ask_the_gateway(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -39,6 +40,7 @@ async def test_runs_go_on_while_strangers_ask_the_gateway(
         }
 
 
+@pytest.mark.slow
 async def test_only_the_gateway_speaks_to_vendors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

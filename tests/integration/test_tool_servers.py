@@ -44,6 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("way", ["pipes", "http"])
 async def test_a_stranger_lists_and_calls_what_is_configured(
@@ -78,6 +79,7 @@ async def test_a_stranger_lists_and_calls_what_is_configured(
             await judge(address)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize(
     ("answer", "said"),
@@ -159,6 +161,7 @@ async def test_an_approval_is_for_the_call_that_was_asked_about(folder: Path) ->
         assert [each.name for each in folder.glob("?")] == ["a"]
 
 
+@pytest.mark.slow
 async def test_equal_calls_get_equal_bytes(folder: Path) -> None:
     """Lists and results, however often."""
     requests: list[dict[str, Any]] = [
@@ -214,6 +217,7 @@ async def start(folder: Path, *arguments: str) -> asyncio.subprocess.Process:
     )
 
 
+@pytest.mark.slow
 async def test_nonsense_on_the_pipe_is_answered_and_harms_nothing(folder: Path) -> None:
     """A line a complaint, in JSON-RPC; what comes after it is answered."""
     nonsense = [
@@ -237,6 +241,7 @@ async def test_nonsense_on_the_pipe_is_answered_and_harms_nothing(folder: Path) 
     assert json.loads(last)["result"] == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["stdin", "kill", "term"])
 async def test_nothing_is_left_when_the_pipe_ends_or_the_server_is_killed(
     folder: Path, end: str
@@ -275,6 +280,7 @@ def is_alive(number: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 async def test_providers_that_are_configured_are_left_out(folder: Path) -> None:
     """Their keys, too: the command starts with any configuration, and the library refuses one."""
     text = '[limits]\nattempts = 1\n\n[providers.anthropic]\napi_key = "sk-1"\n'
@@ -350,6 +356,7 @@ async def test_our_own_client_finds_the_same_through_a_server(folder: Path) -> N
                 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_server_behind_is_passed_on_with_its_changes(folder: Path, era: str) -> None:
     """Tools of an MCP server behind, what they say on their way, and a list that grows."""

@@ -328,6 +328,7 @@ async def test_what_is_longer_than_its_limit_says_so(tmp_path: Path) -> None:
             assert "output_limit_characters = 100" in refused["message"]
 
 
+@pytest.mark.slow
 async def test_a_question_is_not_asked_of_another_client(tmp_path: Path) -> None:
     """Of a server whose questions do not say which call they are about."""
     text = "\n".join(

@@ -78,6 +78,7 @@ def vibe(work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     return perform
 
 
+@pytest.mark.slow
 def test_a_model_uses_ensembles_and_servers_at_once(vibe: Vibe) -> None:
     """What needs an approval is executed where it was named; what was done is shown and kept."""
     given = ["--tools", "io", "--mcp", "server.toml", "--allow", "add"]
@@ -95,6 +96,7 @@ def test_a_model_uses_ensembles_and_servers_at_once(vibe: Vibe) -> None:
     assert "read_file" in vibe("show", "--usage", row["id"]).stdout
 
 
+@pytest.mark.slow
 def test_a_flow_is_checked_with_the_tools_that_its_run_is_given(work: Path, vibe: Vibe) -> None:
     """What ``--mcp`` and ``--tools`` have is not missing."""
     diagram = 'START --> A[/"add a=2 b=3"/] --> B[/"list_files path=\'.\'"/] --> END'
@@ -187,6 +189,7 @@ def test_the_table_explains_itself(vibe: Vibe) -> None:
     assert "EXECUTE" in done.stdout
 
 
+@pytest.mark.slow
 def test_what_a_server_adds_later_can_be_allowed(work: Path, vibe: Vibe) -> None:
     """It is named beforehand, and executed without a question once it is there."""
     calls = [
@@ -207,6 +210,7 @@ def test_what_a_server_adds_later_can_be_allowed(work: Path, vibe: Vibe) -> None
     assert "--allow sing: " in done.stderr
 
 
+@pytest.mark.slow
 def test_what_has_yet_to_be_found_can_be_allowed(work: Path, vibe: Vibe) -> None:
     """Of a server with many tools a model is told of a search; what it finds is there already."""
     server = {"command": sys.executable, "arguments": [str(FIXTURES / "server.py"), "plain"]}
@@ -219,6 +223,7 @@ def test_what_has_yet_to_be_found_can_be_allowed(work: Path, vibe: Vibe) -> None
     assert "--allow" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_slip_beside_a_server_is_told(vibe: Vibe) -> None:
     """It might be a tool to come, so that nothing is refused; the nearest is named."""
     given = ["ask", "--model", "scripted:echo", "--mcp", "server.toml"]

@@ -148,6 +148,7 @@ def plugins() -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(BODIES, HEADERS), max_size=25))
 @examples(20)
 async def test_whatever_is_posted_gets_a_clear_answer(

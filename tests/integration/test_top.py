@@ -180,6 +180,7 @@ async def test_005_calls_are_answered_with_their_arguments_whole(
         assert ["late" in text_of(each) for each in results] == [False, True, False]
 
 
+@pytest.mark.slow
 async def test_008_a_small_terminal_tells_all_keys_and_no_half_of_a_number(
     premises: Premises,
 ) -> None:
@@ -202,6 +203,7 @@ async def test_008_a_small_terminal_tells_all_keys_and_no_half_of_a_number(
         await pilot.press("escape", "q")
 
 
+@pytest.mark.slow
 async def test_006_who_is_too_late_is_told(premises: Premises) -> None:
     app = TopApp(premises.runs)
     async with premises, app.run_test(size=(80, 24)) as pilot:
@@ -221,6 +223,7 @@ async def test_006_who_is_too_late_is_told(premises: Premises) -> None:
         await wait_for(app, lambda text: "Too late: another answer for pay" in text)
 
 
+@pytest.mark.slow
 async def test_007_a_run_is_told_something_and_stopped(premises: Premises) -> None:
     async def name(rows: Sequence[RunSummary]) -> Sequence[RunSummary]:
         return [attrs.evolve(each, name="a [b]title") for each in rows]

@@ -567,6 +567,7 @@ async def test_what_was_asked_again_counts_though_its_failure_is_older(
     check_whole(output)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("provider", VENDORS)
 async def test_a_batch_is_cancelled_and_says_so_of_each(
     simulator: SynchronousSimulator, output: Path, provider: str
@@ -858,6 +859,7 @@ def spoil_files(simulator: SynchronousSimulator, patched: pytest.MonkeyPatch, mo
     patched.setattr(ModelBatches, "poll", spoil)
 
 
+@pytest.mark.slow
 async def test_results_that_are_cut_are_no_cancellations(
     simulator: SynchronousSimulator, output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,6 +74,7 @@ def test_kill_9_at_any_point_bills_no_request_of_a_run_twice(
     assert sorted(said) == sorted([point, point] for point in points)
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_the_batch_at_the_vendor(tmp_path: Path) -> None:
     """The command says how to go on, and to cancel; the same one reads what came of it."""
     (tmp_path / "prompts.jsonl").write_text('"one"\n"two"\n')

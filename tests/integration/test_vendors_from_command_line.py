@@ -266,6 +266,7 @@ def test_a_vendor_that_is_down_is_one_line(home: Path, vibe: Vibe, name: str) ->
     assert vibe("list").out == ""
 
 
+@pytest.mark.slow
 @pytest.mark.samples
 @some_providers(7)
 def test_a_retry_is_seen(
@@ -402,6 +403,7 @@ def test_a_server_that_does_not_run_says_how_it_is_started(
     assert "Start it: " in line
 
 
+@pytest.mark.slow
 def test_a_model_that_the_user_has_set_is_the_default(
     home: Path, simulator: SynchronousSimulator, vibe: Vibe
 ) -> None:
@@ -412,6 +414,7 @@ def test_a_model_that_the_user_has_set_is_the_default(
         assert vibe("ask", "-m", name, "Hello") == Outcome(0, "Hello\n", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["anthropic", "groq"])
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
 def test_a_process_is_stopped_midway(

@@ -42,6 +42,7 @@ class Quiet:
     def finish(self) -> None: ...
 
 
+@pytest.mark.slow
 @pytest.mark.weights
 @pytest.mark.skipif(os.name != "posix", reason="the program waits for a signal")
 async def test_a_server_of_our_own_answers(

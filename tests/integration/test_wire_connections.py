@@ -253,6 +253,7 @@ async def test_whoever_is_cancelled_while_receiving_has_left(transport: DirectTr
             await exchange.receive()
 
 
+@pytest.mark.slow
 async def test_an_answer_that_is_forgotten_is_left(transport: DirectTransport) -> None:
     """Whoever neither reads nor closes it keeps no connection open."""
 
@@ -322,6 +323,7 @@ async def tunnel(connection: Connection) -> None:
         connection.writer.transport.abort()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["plain", "tls", "proxy"])
 async def test_cancelling_anywhere_leaves_nothing_behind(
     authority: trustme.CA, tmp_path: Path, way: str

@@ -110,6 +110,7 @@ async def test_a_stream_arrives_piece_by_piece(transport: DirectTransport) -> No
         assert received.empty()
 
 
+@pytest.mark.slow
 async def test_five_hundred_streams_at_once(transport: DirectTransport) -> None:
     """All are open at the same time: nothing waits for a connection."""
     everybody = asyncio.Barrier(501)
@@ -234,6 +235,7 @@ async def test_a_body_that_is_cut_is_an_error_after_what_had_come(
             await exchange.receive()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
 async def test_a_compressed_body_is_bounded_by_what_comes_out_of_it(
     transport: DirectTransport, coding: str
@@ -394,6 +396,7 @@ async def test_each_event_loop_has_connections_of_its_own(transport: DirectTrans
     assert bodies == [b"{}"] * 3
 
 
+@pytest.mark.slow
 async def test_a_loop_that_has_ended_leaves_no_connection(transport: DirectTransport) -> None:
     """A program that calls asyncio.run again and again keeps no connection of each time."""
 

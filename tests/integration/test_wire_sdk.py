@@ -125,6 +125,7 @@ async def test_requests_go_where_and_as_the_client_says(
             assert sent == BODY
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["anthropic", "openai"])
 @pytest.mark.parametrize("status", ["429 Slow", "500 Broken", "401 Who", "408 Late", "409 No"])
 async def test_an_error_is_an_answer_and_is_never_tried_again(kind: str, status: str) -> None:
@@ -160,6 +161,7 @@ async def test_a_get_is_sent_without_a_body(kind: str) -> None:
         assert server.connections[0].requests[0][0] == "GET /v1/models?limit=3 HTTP/1.1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["anthropic", "openai"])
 async def test_what_breaks_is_told_as_by_every_transport(kind: str) -> None:
     """A redirection, a cut body, a stall, a server that hangs up or is not there."""

@@ -90,6 +90,7 @@ async def drip_body(connection: Connection) -> None:
         await asyncio.sleep(0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("handler", "phase", "others"),
     [

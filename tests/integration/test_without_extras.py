@@ -43,6 +43,7 @@ def bare(python: Path, tmp_path: Path) -> Bare:
     return perform
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments", [("ask", "--yes", "Hi"), ("models", "pull", "--yes"), ("chat", "--yes")]
 )
@@ -59,6 +60,7 @@ def test_nothing_is_fetched_for_a_model_that_could_not_be_run(
     assert not [path for path in tmp_path.rglob("*") if "weights" in path.name]
 
 
+@pytest.mark.slow
 def test_the_command_of_the_remedy_runs_as_it_is_printed(bare: Bare, python: Path) -> None:
     """It names the Python that lacks the package, and a requirement that pip understands."""
     remedy = bare("ask", "Hi").stderr.partition("Install it: ")[2]
@@ -74,6 +76,7 @@ def test_the_command_of_the_remedy_runs_as_it_is_printed(bare: Bare, python: Pat
     assert "No matching distribution found for xllamacpp" in report.stderr
 
 
+@pytest.mark.slow
 def test_the_providers_and_the_check_tell_the_truth(bare: Bare) -> None:
     """What lacks its package is not called ready, and the configured model is a finding."""
     listed = {each["name"]: each for each in json.loads(bare("providers", "--json").stdout)}
@@ -87,6 +90,7 @@ def test_the_providers_and_the_check_tell_the_truth(bare: Bare) -> None:
     assert "Cannot use local:smollm2 without the package xllamacpp" in check.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -33,6 +33,7 @@ def perform(folder: Path, turns: int) -> tuple[int, int]:
     return disk.written, measure_new(store, conversation.id)
 
 
+@pytest.mark.slow
 def test_a_run_writes_at_most_three_times_what_is_new_in_it(tmp_path: Path) -> None:
     """Its canisters, its log, and the notes of how many there are: 2.2 times, not quadratic."""
     few, _ = perform(tmp_path / "few", 20)

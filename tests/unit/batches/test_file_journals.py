@@ -85,6 +85,7 @@ def test_a_line_longer_than_a_block_is_read_whole(path: Path) -> None:
     assert path.read_bytes().endswith(compose_line(2) + compose_line(3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", range(1, len(compose_line(1))))
 def test_a_torn_line_is_set_aside_wherever_it_was_torn(path: Path, kept: int) -> None:
     """The lines before it count, it does not, and its bytes are not thrown away."""

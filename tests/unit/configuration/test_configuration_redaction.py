@@ -61,6 +61,7 @@ def load(folder: Path, text: str, *, project: bool = False) -> Configuration:
     return load_configuration(environment=environment, working_directory=folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["providers", "ensembles", "plugins"])
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_no_spelling_of_a_secret_is_shown(tmp_path: Path, table: str, spelling: str) -> None:

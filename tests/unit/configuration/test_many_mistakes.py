@@ -49,6 +49,7 @@ def test_as_many_as_are_told_are_all_there_are(tmp_path: Path) -> None:
     assert all("Unknown setting" in each.message for each in error.findings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_file_of_mistakes_costs_what_it_takes_to_read_it(tmp_path: Path, shape: str) -> None:
     """To look for what was meant by each of 80,000 took 39 seconds."""

@@ -217,6 +217,7 @@ def test_021_a_very_long_torn_line_is_found_from_its_end(store: DirectoryStore) 
     assert path.with_name("messages.torn-2").stat().st_size == 200_000
 
 
+@pytest.mark.slow
 def test_021_what_was_appended_together_is_there_together_or_not_at_all(
     store: DirectoryStore,
 ) -> None:

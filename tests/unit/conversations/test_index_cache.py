@@ -205,6 +205,7 @@ def test_answers_several_threads_at_once(tmp_path: Path, index: ConversationInde
     assert answers == [True] * 8
 
 
+@pytest.mark.slow
 def test_answers_several_processes_while_others_write(tmp_path: Path) -> None:
     """Processes that list and search while others append see all that was acknowledged before."""
     program = """

@@ -51,6 +51,7 @@ def perform(store: DirectoryStore, steps: list[tuple[str, int, Any]]) -> None:
             store.fork(identity, from_index=min(value, count), child=f"c{number}")
 
 
+@pytest.mark.slow
 @given(STEPS)
 def test_it_answers_as_the_index_of_the_files_does(steps: list[tuple[str, int, Any]]) -> None:
     """Whatever was said, forked, deleted and named: the same lists, the same hits and words."""

@@ -197,6 +197,7 @@ def crash_everywhere(
             return
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_010_a_crash_at_any_step_leaves_all_or_nothing(name: str, tmp_path: Path) -> None:
     """Whatever was being done, all that was acknowledged before is there, and work goes on."""
@@ -219,6 +220,7 @@ def test_010_a_crash_at_any_step_leaves_all_or_nothing(name: str, tmp_path: Path
         assert read_all(store)["e"] == before["e"]
 
 
+@pytest.mark.slow
 @pytest.mark.samples
 def test_011_a_crash_while_recovering_from_a_crash_is_harmless(tmp_path: Path) -> None:
     """Ending an interrupted deletion can itself be interrupted, at any step, again and again."""

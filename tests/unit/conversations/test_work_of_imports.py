@@ -86,6 +86,7 @@ def write_llm(count: int) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("write", "read"),
     [

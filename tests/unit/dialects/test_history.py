@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import attrs
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -173,6 +174,7 @@ tangled = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(tangled)
 def test_repairing_twice_is_repairing_once(canisters: list[AnyCanister]) -> None:
     """What has been repaired needs no repair, and loses nothing more."""

@@ -128,6 +128,7 @@ def describe(path: tuple[Any, ...]) -> str:
     return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
 
 
+@pytest.mark.slow
 @pytest.mark.samples
 @protocols
 @pytest.mark.parametrize("name", REPLACEMENTS)
@@ -150,6 +151,7 @@ def test_any_value_of_a_stream_may_be_another(protocol: str, name: str) -> None:
     assert not broken, "\n".join(dict.fromkeys(broken))
 
 
+@pytest.mark.slow
 @pytest.mark.samples
 @protocols
 @pytest.mark.parametrize("name", REPLACEMENTS)
@@ -187,6 +189,7 @@ def test_any_value_of_an_error_may_be_another(protocol: str, name: str) -> None:
     assert not broken, "\n".join(dict.fromkeys(broken))
 
 
+@pytest.mark.slow
 @protocols
 @pytest.mark.parametrize("name", GARBAGE)
 def test_garbage_at_any_place_is_an_error_or_nothing(protocol: str, name: str) -> None:
@@ -202,6 +205,7 @@ def test_garbage_at_any_place_is_an_error_or_nothing(protocol: str, name: str) -
     assert not broken, "\n".join(dict.fromkeys(broken))
 
 
+@pytest.mark.slow
 @protocols
 def test_events_may_be_lost_repeated_and_swapped(protocol: str) -> None:
     """A continuation before its beginning, an end without one, two ends, places nobody knows."""

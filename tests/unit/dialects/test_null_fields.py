@@ -152,6 +152,7 @@ def compare(
     return None if is_same else f"{place}: {summarize(null)} != {summarize(without)}"
 
 
+@pytest.mark.slow
 @pytest.mark.samples
 @pytest.mark.parametrize("protocol", FACES)
 def test_null_in_a_whole_answer_is_as_if_it_were_not_there(protocol: str) -> None:
@@ -169,6 +170,7 @@ def test_null_in_a_whole_answer_is_as_if_it_were_not_there(protocol: str) -> Non
     assert list(filter(None, differences)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.samples
 @pytest.mark.parametrize("protocol", FACES)
 def test_null_in_a_stream_is_as_if_it_were_not_there(protocol: str) -> None:

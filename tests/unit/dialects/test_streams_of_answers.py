@@ -121,6 +121,7 @@ def find_returned(dialect: ModuleType, response: Response) -> list[tuple[str, ..
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not RECORDINGS, reason=NO_RECORDINGS)
 @each_dialect
 def test_recorded_answers_of_all_vendors_are_streamed_as_they_are_written_whole(

@@ -103,6 +103,7 @@ def produce_plain(protocol: str) -> Any:
     }
 
 
+@pytest.mark.slow
 @protocols
 def test_an_answer_that_differs_anywhere_says_the_same_or_takes_the_long_way(
     protocol: str,
@@ -117,6 +118,7 @@ def test_an_answer_that_differs_anywhere_says_the_same_or_takes_the_long_way(
     assert taken > len(OTHERS)
 
 
+@pytest.mark.slow
 @protocols
 @pytest.mark.parametrize("name", ["error", "citations", "search_results", "x_groq", "delta", "$x"])
 @pytest.mark.parametrize("value", [None, 0, "", "x", [], ["https://a.example"], {}, {"usage": {}}])
@@ -229,6 +231,7 @@ def read_recorded() -> list[tuple[str, bytes]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not RECORDINGS, reason="VIBE_LLMS_RECORDINGS names no folder")
 def test_what_vendors_answered_says_the_same_both_ways() -> None:
     """A good third of what was recorded takes the short way, for all that it was chosen as odd."""

@@ -176,6 +176,7 @@ def test_a_plain_stream_takes_the_short_way(protocol: str) -> None:
     assert list_pieces(answer.list_events()) == ["a", "b", "c"]
 
 
+@pytest.mark.slow
 @protocols
 def test_a_stream_that_differs_anywhere_says_the_same_or_takes_the_long_way(protocol: str) -> None:
     """Whatever a vendor puts in the place of anything, the short way says nothing of its own."""
@@ -193,6 +194,7 @@ def test_a_stream_that_differs_anywhere_says_the_same_or_takes_the_long_way(prot
     assert taken > len(OTHERS)
 
 
+@pytest.mark.slow
 @protocols
 @pytest.mark.parametrize(
     "name", ["error", "citations", "x_groq", "delta", "message", "$x", "usage"]

@@ -163,6 +163,7 @@ def test_the_report_of_what_a_user_loses_is_exact(party: Party) -> None:
     assert [str(fault) for fault in find_faults(request, party)] == []
 
 
+@pytest.mark.slow
 @pytest.mark.samples
 @some_pairs(0, ANY_PAIRS)
 def test_the_report_of_what_another_vendor_loses_is_exact(first: Party, second: Party) -> None:
@@ -273,6 +274,7 @@ def foreign_canisters(draw: st.DrawFn) -> AnyCanister:
     return attrs.evolve(canister, content=contents, native=draw(st.sampled_from([None, native])))
 
 
+@pytest.mark.slow
 @each_party
 @given(said=st.lists(foreign_canisters(), max_size=4))
 def test_any_conversation_comes_into_a_form_that_the_vendor_takes(
@@ -286,6 +288,7 @@ def test_any_conversation_comes_into_a_form_that_the_vendor_takes(
     assert simplify(again.value) == simplify(body)
 
 
+@pytest.mark.slow
 @each_party
 @given(said=st.lists(any_canisters, max_size=4))
 def test_what_cannot_be_said_is_an_error_of_the_request(
@@ -296,6 +299,7 @@ def test_what_cannot_be_said_is_an_error_of_the_request(
         party.nativize(produce_request((*said, ask("And?"))))
 
 
+@pytest.mark.slow
 @each_party
 @given(data=st.data())
 def test_natives_without_sense_are_an_error_of_the_request(

@@ -219,6 +219,7 @@ CASES: dict[str, Callable[[Client, int], dict[str, Any]]] = {
 PROTOCOLS = ("chat_completions", "generate_content", "messages", "ollama_chat", "responses")
 
 
+@pytest.mark.slow
 @pytest.mark.samples
 @pytest.mark.parametrize(("case", "protocol"), sample(product(CASES, PROTOCOLS)))
 def test_a_request_is_read_with_work_of_its_size(protocol: str, case: str) -> None:
@@ -243,6 +244,7 @@ def test_a_request_is_read_with_work_of_its_size(protocol: str, case: str) -> No
     assert size <= LINEAR
 
 
+@pytest.mark.slow
 @pytest.mark.samples
 @pytest.mark.parametrize(("case", "index"), sample(product(CASES, range(len(PARTIES))), 1))
 def test_a_request_is_written_with_work_of_its_size(index: int, case: str) -> None:
@@ -278,6 +280,7 @@ def think(protocol: str) -> AssistantCanister:
     )
 
 
+@pytest.mark.slow
 def test_reasoning_of_another_vendor_is_withheld_with_work_of_its_size() -> None:
     [gemini] = [each for each in PARTIES if each.name == "google"]
 
@@ -292,6 +295,7 @@ def test_reasoning_of_another_vendor_is_withheld_with_work_of_its_size() -> None
     assert size <= LINEAR
 
 
+@pytest.mark.slow
 def test_reasoning_without_what_the_model_did_next_is_withheld_with_work_of_its_size() -> None:
     item = {"type": "reasoning", "encrypted_content": "s"}
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import attrs
+import pytest
 from hypothesis import example, given, note
 from hypothesis import strategies as st
 
@@ -241,6 +242,7 @@ async def run(
     return None if driver is None else driver.ending
 
 
+@pytest.mark.slow
 @examples(300)
 @given(
     told=st.lists(turns, min_size=1, max_size=5),

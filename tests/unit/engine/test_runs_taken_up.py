@@ -103,6 +103,7 @@ class FaultyDisk(Disk):
         super().write(descriptor, data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", range(4, 16))
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
 async def test_whatever_is_written_waits_for_a_disk_that_is_full(

@@ -173,6 +173,7 @@ def test_every_class_of_events_is_tried_below() -> None:
     assert set(events) == set(EVENT_CLASSES.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", events, ids=lambda cls: cls.__name__)
 @examples(15)
 @given(data=st.data())

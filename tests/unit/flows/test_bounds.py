@@ -272,6 +272,7 @@ def test_no_run_adds_up_to_more(
         assert all(state.path.count(name) <= total.visits[name] for name in state.path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", [draw_chain, draw_ladder, draw_loops, draw_nest])
 def test_the_work_of_bounding_grows_as_the_graph(
     draw: Callable[[int], list[tuple[str, str, str]]],

@@ -191,6 +191,7 @@ async def test_an_unknown_predicate_decides_nothing() -> None:
         await check("x", ["a"], rules, predicates={"long": lambda response, context: True})
 
 
+@pytest.mark.slow
 async def test_a_pattern_that_takes_too_long_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rather than a flow that stands still."""
     from vibe_llms.invocables import validator_process

@@ -123,6 +123,7 @@ def survey_pairs() -> list[tuple[Task, Task]]:
     return list(pairwise(tasks))
 
 
+@pytest.mark.slow
 @pytest.mark.samples
 def test_any_two_diagrams_can_be_drawn_as_one() -> None:
     """Whatever is in them: what comes out is a diagram."""

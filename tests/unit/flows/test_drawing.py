@@ -107,6 +107,7 @@ def test_looks_can_be_left_to_others() -> None:
     assert "class START,COND flow-done" in text
 
 
+@pytest.mark.slow
 @pytest.mark.samples
 def test_every_diagram_stays_the_diagram_that_it_was() -> None:
     """Nodes, shapes, labels and edges of each are the same, but for what is added."""

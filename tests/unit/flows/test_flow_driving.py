@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections import Counter
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -80,6 +81,7 @@ def test_a_run_that_went_elsewhere_does_not_replay(seed: int) -> None:
     assert differences
 
 
+@pytest.mark.slow
 @given(SEEDS)
 @examples(400)
 def test_edges_may_lead_anywhere_that_the_check_lets_them(seed: int) -> None:
@@ -90,6 +92,7 @@ def test_edges_may_lead_anywhere_that_the_check_lets_them(seed: int) -> None:
     examine(check, asyncio.run(play(check, Player(seed))))
 
 
+@pytest.mark.slow
 @given(SEEDS)
 @examples(60)
 def test_a_run_that_is_taken_up_anywhere_comes_to_the_same_end(seed: int) -> None:

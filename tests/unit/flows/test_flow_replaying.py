@@ -64,6 +64,7 @@ def replay(store: MemoryStore, identity: str, task: dict[str, Any] | Path) -> Re
     return asyncio.run(replay_flow_run(store, identity, examine_task(task, strict=False)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "value", "node"),
     [

@@ -65,6 +65,7 @@ def test_controls_that_a_model_would_refuse_are_mistakes(
     assert words in result.errors[0]
 
 
+@pytest.mark.slow
 def test_what_is_fine_or_not_known_is_no_mistake() -> None:
     """A model of which no control is known may take any; a task that asks nobody asks for none."""
     for task in (

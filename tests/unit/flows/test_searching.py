@@ -98,6 +98,7 @@ async def test_a_pattern_that_is_quick_tells_its_place() -> None:
     assert await find_pattern("Score: x", r"Score: \d") == ""
 
 
+@pytest.mark.slow
 async def test_another_pattern_is_searched_for_where_it_can_be_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

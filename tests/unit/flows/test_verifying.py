@@ -305,6 +305,7 @@ def test_any_response_has_a_sign(response: str, category: str) -> None:
     assert sign.evidence
 
 
+@pytest.mark.slow
 @given(st.recursive(st.integers() | st.text() | st.none(), lambda inner: st.lists(inner)))
 async def test_any_json_is_held_against_a_schema(value: JsonValue) -> None:
     """What is written out is what is looked at."""

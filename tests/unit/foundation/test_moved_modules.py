@@ -9,6 +9,7 @@ import pytest
 from vibe_llms.foundation.moved_modules import MOVED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("old", sorted(MOVED))
 def test_an_old_import_names_the_new_module(old: str) -> None:
     importlib.import_module(MOVED[old])

@@ -59,6 +59,7 @@ async def test_a_parsers_schema_does_not_hold_the_loop(
     assert asked_in_the_loop == []
 
 
+@pytest.mark.slow
 async def test_a_parsers_schema_that_takes_for_ever_is_refused(
     asked_in_the_loop: list[str], tmp_path: Path
 ) -> None:
@@ -70,6 +71,7 @@ async def test_a_parsers_schema_that_takes_for_ever_is_refused(
     assert asked_in_the_loop == []
 
 
+@pytest.mark.slow
 async def test_much_data_does_not_hold_the_loop_either(asked_in_the_loop: list[str]) -> None:
     """What is wrong with it is found by the other process."""
     parser: Parser[Any] = Parser({"type": "array", "items": {"type": "integer"}}, attempts=1)

@@ -42,6 +42,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     validator_process.dismiss()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("schema", "value", "place"),
     [
@@ -80,6 +81,7 @@ async def test_what_could_take_for_ever_is_refused_and_the_loop_goes_on(
     assert text.endswith("Correct the schema, or remove what uses it.")
 
 
+@pytest.mark.slow
 async def test_the_next_schema_is_applied_as_ever() -> None:
     """Another process takes the place of one that was ended."""
     validator = Validator(BACKTRACKING)
@@ -92,6 +94,7 @@ async def test_the_next_schema_is_applied_as_ever() -> None:
     ]
 
 
+@pytest.mark.slow
 async def test_a_call_whose_schema_takes_for_ever_has_an_outcome() -> None:
     """In words for the model, and nothing was executed."""
     executed = []
@@ -107,6 +110,7 @@ async def test_a_call_whose_schema_takes_for_ever_has_an_outcome() -> None:
     assert not executed
 
 
+@pytest.mark.slow
 def test_a_schema_that_needs_too_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not the machine's memory ends, but the process's."""
     monkeypatch.setattr(validator_process, "VALIDATOR_SECONDS", 30.0)

@@ -117,6 +117,7 @@ def as_plain(function: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
     return plain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("convert", [lambda function: function, as_plain])
 @pytest.mark.parametrize(
     ("function", "is_error", "words"),

@@ -97,6 +97,7 @@ def write_files(store: DirectoryStore) -> None:
     read_file(path)
 
 
+@pytest.mark.slow
 @needs_descriptors
 @pytest.mark.parametrize(
     "work", [say_more, lock_and_release, claim_log, leave_letter, write_journal, write_files]

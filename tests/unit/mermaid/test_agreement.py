@@ -20,6 +20,7 @@ def test_every_text_has_an_answer() -> None:
     assert [answer["text"] for answer in read_answers()] == TEXTS
 
 
+@pytest.mark.slow
 def test_mermaid_and_we_agree() -> None:
     """Nodes, edges, labels, subgraphs and looks are the same, and so is what is refused."""
     answers = read_answers()

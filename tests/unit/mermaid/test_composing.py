@@ -85,6 +85,7 @@ def test_parts_are_read_as_they_were_written(
     assert str(compose_again(diagram)) == str(diagram)
 
 
+@pytest.mark.slow
 def test_what_was_read_can_be_composed() -> None:
     """Nodes and edges of nearly any diagram can be put into another one, or are refused.
 

@@ -41,6 +41,7 @@ def test_a_request_reads_back_equal(request_: Request) -> None:
     assert msgspec.json.encode(produce_converter().unstructure(request_)) == data
 
 
+@pytest.mark.slow
 @given(responses)
 def test_a_response_reads_back_equal(response: Response) -> None:
     """A response, with its request, its account and its losses, likewise."""
@@ -117,6 +118,7 @@ def test_half_of_a_surrogate_pair_in_a_control_is_named() -> None:
     assert caught.value.path == "controls.stop[0]"
 
 
+@pytest.mark.slow
 def test_a_bottomless_document_is_refused() -> None:
     """What nests too deeply is our error on writing and on reading."""
     tree: list[Any] = []

@@ -28,6 +28,7 @@ from vibe_llms.foundation.error_facts import access_facts
 from vibe_llms.messages.codec.errors import decode_error, encode_error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", survey_error_classes(), ids=lambda cls: cls.__name__)
 @given(data=st.data())
 def test_an_error_of_any_class_reads_back_the_same(

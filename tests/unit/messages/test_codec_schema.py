@@ -45,12 +45,14 @@ def test_every_line_is_valid(canister: AnyCanister) -> None:
     check("canister", encode_canister(canister))
 
 
+@pytest.mark.slow
 @given(requests)
 def test_every_request_is_valid(request_: Request) -> None:
     """So is a request."""
     check("request", encode_request(request_))
 
 
+@pytest.mark.slow
 @given(responses)
 def test_every_response_is_valid(response: Response) -> None:
     """So is a response."""

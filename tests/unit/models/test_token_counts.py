@@ -192,6 +192,7 @@ def test_the_work_grows_with_the_text_and_no_faster(unit: str) -> None:
     assert pieces.tokens > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=300))
 def test_counting_is_what_the_package_for_it_encodes(encoding: str, text: str) -> None:

@@ -88,6 +88,7 @@ print(*found)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "said"),
     [

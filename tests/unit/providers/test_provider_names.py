@@ -62,6 +62,7 @@ def access_vendor(application: Application, name: str) -> Any:
     return provider.produce_client().vendor
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [

@@ -98,6 +98,7 @@ def produce_filler(party: Party) -> RequestTemplates:
     return filler
 
 
+@pytest.mark.slow
 @each_party
 @given(data=st.data())
 def test_what_is_filled_in_is_what_would_be_translated(party: Party, data: st.DataObject) -> None:
@@ -138,6 +139,7 @@ SPECIAL = [
 ]
 
 
+@pytest.mark.slow
 @each_party
 @pytest.mark.parametrize("said", [*ODD, *SPECIAL], ids=range(len(ODD) + len(SPECIAL)))
 def test_odd_words_go_as_ever(party: Party, said: str | TextualContent) -> None:

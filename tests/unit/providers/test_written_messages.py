@@ -90,6 +90,7 @@ def write(processor: Any, request: Request, model: ModelDescriptor) -> object:
     return translation.value, Counter(translation.losses)
 
 
+@pytest.mark.slow
 @each_party
 @given(data=st.data())
 def test_whatever_is_said_is_written_as_if_it_were_new(party: Party, data: st.DataObject) -> None:
@@ -112,6 +113,7 @@ def test_whatever_is_said_is_written_as_if_it_were_new(party: Party, data: st.Da
         assert write(keeper, request, model) == write(writer, request, model)
 
 
+@pytest.mark.slow
 @pytest.mark.samples
 @each_party
 def test_each_turn_may_follow_each(party: Party) -> None:
@@ -172,6 +174,7 @@ def work_on(party: Party, said: tuple[AnyCanister, ...], turn: str) -> tuple[Any
     return (*said, call, ResultCanister("seen", invocation_id=turn, name="look"))
 
 
+@pytest.mark.slow
 @each_party
 def test_many_ends_of_one_beginning_add_nothing_to_it(party: Party) -> None:
     """As where all clients of a gateway begin with the same examples: it lives for long."""
@@ -192,6 +195,7 @@ def test_many_ends_of_one_beginning_add_nothing_to_it(party: Party) -> None:
         assert each.ids == set(written._list_ids(each.canisters))
 
 
+@pytest.mark.slow
 @each_party
 def test_what_all_keep_is_bounded(party: Party, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many models there are, and however long what is said to them."""

@@ -152,6 +152,7 @@ def test_040_a_run_at_the_other_side_keeps_what_it_has() -> None:
     assert not list(claimed.read())
 
 
+@pytest.mark.slow
 def test_050_killed_at_any_write_the_copy_leaves_whole_conversations(tmp_path: Path) -> None:
     """Each is there with all that belongs to it, or not at all; the next copy brings the rest."""
     source = MemoryStore()

@@ -223,6 +223,7 @@ async def write(log: Any, size: int, how: str) -> int:
         return int(log.append("r", event))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["memory", "directory"])
 @given(data=st.data())
 def test_every_event_is_told_once_and_in_order(kind: str, data: st.DataObject) -> None:

@@ -186,6 +186,7 @@ def raise_it(make: Callable[[], BaseException]) -> Callable[[], Any]:
 BOTH = pytest.mark.parametrize("is_asynchronous", [True, False], ids=["async", "thread"])
 
 
+@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize("oddity", ODDITIES)
 async def test_whatever_is_returned_is_stored(oddity: str, is_asynchronous: bool) -> None:
@@ -194,6 +195,7 @@ async def test_whatever_is_returned_is_stored(oddity: str, is_asynchronous: bool
     assert tool.done == 1
 
 
+@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize("error", ERRORS)
 async def test_whatever_is_raised_is_stored(error: str, is_asynchronous: bool) -> None:
@@ -204,6 +206,7 @@ async def test_whatever_is_raised_is_stored(error: str, is_asynchronous: bool) -
     assert "tool failed" in text or "cancelled itself" in text
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(VALUES, st.booleans())
 def test_any_value_is_stored(value: Any, is_asynchronous: bool) -> None:

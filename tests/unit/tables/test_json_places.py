@@ -94,6 +94,7 @@ def test_a_mark_of_windows_editors_harms_nothing() -> None:
     assert parse_json_document(b'\xef\xbb\xbf{"a": 1}', "task.json").tree == {"a": 1}
 
 
+@pytest.mark.slow
 def test_rings_and_floods_end() -> None:
     """Plain data of a program may be a ring, or more than anybody could hold."""
     ring: dict[str, Any] = {}

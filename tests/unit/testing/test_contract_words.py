@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import vibe_llms
 from vibe_llms.testing import contracts
 
@@ -30,6 +32,7 @@ def try_contract(module: str, home: Path) -> list[str]:
     return [*found, outcome.stderr.strip()]
 
 
+@pytest.mark.slow
 def test_a_provider_that_keeps_the_easy_promises_is_told_of_the_others_in_words(
     tmp_path: Path,
 ) -> None:

@@ -205,6 +205,7 @@ def test_an_event_beyond_the_limit_is_an_error_that_names_it(stream: bytes, size
     assert caught.value.value == 2_500
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece", [b"data: x\n\n", b": ping\n", b":\n\n", b"\n", b"id: 1\n", b"a: b\n"]
 )

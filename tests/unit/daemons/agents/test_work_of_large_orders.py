@@ -26,6 +26,7 @@ BODIES: dict[str, Callable[[int], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", BODIES)
 def test_twice_as_much_is_read_with_twice_the_work(case: str) -> None:
     """A refusal costs no more than what is taken."""

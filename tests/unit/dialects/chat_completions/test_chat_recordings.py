@@ -126,6 +126,7 @@ def to_plain(value: Any) -> Any:
     return json.loads(json.dumps(value))
 
 
+@pytest.mark.slow
 @needs_recordings
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=lambda one: one["id"])
 def test_a_recorded_request_comes_back_as_it_was(exchange: Exchange) -> None:
@@ -160,6 +161,7 @@ def test_a_recorded_response_comes_back_as_it_was(exchange: Exchange) -> None:
     assert written.losses == response.losses == ()
 
 
+@pytest.mark.slow
 @needs_recordings
 @examples(40)  # of each of many
 @given(data=st.data())
@@ -208,6 +210,7 @@ def accumulate(exchange: Exchange) -> Any:
     return prune(json.loads(state.current_completion_snapshot.model_dump_json()))
 
 
+@pytest.mark.slow
 @needs_recordings
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
 @pytest.mark.parametrize("exchange", KNOWN_TO_THE_SDK, ids=lambda one: one["id"])
@@ -229,6 +232,7 @@ def test_a_recorded_stream_is_read_as_by_the_official_sdk(exchange: Exchange) ->
     assert our_choice.get("logprobs") == their_choice.get("logprobs")
 
 
+@pytest.mark.slow
 @needs_recordings
 @pytest.mark.parametrize(
     "exchange", [o for o in EXCHANGES if o["host"] == "api.openai.com"], ids=lambda one: one["id"]

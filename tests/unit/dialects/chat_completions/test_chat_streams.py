@@ -126,6 +126,7 @@ def check(events: Sequence[StreamEvent], seed: int = 0) -> None:
     assert tuple(writer.losses) == nativize_response(response).losses
 
 
+@pytest.mark.slow
 @needs_recordings
 def test_recorded_answers_of_all_vendors_are_streamed() -> None:
     """A stream, cut anywhere, is read as the whole answer is; nothing more is lost."""
@@ -220,6 +221,7 @@ def simplify(message: Any, *names: str) -> Any:
     return {name: message[name] for name in names if message.get(name)} | {"tool_calls": calls}
 
 
+@pytest.mark.slow
 @needs_recordings
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
 def test_the_official_library_reads_a_stream() -> None:

@@ -56,6 +56,7 @@ def _survey(tree: Any) -> Iterator[tuple[Any, Any]]:
             yield from _survey(value)
 
 
+@pytest.mark.slow
 @given(response=answers, data=st.data())
 def test_a_whole_answer_with_anything_in_it(response: Response, data: st.DataObject) -> None:
     """It is read, or refused as an answer that makes no sense."""
@@ -68,6 +69,7 @@ def test_a_whole_answer_with_anything_in_it(response: Response, data: st.DataObj
             assembler.feed(event)
 
 
+@pytest.mark.slow
 @given(response=answers, data=st.data())
 def test_a_stream_with_anything_in_it(response: Response, data: st.DataObject) -> None:
     """So is each event of a stream."""

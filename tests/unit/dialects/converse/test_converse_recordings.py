@@ -65,6 +65,7 @@ def test_recorded_requests_arrive_as_they_were_read(name: str) -> None:
     assert count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_recorded_answers_arrive_as_they_were_read(name: str) -> None:
     """Streamed and whole, with origin, usage, losses and what is the vendor's own."""

@@ -54,6 +54,7 @@ UNKNOWN = ModelAttributes(
 ASKED = Request(canisters=[UserCanister("Hi.")])
 
 
+@pytest.mark.slow
 @given(request=questions, streaming=st.booleans())
 def test_a_request_arrives_as_it_was_asked(request: Request, streaming: bool) -> None:
     """Every canister, content, control, invocable and wish; only its model is the other side's."""
@@ -69,6 +70,7 @@ def test_a_request_arrives_as_it_was_asked(request: Request, streaming: bool) ->
     assert not translation.losses + arrived.losses
 
 
+@pytest.mark.slow
 @given(questions)
 def test_the_processors_read_what_they_wrote(request: Request) -> None:
     """Each its part."""
@@ -82,6 +84,7 @@ def test_the_processors_read_what_they_wrote(request: Request) -> None:
     assert processors.invocations.normalize(body, model).value == described
 
 
+@pytest.mark.slow
 @given(response=answers)
 def test_a_whole_answer_arrives_as_it_was_given(response: Response) -> None:
     """With its origin, usage, losses, attempts and the vendor's own words."""
@@ -93,6 +96,7 @@ def test_a_whole_answer_arrives_as_it_was_given(response: Response) -> None:
     check_arrival(events, response)
 
 
+@pytest.mark.slow
 @given(response=answers, data=st.data())
 def test_a_stream_says_what_the_whole_answer_says(response: Response, data: st.DataObject) -> None:
     """In any chunking, with comments in between."""
@@ -129,6 +133,7 @@ def test_retries_and_losses_are_told_once() -> None:
     assert access_last(events).metadata.attempts == 2  # of three, one was told of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", survey_error_classes(), ids=lambda cls: cls.__name__)
 @given(data=st.data())
 def test_an_error_of_any_class_comes_back_equal(

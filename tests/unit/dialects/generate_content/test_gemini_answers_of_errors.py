@@ -75,6 +75,7 @@ def test_what_a_vendor_said_of_itself_means_the_same(
     assert classify(read(generate_content.nativize_error(error))) == classify(error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "raised"),
     [
@@ -125,6 +126,7 @@ def test_the_words_of_the_vendor_come_again(body: dict[str, Any], raised: type[E
     assert type(raise_as_sdk(answer)) is raised
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("error", "status", "word"),
     [

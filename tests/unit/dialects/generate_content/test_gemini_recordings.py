@@ -91,6 +91,7 @@ def join_chunks(chunks: list[bytes]) -> dict[str, Any]:
     return whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exchange", list_exchanges())
 @pytest.mark.parametrize("knows_controls", [True, False])
 def test_a_request_comes_back_the_same(exchange: dict[str, Any], knows_controls: bool) -> None:

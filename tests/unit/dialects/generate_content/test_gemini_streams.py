@@ -75,6 +75,7 @@ def join(chunks: list[GenerateContentResponse]) -> dict[str, Any]:
     return whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("party", "answer"), PAIRS)
 def test_the_official_library_reads_the_whole(party: Party, answer: dict[str, Any]) -> None:
     """Of every kind of part that it knows, why it ended, and the account."""
@@ -129,6 +130,7 @@ def test_pieces_go_out_as_they_come() -> None:
     ]
 
 
+@pytest.mark.slow
 @given(errors)
 def test_the_official_library_raises_an_error_in_the_middle(error: ConverseError) -> None:
     """With the status that it has."""

@@ -98,6 +98,7 @@ def settle(request: dict[str, Any]) -> dict[str, Any]:
     return settled
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learnt", [{}, {"controls": CONTROLS}], ids=["unknown", "known"])
 @FEW
 @given(request=REQUESTS.map(settle), seed=st.integers(0, 99))

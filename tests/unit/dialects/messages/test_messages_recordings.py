@@ -87,6 +87,7 @@ def test_a_recorded_stream_says_what_it_says_whole() -> None:
     assert count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 7, 61, 1024])
 def test_it_does_not_matter_where_a_recorded_stream_is_split(size: int) -> None:
     """Inside a word, a character or a line: the answer is the same."""

@@ -115,6 +115,7 @@ def test_a_block_of_a_request_becomes_what_the_table_says(block: dict[str, Any])
         assert type(canister.content[0]) is wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", REQUEST_BLOCKS, ids=name)
 @pytest.mark.parametrize("role", ["user", "assistant"])
 def test_a_block_of_a_request_comes_back(block: dict[str, Any], role: str) -> None:

@@ -103,6 +103,7 @@ def check(events: Sequence[StreamEvent], seed: int = 0) -> None:
     assert tuple(writer.losses) == native.losses
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not RECORDINGS, reason=NO_RECORDINGS)
 def test_recorded_answers_of_all_vendors_are_streamed() -> None:
     """A stream is read as the whole answer is; nothing more is lost."""
@@ -134,6 +135,7 @@ def test_any_events_are_streamed(events: list[StreamEvent], seed: int) -> None:
     check(events, seed)
 
 
+@pytest.mark.slow
 @given(drawn_events(), st.data())
 def test_a_stream_that_is_left_is_readable_as_far_as_it_went(
     events: list[StreamEvent], data: st.DataObject

@@ -136,6 +136,7 @@ def read(body: bytes) -> dict[str, Any]:
     return dict(nativize_response(response).value)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not RECORDINGS, reason="VIBE_LLMS_RECORDINGS names no folder of recordings")
 @pytest.mark.parametrize("exchange", read_streams(), ids=lambda each: each["id"])
 async def test_a_stream_is_read_as_the_sdk_reads_it(exchange: Mapping[str, Any]) -> None:

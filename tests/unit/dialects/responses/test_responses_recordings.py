@@ -74,6 +74,7 @@ def produce_attributes(model: str) -> ModelAttributes:
     return ModelAttributes(address=address, genus=Genus.CONVERSER, controls=controls, traced=())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=name)
 def test_a_recorded_request_comes_back_as_it_was(exchange: Mapping[str, Any]) -> None:
     """Normalized and nativized again, a request says what it said, with nothing lost."""
@@ -155,6 +156,7 @@ def unseal(body: Mapping[str, Any]) -> dict[str, Any]:
     return {**body, "output": output}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exchange", ANSWERS, ids=name)
 def test_a_recorded_response_comes_back_as_it_was(exchange: Mapping[str, Any]) -> None:
     """Decoded and nativized again, a response says what it said, with nothing lost."""

@@ -80,6 +80,7 @@ def test_the_official_library_gathers_the_whole(party: Party, answer: dict[str, 
     assert "response.output_item.done" in seen
 
 
+@pytest.mark.slow
 @given(answers(), st.integers(0, 9))
 def test_events_are_counted_and_keep_their_items(events: list[StreamEvent], seed: int) -> None:
     """Every event about an item has its place and id; parts begin and end; texts add up."""

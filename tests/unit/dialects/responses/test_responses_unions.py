@@ -289,6 +289,7 @@ def test_the_samples_cover_the_unions() -> None:
     assert len({sample["type"] for sample in EVENT_SAMPLES}) == 59
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("item", [*filter(surround, INPUT_SAMPLES)], ids=name_sample)
 def test_every_input_item_comes_back_as_it_was(item: dict[str, Any]) -> None:
     """Whatever fields an item has, it comes back with them, and with nothing lost."""

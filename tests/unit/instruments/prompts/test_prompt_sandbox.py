@@ -113,6 +113,7 @@ def check_bounded(text: str, **values: Any) -> None:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

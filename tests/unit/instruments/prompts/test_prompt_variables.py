@@ -99,6 +99,7 @@ def produce_examples(draw: DrawFn) -> Example:
     return Example(draw(produce_bodies()), partials)
 
 
+@pytest.mark.slow
 @examples(40)
 @given(produce_examples(), st.data())
 def test_discovery_and_rendering_agree(example: Example, data: st.DataObject) -> None:

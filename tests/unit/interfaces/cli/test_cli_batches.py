@@ -36,6 +36,7 @@ def prompts(home: Path) -> str:
     return "prompts.jsonl"
 
 
+@pytest.mark.slow
 @NEEDS_DBOS
 def test_a_batch_is_left_to_workers_and_followed(vibe: Vibe, home: Path, prompts: str) -> None:
     """By any command, from anywhere; the one that has asked for it works at it, too."""

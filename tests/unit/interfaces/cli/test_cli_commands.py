@@ -287,6 +287,7 @@ def test_providers_are_listed_with_their_state_and_source(vibe: Vibe) -> None:
     assert "defaults.toml" in listed["local"]["source"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "nearest"),
     [

@@ -42,6 +42,7 @@ def file(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "changed"),
     [
@@ -67,6 +68,7 @@ def test_one_value_changes_and_all_else_stays(
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -273,6 +275,7 @@ def test_a_variable_comes_before_what_is_kept(
     assert os.environ["OPENAI_API_KEY"] == "said"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "place", "line", "word"),
     [
@@ -298,6 +301,7 @@ def test_programs_read_what_the_check_finds(
     assert outcome.err == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -45,6 +45,7 @@ def check_line(outcome: Any) -> None:
     assert len(outcome.err.strip().splitlines()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pipe", "device"])
 @pytest.mark.parametrize(
     "name", ["messages.jsonl", "metadata.toml", "messages.tally", "runs.jsonl", "runs.tally"]

@@ -43,6 +43,7 @@ def survey_files(home: Path) -> set[str]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["provider", "ensemble"])
 def test_a_new_plugin_passes_its_own_tests(vibe: Vibe, home: Path, kind: str) -> None:
     """What is made is a whole package: it is tried where it stands, and nothing is missing."""
@@ -61,6 +62,7 @@ def test_a_new_plugin_passes_its_own_tests(vibe: Vibe, home: Path, kind: str) ->
     assert "MODULE" not in "".join(Path(line).read_text() for line in outcome.out.splitlines())
 
 
+@pytest.mark.slow
 def test_a_plugin_is_added_used_listed_and_removed(vibe: Vibe, home: Path) -> None:
     """Its package is installed and its table written; both go when it is removed."""
     before = survey_files(home)
@@ -85,6 +87,7 @@ def test_a_plugin_is_added_used_listed_and_removed(vibe: Vibe, home: Path) -> No
     assert {file for file in survey_files(home) if "harbour" in file} == before
 
 
+@pytest.mark.slow
 def test_the_rest_of_the_configuration_stays_as_it_was_written(vibe: Vibe, home: Path) -> None:
     """Comments and all; and after removing, the file is what it was."""
     text = "# mine\nstream = false  # I read slowly\n"
@@ -113,6 +116,7 @@ def test_nothing_is_installed_without_consent(vibe: Vibe, home: Path) -> None:
     assert not survey_files(home)
 
 
+@pytest.mark.slow
 @pytest.mark.samples
 @pytest.mark.parametrize("what", sample(BROKEN))
 def test_a_package_with_nothing_to_add_leaves_nothing_behind(
@@ -145,6 +149,7 @@ def test_a_configuration_that_does_not_hold_is_left_alone(vibe: Vibe, home: Path
     assert survey_files(home) == {".config/vibe-llms/config.toml"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [

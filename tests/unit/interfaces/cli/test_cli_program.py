@@ -93,6 +93,7 @@ def test_remedies_are_respelt(
     assert respell(text) == printed
 
 
+@pytest.mark.slow
 def test_every_hint_runs_as_it_is_printed(tmp_path: Path) -> None:
     """The remedies of errors, the remarks, and what follows an answer."""
     environment = produce_environment(tmp_path)

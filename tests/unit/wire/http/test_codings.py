@@ -65,6 +65,7 @@ def test_nothing_is_lost_where_a_piece_is_full(coding: str, size: int) -> None:
     assert unpack(coding, [PACKERS[coding][0](data)]) == data
 
 
+@pytest.mark.slow
 def test_what_can_be_unpacked_waits_for_nothing() -> None:
     """Wherever a piece ends, all that it unpacks to is given before the next."""
     packed = zlib.compress(bytes(1_000_000))
@@ -113,6 +114,7 @@ def test_what_follows_the_end_means_nothing() -> None:
     assert unpack("deflate", [zlib.compress(b"x") + b"rubbish", b"more"]) == b"x"
 
 
+@pytest.mark.slow
 def test_a_bomb_comes_in_pieces() -> None:
     """Of a bounded size, so that whoever reads can stop."""
     bomb = gzip.compress(bytes(100_000_000))
