@@ -1,5 +1,5 @@
-"""Ways in which people use the package, of which the command line is the first.
+"""User interfaces of the package; the first is the command line.
 
-May import everything; nothing imports it. Refuses to keep anything a program could use as well:
-that belongs further down.
+May import everything; nothing imports it. Refuses code that another program could use too:
+that belongs in a lower package.
 """

@@ -1,4 +1,4 @@
-"""How commands get at what they work with; each function imports what it needs."""
+"""Access of commands to configuration, application and stores; functions import lazily."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SURE_LETTERS = 4
 
 
 def load_configuration(**command_line: Any) -> Configuration:
-    """Loads the configuration; values given here win. ``None`` is not given."""
+    """Load the configuration; values given here override it. ``None`` means not given."""
     from vibe_llms.configuration.sources import load_configuration as load
 
     given = {name: value for name, value in command_line.items() if value not in (None, "")}
@@ -40,16 +40,16 @@ def load_application(
     change: Callable[[Configuration], Configuration] | None = None,
     **command_line: Any,
 ) -> Application:
-    """Builds the application, which asks on the terminal and shows progress there.
+    """Build the application; it asks and shows progress on the terminal.
 
     Args:
-        change: Change the configuration before anything is made of it.
+        change: Change the configuration before the application is built.
     """
     from vibe_llms.application import Application
     from vibe_llms.interfaces.cli.consent import TerminalConsent
     from vibe_llms.interfaces.cli.progress import TerminalProgress
 
-    # No --yes leaves it to the configuration.
+    # without --yes, the configuration decides
     configuration = load_configuration(yes=yes or None, **command_line)
     if change is not None:
         configuration = change(configuration)
@@ -61,10 +61,10 @@ def load_application(
 
 
 def load_for(options: Mapping[str, Any]) -> tuple[Application, str]:
-    """Builds the application for a command that asks a model, by the options that it has.
+    """Build the application for a command that asks a model, from the command's options.
 
     Returns:
-        It, and the address of the model, empty where the options name none.
+        The application and the address of the model (empty if the options name none).
     """
     from vibe_llms.interfaces.cli.options import compose_address
 
@@ -76,7 +76,7 @@ def load_for(options: Mapping[str, Any]) -> tuple[Application, str]:
 
 
 def open_plugins() -> PluginManager:
-    """Returns the manager of the configured plugins, which asks on the terminal; loads none."""
+    """Return the manager of the configured plugins, which asks on the terminal; load no plugin."""
     from vibe_llms.interfaces.cli.consent import TerminalConsent
     from vibe_llms.plugins.manager import PluginManager
 
@@ -85,10 +85,10 @@ def open_plugins() -> PluginManager:
 
 
 def open_store(name: str = "") -> ConversationStore:
-    """Opens a store of conversations; loads no plugin where it is one that ships.
+    """Open a store of conversations; a built-in store loads no plugin.
 
     Args:
-        name: What the setting ``store`` would call it; by default the one that is configured.
+        name: A value of the setting ``store``; the configured one by default.
     """
     from vibe_llms.conversations.stores.choosing import produce_shipped
 
@@ -98,26 +98,26 @@ def open_store(name: str = "") -> ConversationStore:
 
 
 def open_place(place: str, *, is_there: bool = False) -> ConversationStore:
-    """Opens a store by what the setting ``store`` would call it, or by the path of a directory.
+    """Open a store by a value of the setting ``store`` or by the path of a directory.
 
     Args:
-        is_there: Whether a directory has to be there already, as one from which is copied.
+        is_there: Whether the directory must exist already, as the source of a copy.
 
     Raises:
-        ConfigurationError: It is the URL of no store.
-        StoreError: The directory is not there.
+        ConfigurationError: The URL is not that of a store.
+        StoreError: The directory does not exist.
     """
     from pathlib import Path
 
     from vibe_llms.configuration.definitions import is_postgresql_url
 
     scheme, mark, _ = place.partition("://")
-    if mark and not is_postgresql_url(place):  # what stands behind it may be a password
+    if mark and not is_postgresql_url(place):  # the rest may contain a password
         from vibe_llms.exceptions import ConfigurationError
 
         rule = "use `directory`, a path, postgresql://… or a plugin's store."
         raise ConfigurationError.at("store", f"Unknown store {scheme}://…: {rule}")
-    # No name of a store has a separator, so that `./backup` is a path and `backup` is a plugin's.
+    # Store names contain no separator: `./backup` is a path, `backup` a plugin's store.
     if not is_postgresql_url(place) and ("/" in place or os.sep in place or place in (".", "..")):
         from vibe_llms.conversations.stores.directory import DirectoryStore
 
@@ -132,12 +132,12 @@ def open_place(place: str, *, is_there: bool = False) -> ConversationStore:
 
 
 def open_index(store: ConversationStore | None = None) -> Index:
-    """Opens what lists and searches conversations.
+    """Open the index that lists and searches conversations.
 
-    Of the store that ships it imports neither the store nor its parsers.
+    For the built-in store, neither the store nor its parsers are imported.
 
     Args:
-        store: The store where it is open already.
+        store: The store if it is already open.
     """
     configuration = load_configuration()
     if configuration.store != DIRECTORY_STORE:
@@ -155,7 +155,7 @@ def open_index(store: ConversationStore | None = None) -> Index:
 
 
 def resolve_identity(store: ConversationStore, prefix: str) -> str:
-    """Returns the id that begins so. Raises UnknownConversationError, AmbiguousIdentityError."""
+    """Resolve the prefix of an id. Raises UnknownConversationError, AmbiguousIdentityError."""
     from vibe_llms.conversations.lookup import resolve
 
     return resolve(store, prefix)
@@ -164,17 +164,17 @@ def resolve_identity(store: ConversationStore, prefix: str) -> str:
 def resolve_first(
     store: ConversationStore, word: str, otherwise: str, meant: Callable[[str], str]
 ) -> str:
-    """Returns the id that the first of several words is, or begins.
+    """Resolve the first of several words as an id or the prefix of one.
 
-    Fewer than four letters may as well be a word of what follows, that an id happens to begin with.
+    A prefix of fewer than four letters is ambiguous: it may also be a word of the text.
 
     Args:
-        otherwise: The command in which all the words are no id.
-        meant: Composes the command in which the word is one, from the whole id.
+        otherwise: The command to suggest if none of the words is an id.
+        meant: Composes the command to suggest if the word is an id, from the whole id.
 
     Raises:
-        UnknownConversationError: There is none.
-        AmbiguousIdentityError: There are several, or the word may be none.
+        UnknownConversationError: No id matches.
+        AmbiguousIdentityError: Several ids match, or the word may also be text.
     """
     from vibe_llms.exceptions import AmbiguousIdentityError, UnknownConversationError
 
@@ -194,10 +194,10 @@ def resolve_first(
 
 
 def find_newest_identity(store: ConversationStore) -> str:
-    """Returns the conversation in which something was last said.
+    """Return the id of the conversation with the most recent message.
 
     Raises:
-        UnknownConversationError: There is none.
+        UnknownConversationError: There are no conversations.
     """
     rows = open_index(store).survey(limit=1)
     if not rows:
@@ -210,7 +210,7 @@ def find_newest_identity(store: ConversationStore) -> str:
 
 
 def find_parts(store: ConversationStore, identities: Sequence[str]) -> list[str]:
-    """Returns the conversations that are parts of others, and the parts of these."""
+    """Return the conversations that are parts of others, and their own parts."""
     from vibe_llms.conversations.tags import PART_TAG
 
     parts: dict[str, list[str]] = {}
@@ -228,21 +228,21 @@ def find_parts(store: ConversationStore, identities: Sequence[str]) -> list[str]
 
 
 def find_identity(store: ConversationStore, prefix: str | None) -> str:
-    """Returns the id that begins so; of the newest conversation where nothing was typed.
+    """Resolve the prefix of an id; an empty one means the newest conversation.
 
     Raises:
-        UnknownConversationError: There is none.
-        AmbiguousIdentityError: There are several.
+        UnknownConversationError: No id matches.
+        AmbiguousIdentityError: Several ids match.
     """
     return find_newest_identity(store) if prefix is None else resolve_identity(store, prefix)
 
 
 def restore_conversation(store: ConversationStore, continued: str | None) -> Conversation:
-    """Returns the conversation that ``--continue`` names: the newest where empty, else a new one.
+    """Return the conversation that ``--continue`` names: the newest if empty, a new one if absent.
 
     Raises:
-        UnknownConversationError: There is none.
-        AmbiguousIdentityError: There are several.
+        UnknownConversationError: No id matches.
+        AmbiguousIdentityError: Several ids match.
     """
     from vibe_llms.conversations.conversation import Conversation
 
@@ -252,9 +252,9 @@ def restore_conversation(store: ConversationStore, continued: str | None) -> Con
 
 
 def survey_addresses(configuration: Configuration, provider: str = "") -> list[str]:
-    """Lists providers, and their models that are known by name; asks nobody and loads no provider.
+    """List providers and their models known by name; make no requests and load no provider.
 
-    Known are those that the vendor told of, else the default and those that ship with the data.
+    The known models are those that the vendor listed, else the default and the built-in data.
 
     Args:
         provider: Only this one; empty for all.
@@ -276,7 +276,7 @@ def survey_addresses(configuration: Configuration, provider: str = "") -> list[s
 
 
 def require_provider(configuration: Configuration, name: str) -> None:
-    """Raises UnknownNameError where no provider of this name is configured."""
+    """Raise UnknownNameError if no provider of this name is configured."""
     if name not in configuration.providers:
         from vibe_llms.exceptions import UnknownNameError
 
@@ -285,7 +285,7 @@ def require_provider(configuration: Configuration, name: str) -> None:
 
 
 def tell_untrusted(configuration: Configuration) -> None:
-    """Says on standard error that a project folder asks for something and does not get it."""
+    """Warn on standard error that settings of an untrusted project folder are ignored."""
     request = configuration.trust_request
     if request is not None:
         from vibe_llms.interfaces.cli.output import note

@@ -1,4 +1,4 @@
-"""How an account is shown: as tables for people, as a document for programs, in one line."""
+"""Formats of an account: tables for people, a document for programs, and one line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LEAST_NAME = 12
 
 
 def compose_tables(account: Account) -> str:
-    """Writes an account for people: by state, by model, by tool, and what is missing from it."""
+    """Format an account for people: by state, model and tool, and the data it lacks."""
     if not account.models and not account.tools:
         return "Nothing has been used yet."
     blocks = [_compose_states(account), _compose_models(account.models)]
@@ -30,7 +30,7 @@ def compose_tables(account: Account) -> str:
 
 
 def compose_document(account: Account) -> dict[str, Any]:
-    """Writes an account for programs: amounts as exact texts, ``None`` for what is not known."""
+    """Format an account for programs: amounts as exact texts, ``None`` for unknown values."""
     import attrs
 
     def write(_: object, __: object, value: Any) -> Any:
@@ -58,7 +58,7 @@ def compose_document(account: Account) -> dict[str, Any]:
 
 
 def summarize(account: Account) -> str:
-    """Writes an account in one line, of what is known."""
+    """Summarize the known values of an account in one line."""
     usage = account.usage
     parts = []
     if account.calls:
@@ -72,12 +72,12 @@ def summarize(account: Account) -> str:
 
 
 def count(number: int, word: str) -> str:
-    """Writes how many there are of something: ``1 call``, ``2 calls``."""
+    """Format a number of things: ``1 call``, ``2 calls``."""
     return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
 
 
 def write_amount(amount: Decimal | None) -> str:
-    """Writes US dollars, to at least two places and at most six."""
+    """Format US dollars with two to six decimal places."""
     if amount is None:
         return _UNKNOWN
     whole, _, places = f"{amount:,.6f}".partition(".")
@@ -85,7 +85,7 @@ def write_amount(amount: Decimal | None) -> str:
 
 
 def write_seconds(seconds: float | None) -> str:
-    """Writes a duration as people say it."""
+    """Format a duration for people."""
     if seconds is None:
         return _UNKNOWN
     if seconds < 60:
@@ -101,7 +101,7 @@ def _write_count(number: int | None) -> str:
 
 def _compose_states(account: Account) -> str:
     def write(state: StateAccount) -> list[str]:
-        if state.state in ("tools", "approval"):  # neither tokens nor money are theirs
+        if state.state in ("tools", "approval"):  # these have neither tokens nor costs
             return [state.state, "", "", "", write_seconds(state.seconds)]
         read = _write_count(state.input_tokens) if state.state == "generation" else ""
         written = _write_count(state.output_tokens)
@@ -164,10 +164,10 @@ def _survey_remarks(account: Account) -> list[str]:
 
 
 def _lay_out(heading: list[str], rows: Iterable[list[str]], *, optional: Sequence[int] = ()) -> str:
-    """Lays a table out: names to the left and cut to fit, numbers to the right.
+    """Lay out a table: names left-aligned and cut to fit, numbers right-aligned.
 
     Args:
-        optional: Columns that are left out where they say nothing.
+        optional: Columns to omit if they are empty.
     """
     table = [heading, *rows]
     columns = [

@@ -1,4 +1,4 @@
-"""Answers on the terminal what an MCP server asks the person who uses it."""
+"""Answer the questions of MCP servers to the user, on the terminal."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _REFUSAL = "/no"
 
 @define
 class TerminalElicitor:
-    """An ``Elicitor`` who is the person at the terminal; without one, everything is declined.
+    """``Elicitor`` for the user at the terminal; without a terminal, it declines everything.
 
     Attributes:
-        screen: Is paused while a question is asked.
-        is_there: Tells whether somebody can be asked.
+        screen: Paused during a question.
+        is_there: Returns whether a user can be asked.
     """
 
     screen: Screen | None = None
     is_there: Callable[[], bool] = can_ask
 
     async def elicit(self, question: Question) -> ElicitationAnswer:
-        """Asks, value by value."""
+        """Ask for one value after another."""
         if not self.is_there():
             return ElicitationAnswer(action=Action.DECLINE)
         async with take_turn(self.screen):
@@ -43,7 +43,7 @@ async def _ask(question: Question) -> ElicitationAnswer:
     if question.address:
         _write(f"It asks you to open {question.address}")
         went = await ask_text_aside("Open it? Press Enter when you are done there, or type no: ")
-        if went is None:  # the end of the input is no consent
+        if went is None:  # the end of input is not consent
             return ElicitationAnswer(action=Action.CANCEL)
         has_been = went.lower() in ("", "y", "yes")
         return ElicitationAnswer(action=Action.ACCEPT if has_been else Action.DECLINE)
@@ -74,7 +74,7 @@ def _compose_prompt(field: FormField) -> str:
 
 
 def _read_value(field: FormField, text: str) -> JsonValue:
-    """Reads what was typed as what is asked for; what does not fit, the schema will say."""
+    """Parse typed text as the requested type; the schema reports invalid values."""
     match field.kind:
         case "boolean":
             answers: dict[str, JsonValue] = {"y": True, "yes": True, "n": False, "no": False}

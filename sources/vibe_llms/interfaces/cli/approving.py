@@ -1,4 +1,4 @@
-"""Asks on the terminal whether a call may be executed."""
+"""Ask on the terminal for approval of calls."""
 
 from __future__ import annotations
 
@@ -32,17 +32,18 @@ _MOST_CHARACTERS = 4_000
 
 @define
 class TerminalApprover:
-    """An ``Approver`` that asks the person at the terminal; without one, nothing is allowed.
+    """``Approver`` that asks the user at the terminal; without a terminal, it allows nothing.
 
     Attributes:
-        allowed: Names of invocables that need no question; ``all`` stands for every one. What
-            may have taken effect already is asked about all the same.
-        screen: Is paused while a question is asked.
-        is_there: Tells whether somebody can be asked.
-        tell: Takes, once for each name, what would have allowed what nobody could be asked about.
-        policy: Is asked before the person, who is asked where it defers.
+        allowed: Names of invocables that need no approval; ``all`` means every one. Calls that
+            may already have taken effect need approval nevertheless.
+        screen: Paused during a question.
+        is_there: Returns whether a user can be asked.
+        tell: Takes the option that would have allowed a call, once per name, if no user can be
+            asked.
+        policy: Decides before the user, who is asked if it defers.
         keeps: The run is kept, so that a request can be answered later: without a terminal it stays
-            open. Else it is denied.
+            open. Otherwise it is denied.
     """
 
     allowed: Collection[str] = ()
@@ -76,25 +77,25 @@ class TerminalApprover:
 
 
 def advise_to_allow(name: str) -> str:
-    """Says how an invocable is allowed where nobody can be asked."""
+    """Describe how to allow an invocable if no user can be asked."""
     return f"No terminal to ask for approval. To allow it: {compose_again('--allow', name)}"
 
 
 def advise_to_answer(identity: str, *then: str) -> str:
-    """Say how to answer the calls that wait in a run, and by which command it goes on then."""
+    """Describe how to answer the waiting calls of a run, and the command that resumes it."""
     approve = compose_command("runs", "approve", identity)
     return f"Answer with: {approve}; then continue with: {compose_command(*then)}"
 
 
 async def ask(request: ApprovalRequest, *, is_cut: bool = False) -> Approval:
-    """Asks the person at the terminal, who has seen the request.
+    """Ask the user at the terminal, who has seen the request.
 
     Args:
-        is_cut: Not all of the arguments were shown.
+        is_cut: The arguments were not shown completely.
     """
     while True:
         answer = await ask_line_aside(f"[s]how all, {_CHOICES}" if is_cut else _CHOICES)
-        match answer.strip().lower():  # a whole word: other text was not meant as an answer
+        match answer.strip().lower():  # whole words only: other text is not an answer
             case "s" | "show" | "show all" if is_cut:
                 sys.stderr.write(f"{write_arguments(request)}\n")
             case "o" | "once" | "y" | "yes":
@@ -113,12 +114,12 @@ async def ask(request: ApprovalRequest, *, is_cut: bool = False) -> Approval:
 
 
 def write_arguments(request: ApprovalRequest) -> str:
-    """Writes the arguments as JSON, in which nothing is that cannot be seen."""
+    """Format the arguments as JSON without invisible characters."""
     return reveal_lines(json.dumps(json.loads(request.arguments), indent=2, ensure_ascii=False))
 
 
 def _show(request: ApprovalRequest) -> bool:
-    """Shows what is asked about; returns whether the arguments are too long to be shown whole."""
+    """Show the request; return whether the arguments are too long to show completely."""
     arguments = write_arguments(request)
     is_cut = len(arguments) > _MOST_CHARACTERS
     if is_cut:
@@ -130,7 +131,7 @@ def _show(request: ApprovalRequest) -> bool:
 
 
 def write_head(request: ApprovalRequest) -> str:
-    """Writes what is asked, in which nothing is that cannot be seen."""
+    """Format the request's head without invisible characters."""
     if request.in_doubt:
         return reveal(
             f"{request.name} was started before, and its effect is unknown. Execute it, "
@@ -140,7 +141,7 @@ def write_head(request: ApprovalRequest) -> str:
 
 
 async def _read_arguments(request: ApprovalRequest) -> JsonObject | None:
-    """Reads other arguments; ``None`` where there are none, or they make no sense."""
+    """Read replacement arguments; ``None`` if there are none or they are invalid."""
     text = await ask_line_aside(f"Arguments, as JSON, instead of {reveal(request.arguments)}: ")
     try:
         return parse_arguments(text)
@@ -150,7 +151,7 @@ async def _read_arguments(request: ApprovalRequest) -> JsonObject | None:
 
 
 def parse_arguments(text: str) -> JsonObject:
-    """Reads arguments as they are typed. Raises ValueError, which says why not."""
+    """Parse typed arguments. Raises ValueError with the reason."""
     try:
         value = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Reads files that are given along with a prompt; what they are is seen in their bytes."""
+"""Read files attached to a prompt; their type is recognized by their bytes."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ Attachment: TypeAlias = DocumentCanister | MediaContent
 
 
 def recognize_type(data: bytes, name: str = "") -> str:
-    """Returns the media type: by the content, and only where that says nothing by the name."""
+    """Return the media type by the content; if that is inconclusive, by the name."""
     if found := recognize(data):
         return _refine_zip(name) if found == "application/zip" else found
     guessed = _guess_type(name)
     if _is_text(data) or _is_misencoded(data, guessed):
         return guessed if guessed.startswith("text/") else "text/plain"
-    is_wrong = not guessed or guessed.startswith("text/")  # a name is no proof
+    is_wrong = not guessed or guessed.startswith("text/")  # a name is no evidence
     return "application/octet-stream" if is_wrong else guessed
 
 
 def _guess_type(name: str) -> str:
     if not name:
         return ""
-    import mimetypes  # it reads the system's tables when it is first asked
+    import mimetypes  # reads the system's tables on first use
 
     return mimetypes.guess_type(name)[0] or ""
 
 
 def read_attachment(path: str, *, limit_bytes: float, must_be_image: bool = False) -> Attachment:
-    """Reads one file; ``-`` is standard input.
+    """Read one file; ``-`` is standard input.
 
     Args:
         limit_bytes: The limit ``attachment_bytes``.
-        must_be_image: Refuse anything but a picture.
+        must_be_image: Refuse anything but an image.
 
     Raises:
-        RequestError: It cannot be read, or is no picture where one is wanted, or is text that is
-            not in UTF-8.
-        LimitError: It is too large.
+        RequestError: The file cannot be read, is not an image although one is required, or is
+            text that is not UTF-8.
+        LimitError: The file is too large.
     """
     name, data = _read(path, int(limit_bytes))
     media_type = recognize_type(data, name)
@@ -66,10 +66,10 @@ def read_attachment(path: str, *, limit_bytes: float, must_be_image: bool = Fals
 
 
 def produce_attachment(data: bytes, media_type: str, name: str) -> Attachment:
-    """Makes text a document, and anything else the content that holds its kind.
+    """Convert text to a document, and other data to the content of its type.
 
-    Only documents and files keep their names: no vendor takes the name of a picture or a sound,
-    and each request would have to tell of that.
+    Only documents and files keep their names: no vendor accepts the name of an image or audio,
+    and each request would have to report the loss.
     """
     if media_type.startswith("text/"):
         return DocumentCanister(data.decode("utf-8-sig"), title=name or None)
@@ -82,7 +82,7 @@ def _read(path: str, limit_bytes: int) -> tuple[str, bytes]:
     shown = _describe_place(path)
     try:
         if path == "-":
-            # One more tells that it is too much.
+            # One byte more shows that the limit is exceeded.
             name, data = "", sys.stdin.buffer.read(limit_bytes + 1)
         else:
             file = Path(path).expanduser()
@@ -105,7 +105,7 @@ def _read(path: str, limit_bytes: int) -> tuple[str, bytes]:
 
 
 def _is_text(data: bytes) -> bool:
-    if b"\0" in data:  # valid UTF-8, and in no text
+    if b"\0" in data:  # valid UTF-8, but never part of text
         return False
     try:
         data.decode("utf-8-sig")
@@ -115,10 +115,10 @@ def _is_text(data: bytes) -> bool:
 
 
 def ensure_readable(text: str, place: str) -> str:
-    """Returns what was typed or piped as it is; bytes that are no UTF-8 are half surrogates in it.
+    """Return typed or piped text unchanged; invalid UTF-8 bytes are half surrogates in it.
 
     Raises:
-        RequestError: It has such bytes, and would reach the model with other letters.
+        RequestError: It has such bytes, and the model would receive different letters.
     """
     if not text.isascii():
         _refuse_misencoded(text.encode("utf-8", "surrogateescape"), place)
@@ -134,16 +134,16 @@ def _refuse_misencoded(data: bytes, path: str) -> None:
 
 
 def _describe_place(path: str) -> str:
-    """Returns what a person calls the place that has this path."""
+    """Return a user's name for the source with this path."""
     return "Standard input" if path == "-" else path
 
 
 def _is_misencoded(data: bytes, guessed: str) -> bool:
-    """Tells whether this is text in another encoding; where that is anybody's guess, by name."""
+    """Return whether this is text in another encoding; if ambiguous, decide by name."""
     found = find_misencoding(data)
     return found is not None and (bool(found.name) or guessed.startswith("text/"))
 
 
 def _refine_zip(name: str) -> str:
-    """Office documents are archives; only the name tells them apart cheaply."""
+    """Refine the type of an archive: only the name distinguishes Office documents cheaply."""
     return _guess_type(name) or "application/zip"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def survey_mistakes(application: Application, *, about: Sequence[str] = ()) -> Iterator[Finding]:
-    """Yields all that does not hold, each with file and line where it has one.
+    """Yield all that does not hold, each with file and line where it has one.
 
     Args:
         about: The parts of the name of a setting: only what is said of its table.

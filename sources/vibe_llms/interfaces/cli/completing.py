@@ -57,14 +57,14 @@ class Bash(BashComplete):
     source_template = _BASH
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Reads the line itself: the words that bash makes of it are cut at colons."""
+        """Read the line itself: the words that bash makes of it are cut at colons."""
         line = os.environ["COMP_LINE"]
         words = split_arg_string(line)
         incomplete = "" if not line or line[-1].isspace() else words.pop()
         return words[1:], incomplete
 
     def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
-        """Leaves out of each candidate what bash has taken for a word of its own."""
+        """Leave out of each candidate what bash has taken for a word of its own."""
         found = super().get_completions(args, incomplete)
         # Click's candidates lack the option then.
         is_option = incomplete.startswith("-") and "=" in incomplete
@@ -215,7 +215,7 @@ def survey_importers(incomplete: str) -> Candidates:
 
 
 def _survey_pieces(kind: type[Any]) -> dict[str, str]:
-    """Names what plugins have of a kind, with a few words on each; loads them for that."""
+    """Name what plugins have of a kind, with a few words on each; loads them for that."""
     return {each.name: each.summary for each in open_plugins().survey_pieces(kind)}
 
 
@@ -244,12 +244,12 @@ def survey_roles(incomplete: str) -> Candidates:
 
 
 def complete_path(incomplete: str) -> list[CompletionItem]:
-    """Lets the shell look for files."""
+    """Let the shell look for files."""
     return [CompletionItem(incomplete, type="file")]
 
 
 def complete_safely(survey: Callable[[str], Candidates], incomplete: str) -> list[CompletionItem]:
-    """Returns the candidates; none where they cannot be had."""
+    """Return the candidates; none where they cannot be had."""
     try:
         return [CompletionItem(word, help=text) for word, text in survey(incomplete)]
     except Exception:  # a shell's prompt is no place for a traceback
@@ -257,7 +257,7 @@ def complete_safely(survey: Callable[[str], Candidates], incomplete: str) -> lis
 
 
 def _select(words: Mapping[str, str], incomplete: str, *, several: bool = False) -> Candidates:
-    """Returns the words that begin so; several are parted by commas, and each is taken once."""
+    """Return the words that begin so; several are parted by commas, and each is taken once."""
     begun = incomplete.rpartition(",")[0] + "," if several and "," in incomplete else ""
     return [
         (f"{begun}{word}", text)

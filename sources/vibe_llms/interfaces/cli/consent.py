@@ -19,7 +19,7 @@ class TerminalConsent:
     _answers: dict[str, bool] = attrs.field(factory=dict, init=False)
 
     def ask(self, subject: str, question: str) -> bool:
-        """Returns whether the user agrees."""
+        """Return whether the user agrees."""
         from vibe_llms.interfaces.cli.interrupts import access_interruption
         from vibe_llms.interfaces.cli.keyboard import can_ask
 
@@ -34,7 +34,7 @@ class TerminalConsent:
 
 
 def confirm(question: str) -> bool:
-    """Asks a question that is answered with yes or no; whatever is not yes is no."""
+    """Ask a question that is answered with yes or no; whatever is not yes is no."""
     from vibe_llms.interfaces.cli.keyboard import ask_line, forget_typed
     from vibe_llms.interfaces.cli.output import reveal
 
@@ -43,7 +43,7 @@ def confirm(question: str) -> bool:
 
 
 def require_consent(question: str, *, remedy: str) -> None:
-    """Asks before something is destroyed.
+    """Ask before something is destroyed.
 
     Raises:
         TrustError: The user said no, or there is nobody to ask.

@@ -9,7 +9,7 @@ _GARBAGE_THRESHOLD = 100_000
 
 
 def main() -> None:
-    """Performs what the process was called with, and ends it with an exit code."""
+    """Perform what the process was called with, and ends it with an exit code."""
     arguments = sys.argv[1:]
     # This needs nothing of what the rest takes long to import.
     if arguments and arguments[0] in ("--version", "-V"):
@@ -28,19 +28,19 @@ def main() -> None:
 
 
 def serve_gateway() -> None:
-    """Performs ``vibe serve gateway``: what ``desid`` is."""
+    """Perform ``vibe serve gateway``: what ``desid`` is."""
     sys.argv[1:1] = ["serve", "gateway"]
     main()
 
 
 def serve_agents() -> None:
-    """Performs ``vibe serve agents``: what ``agentd`` is."""
+    """Perform ``vibe serve agents``: what ``agentd`` is."""
     sys.argv[1:1] = ["serve", "agents"]
     main()
 
 
 def serve_tools() -> None:
-    """Performs ``vibe serve tools``: what ``mcpd`` is."""
+    """Perform ``vibe serve tools``: what ``mcpd`` is."""
     sys.argv[1:1] = ["serve", "tools"]
     main()
 

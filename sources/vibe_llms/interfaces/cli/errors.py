@@ -50,7 +50,7 @@ MEANINGS: dict[ExitCode, str] = {
 
 
 def classify_error(error: BaseException) -> ExitCode:
-    """Returns the exit code for an error; the most specific class wins."""
+    """Return the exit code for an error; the most specific class wins."""
     from vibe_llms import exceptions
 
     codes: dict[type[BaseException], ExitCode] = {
@@ -84,7 +84,7 @@ def classify_error(error: BaseException) -> ExitCode:
 
 
 def report_error(error: Exception, *, as_json: bool) -> ExitCode:
-    """Tells of an error on standard error, in one line or as JSON; returns the exit code."""
+    """Tell of an error on standard error, in one line or as JSON; returns the exit code."""
     code = classify_error(error)
     if as_json:
         sys.stderr.write(_encode(error) + "\n")
@@ -97,7 +97,7 @@ def report_error(error: Exception, *, as_json: bool) -> ExitCode:
 
 
 def compose_lines(error: Exception) -> list[str]:
-    """Composes what a person is told: one line, or one for each finding in a configuration."""
+    """Compose what a person is told: one line, or one for each finding in a configuration."""
     from vibe_llms.exceptions import ConfigurationError, ConverseError, end_sentence
     from vibe_llms.interfaces.cli.output import sanitize
     from vibe_llms.interfaces.cli.program import respell
@@ -128,7 +128,7 @@ def compose_lines(error: Exception) -> list[str]:
 
 
 def _suggest_choice(error: click.UsageError) -> str:
-    """Says which of an option's words somebody may have meant; click says it of names alone."""
+    """Say which of an option's words somebody may have meant; click says it of names alone."""
     from vibe_llms.foundation.suggestions import find_nearest
 
     kind = error.param.type if isinstance(error, click.BadParameter) and error.param else None

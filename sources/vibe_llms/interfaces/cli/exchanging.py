@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def choose_form(
     plugins: PluginManager, name: str = "", path: Path | None = None
 ) -> ExporterSpecification:
-    """Returns the form of a name, else the one that a file's name asks for, else Markdown.
+    """Return the form of a name, else the one that a file's name asks for, else Markdown.
 
     A name without an ending asks for nothing, as that of a pipe does.
 
@@ -38,7 +38,7 @@ def choose_form(
 
 
 def choose_reader(plugins: PluginManager, name: str, path: Path) -> ImporterSpecification:
-    """Returns the form of a name, else the one that a file has.
+    """Return the form of a name, else the one that a file has.
 
     Raises:
         UnknownNameError: There is no form of this name.
@@ -52,7 +52,7 @@ def choose_reader(plugins: PluginManager, name: str, path: Path) -> ImporterSpec
 
 
 def compose_document(store: ConversationStore, identity: str, form: ExporterSpecification) -> str:
-    """Returns a stored conversation as a document of a form."""
+    """Return a stored conversation as a document of a form."""
     from vibe_llms.conversations.conversation import Conversation
     from vibe_llms.conversations.exchange.choosing import write_document
 
@@ -60,7 +60,7 @@ def compose_document(store: ConversationStore, identity: str, form: ExporterSpec
 
 
 def save_document(document: str, path: Path) -> None:
-    """Writes a document to a file, all of it or nothing, or into a pipe or a device; in UTF-8.
+    """Write a document to a file, all of it or nothing, or into a pipe or a device; in UTF-8.
 
     Raises:
         StoreError: It cannot be written.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _access_plugin_command(name: str) -> click.Command | None:
-    """Returns the command of this name that a plugin has; loads the plugins."""
+    """Return the command of this name that a plugin has; loads the plugins."""
     if name.startswith("-"):  # no plugin need be loaded to know that
         return None
     from vibe_llms.interfaces.cli.access import load_configuration
@@ -256,7 +256,7 @@ class LazyGroup(Group):
 
 
 def produce_group() -> LazyGroup:
-    """Makes the command ``vibe``."""
+    """Build the command ``vibe``."""
     return LazyGroup(
         name="vibe",
         home="vibe_llms.interfaces.cli.commands",
@@ -275,7 +275,7 @@ def produce_group() -> LazyGroup:
 
 
 def _produce_subgroup(name: str) -> LazyGroup:
-    """Makes a command that has others."""
+    """Build a command that has others."""
     return LazyGroup(
         name=name,
         home=f"vibe_llms.interfaces.cli.commands.{name}",

@@ -30,11 +30,11 @@ class Interruption:
     _event: threading.Event = attrs.field(factory=threading.Event)
 
     def set(self) -> None:
-        """Lets whoever waits for a person give up, soon."""
+        """Let whoever waits for a person give up, soon."""
         self._event.set()
 
     def is_set(self) -> bool:
-        """Tells whether the work was interrupted, or has ended."""
+        """Return whether the work was interrupted, or has ended."""
         return self._event.is_set()
 
 
@@ -44,13 +44,13 @@ _interruption = contextvars.ContextVar("interruption", default=Interruption())  
 
 
 def access_interruption() -> Interruption:
-    """Returns what tells that the work is over in whose name this is called."""
+    """Return what tells that the work is over in whose name this is called."""
     return _interruption.get()
 
 
 @contextmanager
 def begin_work() -> Iterator[Interruption]:
-    """Gives work its own interruption; at the end no thread of it reads the terminal."""
+    """Give work its own interruption; at the end no thread of it reads the terminal."""
     interruption = Interruption()
     token = _interruption.set(interruption)
     try:
@@ -62,7 +62,7 @@ def begin_work() -> Iterator[Interruption]:
 
 
 async def run_interruptibly(work: Coroutine[Any, Any, _T]) -> _T:
-    """Awaits work that Ctrl-C cancels; a second Ctrl-C, while it cleans up, is not held back.
+    """Await work that Ctrl-C cancels; a second Ctrl-C, while it cleans up, is not held back.
 
     Raises:
         KeyboardInterrupt: Ctrl-C was pressed; the work has cleaned up.
@@ -98,7 +98,7 @@ async def run_interruptibly(work: Coroutine[Any, Any, _T]) -> _T:
 
 
 def run(work: Coroutine[Any, Any, _T]) -> _T:
-    """Performs the work of a command in a loop of its own; Ctrl-C cancels it.
+    """Perform the work of a command in a loop of its own; Ctrl-C cancels it.
 
     Raises:
         KeyboardInterrupt: Ctrl-C was pressed; the work has cleaned up.
@@ -108,7 +108,7 @@ def run(work: Coroutine[Any, Any, _T]) -> _T:
 
 @contextmanager
 def block() -> Iterator[None]:
-    """Lets Ctrl-C raise at once in what holds up the loop on purpose, or just before."""
+    """Let Ctrl-C raise at once in what holds up the loop on purpose, or just before."""
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         # Pressed while the loop was busy: nobody else would raise it.

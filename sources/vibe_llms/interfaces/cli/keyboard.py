@@ -33,10 +33,10 @@ class Screen(Protocol):
     """What gives the terminal back while a question is asked."""
 
     def pause(self) -> None:
-        """Leaves the terminal to somebody else."""
+        """Leave the terminal to somebody else."""
 
     def resume(self) -> None:
-        """Takes it again."""
+        """Take it again."""
 
 
 # A lock belongs to one loop, and goes when that goes.
@@ -45,7 +45,7 @@ _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDict
 
 @asynccontextmanager
 async def take_turn(screen: Screen | None = None) -> AsyncIterator[None]:
-    """Gives the terminal to one question after the other: no answer is taken for another's.
+    """Give the terminal to one question after the other: no answer is taken for another's.
 
     Args:
         screen: Is paused meanwhile.
@@ -62,13 +62,13 @@ async def take_turn(screen: Screen | None = None) -> AsyncIterator[None]:
 
 
 def can_ask() -> bool:
-    """Tells whether there is somebody to ask."""
+    """Return whether there is somebody to ask."""
     # Questions go to standard error: output may be piped.
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def forget_typed() -> None:
-    """Throws away what was typed before a question was there to be read: it is no answer to it."""
+    """Throw away what was typed before a question was there to be read: it is no answer to it."""
     if sys.platform == "win32" or not sys.stdin.isatty():
         return
     import termios
@@ -78,7 +78,7 @@ def forget_typed() -> None:
 
 
 def ask_text(prompt: str) -> str | None:
-    """Asks for a line; ``None`` where the work that asks was interrupted, or nothing will come."""
+    """Ask for a line; ``None`` where the work that asks was interrupted, or nothing will come."""
     answer = read_answer(prompt)
     if not answer.endswith("\n"):
         sys.stderr.write("\n")  # after Ctrl-C or Ctrl-D the cursor still stands behind the prompt
@@ -86,23 +86,23 @@ def ask_text(prompt: str) -> str | None:
 
 
 def ask_line(prompt: str) -> str:
-    """Asks for a line, as :func:`ask_text`; empty also where none comes."""
+    """Ask for a line, as :func:`ask_text`; empty also where none comes."""
     return ask_text(prompt) or ""
 
 
 async def ask_text_aside(prompt: str) -> str | None:
-    """Asks for a line without holding up the loop; whoever cancels it has the terminal back."""
+    """Ask for a line without holding up the loop; whoever cancels it has the terminal back."""
     with begin_work():  # a thread cannot be cancelled: this tells it, and waits for it
         return await asyncio.to_thread(ask_text, prompt)
 
 
 async def ask_line_aside(prompt: str) -> str:
-    """Asks for a line, as :func:`ask_text_aside`; empty also where none comes."""
+    """Ask for a line, as :func:`ask_text_aside`; empty also where none comes."""
     return await ask_text_aside(prompt) or ""
 
 
 def read_answer(prompt: str) -> str:
-    """Shows a prompt and reads a line, with its end; empty where none will come."""
+    """Show a prompt and reads a line, with its end; empty where none will come."""
     if sys.platform == "win32":  # pragma: no cover  # Ctrl-C ends this by itself
         _show(prompt)
         return sys.stdin.readline()
@@ -124,7 +124,7 @@ def _show(prompt: str) -> None:
 
 @contextmanager
 def _take_hold(is_over: Callable[[], bool]) -> Iterator[bool]:
-    """Waits until no other thread reads the terminal; false where the work is over before."""
+    """Wait until no other thread reads the terminal; false where the work is over before."""
     is_held = False
     while not is_held and not is_over():
         is_held = _reading.acquire(timeout=_POLL_SECONDS)
@@ -156,7 +156,7 @@ def _read_line(descriptor: int, is_over: Callable[[], bool]) -> bytes:
 
 @contextmanager
 def _open_terminal() -> Iterator[int]:
-    """Opens the terminal of standard input once more: lines are edited in it, and seen.
+    """Open the terminal of standard input once more: lines are edited in it, and seen.
 
     Not to block is a matter of how it was opened, which we share with the shell that started us,
     and with our own output; so this is another opening of it, where the system allows that.

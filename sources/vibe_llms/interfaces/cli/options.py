@@ -107,7 +107,7 @@ GRACE = _Number(min=0, max=86_400)
 
 
 def refuse_empty(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """Refuses a text that is empty, as of a variable that is not set.
+    """Refuse a text that is empty, as of a variable that is not set.
 
     Where it says who may ask, or what is offered, nothing said would be everybody and everything.
 
@@ -193,18 +193,18 @@ class Group(click.Group):
 
 
 def command(name: str, **settings: Any) -> Callable[[Callable[..., Any]], click.Command]:
-    """Makes a command of a function whose docstring is its help."""
+    """Build a command of a function whose docstring is its help."""
     return click.command(name, cls=Command, **settings)
 
 
 def optional_conversation_argument(function: _Function) -> _Function:
-    """Adds the argument that names a conversation; without it, the newest is meant."""
+    """Add the argument that names a conversation; without it, the newest is meant."""
     argument = click.argument("identity", metavar="[ID]", type=CONVERSATION, required=False)
     return argument(function)
 
 
 def continue_option(function: _Function) -> _Function:
-    """Adds ``--continue``: absent, empty for the newest conversation, or the id of one."""
+    """Add ``--continue``: absent, empty for the newest conversation, or the id of one."""
     option = click.option(
         "--continue",
         "continued",
@@ -218,21 +218,21 @@ def continue_option(function: _Function) -> _Function:
 
 
 def json_option(function: _Function) -> _Function:
-    """Adds ``--json``."""
+    """Add ``--json``."""
     return click.option("--json", "as_json", is_flag=True, help="Write JSON, including errors.")(
         function
     )
 
 
 def yes_option(function: _Function) -> _Function:
-    """Adds ``--yes``."""
+    """Add ``--yes``."""
     return click.option("--yes", "-y", is_flag=True, help="Answer every question with yes.")(
         function
     )
 
 
 def consent_option(function: _Function) -> _Function:
-    """Adds ``--yes`` beside ``--allow``: that somebody consents to a download approves no call."""
+    """Add ``--yes`` beside ``--allow``: that somebody consents to a download approves no call."""
     help_ = "Allow downloads and installs (tool calls: --allow)."
     return click.option("--yes", "-y", is_flag=True, help=help_)(function)
 
@@ -269,7 +269,7 @@ strict_option = click.option("--strict", is_flag=True, help="Fail if a translati
 
 
 def model_options(function: _Function) -> _Function:
-    """Adds the options which choose a model, set its controls and consent to a download."""
+    """Add the options which choose a model, set its controls and consent to a download."""
     options = [
         model_option,
         provider_option,
@@ -288,7 +288,7 @@ def model_options(function: _Function) -> _Function:
 
 
 def compose_address(model: str | None, provider: str | None) -> str | None:
-    """Joins ``--provider`` and ``--model`` to one address; ``None`` where neither is given.
+    """Join ``--provider`` and ``--model`` to one address; ``None`` where neither is given.
 
     Raises:
         click.UsageError: They contradict each other, or are empty.
@@ -311,7 +311,7 @@ def compose_address(model: str | None, provider: str | None) -> str | None:
 def parse_controls(
     assignments: tuple[str, ...], *, kind: str = "control", example: str = "temperature=0.2"
 ) -> dict[str, Any]:
-    """Reads ``name=value`` pairs: values are JSON where they read as JSON, else text.
+    """Read ``name=value`` pairs: values are JSON where they read as JSON, else text.
 
     Args:
         kind: What the pairs are, for errors.

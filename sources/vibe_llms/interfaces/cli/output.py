@@ -37,7 +37,7 @@ _INDENT = "    "
 
 
 def reveal(text: str) -> str:
-    """Shows as an escape of JSON whatever cannot be seen, in a text to which somebody shall agree.
+    """Show as an escape of JSON whatever cannot be seen, in a text to which somebody shall agree.
 
     That is every control, format and separating character, line ends included, and every space
     but the usual one: what is shown stands in one line, and is all that there is.
@@ -51,7 +51,7 @@ def reveal(text: str) -> str:
 
 
 def reveal_lines(text: str, *, indent: str = "") -> str:
-    """Shows a text as :func:`reveal` does, but for its line ends.
+    """Show a text as :func:`reveal` does, but for its line ends.
 
     Args:
         indent: Before each line, so that none passes for a line of ours.
@@ -60,7 +60,7 @@ def reveal_lines(text: str, *, indent: str = "") -> str:
 
 
 def reveal_head(text: str) -> str:
-    """Shows the first line of a text, as :func:`reveal` does."""
+    """Show the first line of a text, as :func:`reveal` does."""
     return reveal(text.strip().partition("\n")[0])
 
 
@@ -75,47 +75,47 @@ def _escape(letter: str) -> str:
 
 
 def repair(text: str) -> str:
-    """Returns what was typed as text: in a poor locale Python takes UTF-8 for single bytes."""
+    """Return what was typed as text: in a poor locale Python takes UTF-8 for single bytes."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def wants_colour(stream: TextIO) -> bool:
-    """Tells whether a stream is a terminal whose user has nothing against colour."""
+    """Return whether a stream is a terminal whose user has nothing against colour."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return stream.isatty()
 
 
 def style(text: str, *names: str, stream: TextIO | None = None) -> str:
-    """Returns the text with the named styles, where the stream wants colour."""
+    """Return the text with the named styles, where the stream wants colour."""
     if not text or not wants_colour(sys.stdout if stream is None else stream):
         return text
     return f"\x1b[{';'.join(_SEQUENCES[name] for name in names)}m{text}\x1b[0m"
 
 
 def mark_error() -> str:
-    """Returns what a line about a mistake begins with."""
+    """Return what a line about a mistake begins with."""
     return style("vibe: error:", "red", "bold", stream=sys.stderr)
 
 
 def write(text: str = "") -> None:
-    """Writes one line, or several, of a result."""
+    """Write one line, or several, of a result."""
     sys.stdout.write((sanitize(text) if sys.stdout.isatty() else text) + "\n")
 
 
 def write_styled(text: str, *names: str) -> None:
-    """Writes one line of a result in the named styles."""
+    """Write one line of a result in the named styles."""
     sys.stdout.write(style(sanitize(text), *names) + "\n")
 
 
 def note(text: str) -> None:
-    """Writes a remark to standard error, dimmed on a terminal; its commands run as printed."""
+    """Write a remark to standard error, dimmed on a terminal; its commands run as printed."""
     sys.stderr.write(style(sanitize(respell(text)), "dim", stream=sys.stderr) + "\n")
     sys.stderr.flush()
 
 
 def write_json(value: Any) -> None:
-    """Writes a result as one line of JSON. Moments are written as ISO 8601."""
+    """Write a result as one line of JSON. Moments are written as ISO 8601."""
     import json
 
     # What cannot be encoded would fail in the middle of the line: JSON has escapes for it.
@@ -125,7 +125,7 @@ def write_json(value: Any) -> None:
 
 
 def write_moment(moment: datetime) -> str:
-    """Writes a day and a minute, as the clock here says it."""
+    """Write a day and a minute, as the clock here says it."""
     return moment.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
@@ -136,7 +136,7 @@ def _encode_value(value: Any) -> Any:
 
 
 def measure_width() -> int:
-    """Returns the columns of the terminal; 80 where there is none."""
+    """Return the columns of the terminal; 80 where there is none."""
     given = os.environ.get("COLUMNS", "")  # goes before what the terminal says, as elsewhere
     if given.isdigit() and int(given) > 0:
         return int(given)
@@ -150,7 +150,7 @@ def measure_width() -> int:
 
 
 def measure_text(text: str) -> int:
-    """Returns how many columns a text takes: wide letters take two, marks none."""
+    """Return how many columns a text takes: wide letters take two, marks none."""
     if text.isascii():
         return len(text)
     import unicodedata
@@ -166,7 +166,7 @@ def measure_text(text: str) -> int:
 
 
 def shorten(text: str, columns: int) -> str:
-    """Cuts a text, made one line, to at most so many columns, with an ellipsis where it is cut."""
+    """Cut a text, made one line, to at most so many columns, with an ellipsis where it is cut."""
     text = " ".join(text.split())
     if measure_text(text) <= columns:
         return text
@@ -185,7 +185,7 @@ def write_table(
     styles: Sequence[str] = (),
     whole: bool = False,
 ) -> None:
-    """Writes rows under their headers, cut to fit the terminal, the last column first.
+    """Write rows under their headers, cut to fit the terminal, the last column first.
 
     In a terminal too narrow for columns, the cells of a row follow each other, over several lines.
     Into a file or pipe go the rows alone, with nothing cut and the columns parted by tabs: a
@@ -220,7 +220,7 @@ def write_table(
 
 
 def _compose_lines(row: Sequence[str], styles: Sequence[str], *, whole: bool) -> str:
-    """Lets the cells of a row follow each other, each where it has room in one piece."""
+    """Let the cells of a row follow each other, each where it has room in one piece."""
     import textwrap
 
     columns = measure_width()
@@ -254,7 +254,7 @@ def _compose_row(row: Sequence[str], widths: Sequence[int], styles: Sequence[str
 
 
 def write_explanations(rows: Iterable[tuple[str, str, str]]) -> None:
-    """Writes names with their values and, below each, where it is from; nothing is cut.
+    """Write names with their values and, below each, where it is from; nothing is cut.
 
     Into a file or pipe, each is one line, parted by tabs.
     """
@@ -268,7 +268,7 @@ def write_explanations(rows: Iterable[tuple[str, str, str]]) -> None:
 
 
 def _fit(widths: list[int]) -> list[int]:
-    """Takes columns away from the last, down to a rest, and then from the widest but the first."""
+    """Take columns away from the last, down to a rest, and then from the widest but the first."""
     fitted = list(widths)
     excess = sum(fitted) + 2 * (len(fitted) - 1) - measure_width()
     taken = max(0, min(excess, fitted[-1] - _LEAST_COLUMNS))

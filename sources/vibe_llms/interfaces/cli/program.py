@@ -18,7 +18,7 @@ _spoken: dict[str, str] = {}
 
 
 def name_program() -> str:
-    """Returns what a person types to call this program in the same place again.
+    """Return what a person types to call this program in the same place again.
 
     That is the plain name where the shell finds this very program by it; else the path, or
     ``python -m``, as they were typed.
@@ -34,17 +34,17 @@ def name_program() -> str:
 
 
 def compose_command(*arguments: str) -> str:
-    """Returns a command that runs as it is printed, such as ``.venv/bin/vibe list``."""
+    """Return a command that runs as it is printed, such as ``.venv/bin/vibe list``."""
     return " ".join((name_program(), *map(_quote, arguments)))
 
 
 def remember_arguments(arguments: Sequence[str]) -> None:
-    """Remembers with what this program was called, for :func:`compose_again`."""
+    """Remember with what this program was called, for :func:`compose_again`."""
     _arguments[:] = arguments
 
 
 def remember_names(configuration: Configuration) -> None:
-    """Remembers what providers are called, for :func:`respell`: as typed, or by the short name."""
+    """Remember what providers are called, for :func:`respell`: as typed, or by the short name."""
     given = (*_arguments, configuration.model)
     words = {part for word in given for part in re.split("[:=]", word)}
     _spoken.clear()
@@ -57,19 +57,19 @@ def remember_names(configuration: Configuration) -> None:
 
 
 def is_surely_given(option: str, value: str) -> bool:
-    """Tells whether a value that an option may lack is the option's, and no word that follows."""
+    """Return whether a value that an option may lack is the option's, and no word that follows."""
     return _arguments[-2:] == [option, value] or f"{option}={value}" in _arguments
 
 
 def compose_again(*more: str) -> str:
-    """Returns the command that was given, with more options: it runs as it is printed."""
+    """Return the command that was given, with more options: it runs as it is printed."""
     # Behind -- there are only words.
     end = _arguments.index("--") if "--" in _arguments else len(_arguments)
     return compose_command(*_arguments[:end], *more, *_arguments[end:])
 
 
 def respell(text: str) -> str:
-    """Returns a text in which commands of ours, such as ``vibe list``, run as they are printed.
+    """Return a text in which commands of ours, such as ``vibe list``, run as they are printed.
 
     Providers are called in it what the person calls them, but where all names are listed.
     """
@@ -95,7 +95,7 @@ def _is_script(path: str) -> bool:
 
 
 def _is_found(path: str) -> bool:
-    """Tells whether the first program of that name on the search path is this one."""
+    """Return whether the first program of that name on the search path is this one."""
     for folder in os.get_exec_path():
         found = Path(folder) / Path(path).name
         if found.is_file() and os.access(found, os.X_OK):

@@ -25,7 +25,7 @@ class TerminalProgress:
         self._drawn = 0.0
 
     def start(self, total: int | None, label: str) -> None:
-        """Begins to show a piece of work of so many units."""
+        """Begin to show a piece of work of so many units."""
         self._label, self._total, self._done = label, total, 0
         self._started = time.monotonic()
         self._drawn = 0.0
@@ -36,13 +36,13 @@ class TerminalProgress:
             sys.stderr.flush()
 
     def advance(self, amount: int) -> None:
-        """Adds to what is done."""
+        """Add to what is done."""
         self._done += amount
         if sys.stderr.isatty() and time.monotonic() - self._drawn >= _INTERVAL_SECONDS:
             self._draw()
 
     def finish(self) -> None:
-        """Ends the showing."""
+        """End the showing."""
         if sys.stderr.isatty():
             self._draw()
             sys.stderr.write("\n")

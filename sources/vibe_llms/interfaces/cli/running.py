@@ -14,7 +14,7 @@ from vibe_llms.interfaces.cli.program import remember_arguments
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Performs a command line; never raises, except with ``--debug``.
+    """Perform a command line; never raises, except with ``--debug``.
 
     Returns:
         The exit code, one of :class:`ExitCode`.
@@ -74,7 +74,7 @@ def _report(error: Exception, *, as_json: bool) -> int:
 
 
 def _prepare_streams() -> None:
-    """Lets no character fail on its way: what the terminal cannot show becomes ``?``.
+    """Let no character fail on its way: what the terminal cannot show becomes ``?``.
 
     What cannot be read is left to :func:`repair`. Streams that were closed lead nowhere.
     """
@@ -91,7 +91,7 @@ def _prepare_streams() -> None:
 
 
 def _silence() -> None:
-    """Keeps the interpreter from complaining once more when it flushes at its end."""
+    """Keep the interpreter from complaining once more when it flushes at its end."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -20,7 +20,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 def daemon_options(port: int, *, config: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Adds what every daemon takes: its file, who may ask, its log, and where it listens.
+    """Add what every daemon takes: its file, who may ask, its log, and where it listens.
 
     Args:
         port: Where it listens by default, as its settings say; they are not read for a help text.
@@ -68,7 +68,7 @@ def daemon_options(port: int, *, config: str) -> Callable[[Callable[..., Any]], 
 
 
 def post_doormen(application: Application, authorizer: str | None, *, log: bool) -> dict[str, Any]:
-    """Returns who says who may ask a daemon, and who hears of each request."""
+    """Return who says who may ask a daemon, and who hears of each request."""
     listeners = []
     if log:
         import atexit
@@ -82,7 +82,7 @@ def post_doormen(application: Application, authorizer: str | None, *, log: bool)
 
 
 def serve(produce: Produce, settings: ServerSettings, **how: Any) -> None:
-    """Serves until a signal ends it; the metrics of several worker processes are added up."""
+    """Serve until a signal ends it; the metrics of several worker processes are added up."""
     import os
     import tempfile
 

@@ -49,7 +49,7 @@ SYNONYMS = MappingProxyType(
 
 
 def find_command(word: str, known: Iterable[str]) -> str | None:
-    """Returns the command that somebody will have meant, by its sense or else by its letters.
+    """Return the command that somebody will have meant, by its sense or else by its letters.
 
     Args:
         known: The commands that there are here; with a slash where the word has one.

@@ -49,7 +49,7 @@ servers_option = click.option(
 
 
 def tool_options(function: _Function) -> _Function:
-    """Adds the options which name ensembles, and say what needs no question."""
+    """Add the options which name ensembles, and say what needs no question."""
     options = [
         ensembles_option,
         servers_option,
@@ -99,7 +99,7 @@ def _explain(context: click.Context, option: click.Parameter, is_wanted: bool) -
 
 
 def split_names(given: Sequence[str]) -> tuple[str, ...]:
-    """Reads names that are parted by commas, each once."""
+    """Read names that are parted by commas, each once."""
     names = (name.strip() for text in given for name in text.split(","))
     return tuple(dict.fromkeys(name for name in names if name))
 
@@ -111,7 +111,7 @@ def produce_session(
     options: Mapping[str, Any],
     **settings: Any,
 ) -> ChatSession:
-    """Makes the session of a command by its options.
+    """Build the session of a command by its options.
 
     Args:
         address: Of the model, empty where the options name none: then it is the conversation's.
@@ -131,7 +131,7 @@ def produce_session(
 
 
 async def open_session(session: ChatSession, options: Mapping[str, Any], screen: Screen) -> None:
-    """Gives a session what the options name, connects it, and adds the instructions.
+    """Give a session what the options name, connects it, and adds the instructions.
 
     A skill among the options brings what the other options leave open.
 
@@ -158,7 +158,7 @@ async def open_session(session: ChatSession, options: Mapping[str, Any], screen:
 
 
 def ensure_allowed(allowed: Sequence[str], registry: Registry | None) -> None:
-    """Sees to it that what ``--allow`` names is there; a slip would allow nothing in silence.
+    """See to it that what ``--allow`` names is there; a slip would allow nothing in silence.
 
     Where there may be more invocables later, such as an MCP server adds, it is told of only.
 
@@ -193,7 +193,7 @@ def _tell_of_nothing_yet(name: str, known: Sequence[str]) -> None:
 async def produce_ensembles(
     application: Application, names: Sequence[str], named: Sequence[str]
 ) -> tuple[Ensemble, ...]:
-    """Makes ensembles; what cannot be where somebody stands is told of the option.
+    """Build ensembles; what cannot be where somebody stands is told of the option.
 
     Args:
         named: Those that ``--tools`` names.
@@ -220,7 +220,7 @@ async def produce_ensembles(
 
 
 async def _use_skill(session: ChatSession, name: str) -> Skill:
-    """Lets a skill fill in what was not said."""
+    """Let a skill fill in what was not said."""
     import asyncio
 
     from vibe_llms.instruments.skills import ensure_configured, find_skill

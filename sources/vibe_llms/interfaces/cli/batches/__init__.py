@@ -1,1 +1,1 @@
-"""What ``vibe batch`` reads, and how it shows how far it has come."""
+"""Input and progress display of ``vibe batch``."""

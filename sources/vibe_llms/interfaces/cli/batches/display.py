@@ -1,4 +1,4 @@
-"""How far a batch has come: a bar on a terminal, and a summary at the end, on standard error."""
+"""Progress of a batch: a bar on a terminal, and a final summary, on standard error."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ _MESSAGE_COLUMNS = 100
 
 
 class Channel(Protocol):
-    """A batch of whichever kind."""
+    """Batch of any kind."""
 
     @property
     def tally(self) -> BatchTally:
-        """How far it has come."""
+        """Progress counts."""
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What was found amiss, and mended."""
+        """Problems that were found and repaired."""
 
 
 @define
 class FailureGroup:
-    """Failures of one kind: how many, where the first ones are, and what one of them says."""
+    """Failures of one kind: their number, the first lines, and the message of one."""
 
     count: int = 0
     places: list[str] = attrs.field(factory=list)
@@ -51,12 +51,12 @@ class FailureGroup:
 
 @define
 class BatchNotes:
-    """What is told of a batch besides its tally: kinds of failures, and money.
+    """Report of a batch apart from its tally: kinds of failures, and costs.
 
     Attributes:
-        failures: By kind, at most so many kinds; ``others`` counts the rest.
-        cost: What the answers of this run cost, as far as prices are known.
-        unpriced: How many answers have no price.
+        failures: By kind, up to a maximum of kinds; ``others`` counts the rest.
+        cost: Cost of the answers of this run, as far as prices are known.
+        unpriced: Number of answers without a price.
     """
 
     failures: dict[str, FailureGroup] = attrs.field(factory=dict)
@@ -65,14 +65,14 @@ class BatchNotes:
     unpriced: int = 0
 
     def add(self, item: BatchItem[Any]) -> None:
-        """Takes account of an item of this run."""
+        """Count an item of this run."""
         if item.error is not None:
             self._add_failure(item, item.error)
         elif item.origin is not None:
             self._add_price(item.origin, item.tier)
 
     def export(self) -> list[dict[str, Any]]:
-        """Returns the failures by their kinds, as plain data."""
+        """Return the failures by kind, as plain data."""
         return [
             {"kind": kind, "count": group.count, "items": group.places, "message": group.message}
             for kind, group in self.failures.items()
@@ -107,10 +107,10 @@ class BatchNotes:
 async def show_progress(
     channel: Channel, account: BatchNotes, tell_more: Callable[[], str] | None = None
 ) -> AsyncIterator[None]:
-    """Shows a bar while the block runs, where standard error is a terminal.
+    """Show a progress bar during the block if standard error is a terminal.
 
     Args:
-        tell_more: Returns what is shown behind the counts.
+        tell_more: Returns text to show after the counts.
     """
     if not sys.stderr.isatty():
         yield
@@ -121,14 +121,14 @@ async def show_progress(
             yield
         finally:
             drawing.cancel()
-            # So that nothing is drawn when the bar is gone.
+            # so that nothing is drawn after the bar is removed
             await asyncio.gather(drawing, return_exceptions=True)
 
 
 async def _draw(
     draw: Draw, channel: Channel, account: BatchNotes, tell_more: Callable[[], str]
 ) -> None:
-    """Draws now and then, until it is cancelled, counts that others change."""
+    """Redraw counts that others change, at intervals, until cancelled."""
     while True:
         tally = channel.tally
         words = f"{describe_counts(tally, account)}  {tell_more()}".rstrip()
@@ -138,10 +138,10 @@ async def _draw(
 
 @contextmanager
 def open_bar(*, tells_time: bool = False) -> Iterator[Draw]:
-    """Lends what draws a bar on a terminal, of how many of how many are done, with words.
+    """Provide a function that draws a progress bar on a terminal: done, total, words.
 
     Args:
-        tells_time: Whether it says how long that will take.
+        tells_time: Whether the bar shows the remaining time.
     """
     if not sys.stderr.isatty():
         yield lambda done, total, words: None
@@ -154,8 +154,8 @@ def open_bar(*, tells_time: bool = False) -> Iterator[Draw]:
         TextColumn("{task.fields[counts]}"),
         *([TimeRemainingColumn(compact=True)] if tells_time else []),
         console=Console(stderr=True, highlight=False),
-        auto_refresh=False,  # rich would draw in a thread of its own, while counts change
-        transient=True,  # the summary takes its place
+        auto_refresh=False,  # rich would draw in its own thread while counts change
+        transient=True,  # the summary replaces it
     )
     task = progress.add_task("", total=None, counts="")
 
@@ -167,7 +167,7 @@ def open_bar(*, tells_time: bool = False) -> Iterator[Draw]:
 
 
 def describe_counts(tally: BatchTally, account: BatchNotes) -> str:
-    """Says in a few words how far a batch has come."""
+    """Describe the progress of a batch in a few words."""
     total = "" if tally.total is None else f"/{tally.total:,}"
     words = [f"{tally.done + tally.stored:,}{total}", f"{_rate(tally):,.1f}/s"]
     if tally.failed:
@@ -186,7 +186,7 @@ def _rate(tally: BatchTally) -> float:
 
 
 def tell_summary(tally: BatchTally, account: BatchNotes) -> None:
-    """Says at the end what was done, and lists the failures by their kinds."""
+    """Write the final counts, and list the failures by kind."""
     earlier = f", {tally.stored:,} earlier" if tally.stored else ""
     failed = tally.failed + tally.stored_failed
     if not tally.done + tally.stored + failed:
@@ -203,7 +203,7 @@ def tell_summary(tally: BatchTally, account: BatchNotes) -> None:
 
 
 def list_failures(account: BatchNotes) -> None:
-    """Lists failures by their kinds, the most frequent first."""
+    """List failures by kind, the most frequent first."""
     for kind, group in sorted(account.failures.items(), key=lambda each: -each[1].count):
         places = ", ".join(group.places) + (", …" if group.count > len(group.places) else "")
         note(f"{group.count:>7,}  {kind}: {shorten(group.message, _MESSAGE_COLUMNS)} ({places})")
@@ -212,12 +212,12 @@ def list_failures(account: BatchNotes) -> None:
 
 
 def describe_use(asked: int, answered: int, cost: Decimal, unpriced: int) -> str:
-    """Says what a batch used, to go behind other words; empty where it used nothing.
+    """Describe a batch's usage as a suffix of other text; empty if it used nothing.
 
     Args:
         asked: Tokens of its requests.
         answered: Tokens of the answers.
-        unpriced: How many answers have no price.
+        unpriced: Number of answers without a price.
     """
     words = f"; {asked:,} tokens in, {answered:,} out" if asked or answered else ""
     rest = f" and {unpriced:,} answers without a price" if unpriced else ""
@@ -225,7 +225,7 @@ def describe_use(asked: int, answered: int, cost: Decimal, unpriced: int) -> str
 
 
 def encode_summary(tally: BatchTally, account: BatchNotes, output: str | None) -> dict[str, Any]:
-    """Returns the summary as plain data."""
+    """Return the summary as plain data."""
     usage = tally.usage
     return {
         "output": output,
@@ -242,7 +242,7 @@ def encode_summary(tally: BatchTally, account: BatchNotes, output: str | None) -
 
 
 def write_summary(summary: dict[str, Any], output: str | None) -> None:
-    """Writes a summary as JSON: on standard error where standard output has the answers."""
+    """Write a summary as JSON: on standard error if standard output has the answers."""
     if output is None:
         import json
 
@@ -252,10 +252,10 @@ def write_summary(summary: dict[str, Any], output: str | None) -> None:
 
 
 def tell_end(channel: Channel, account: BatchNotes, output: str | None, *, as_json: bool) -> int:
-    """Says what a batch came to; returns the exit code.
+    """Report the result of a batch; return the exit code.
 
     Args:
-        output: Where the answers are; ``None`` for standard output.
+        output: File of the answers; ``None`` for standard output.
     """
     from vibe_llms.interfaces.cli.errors import ExitCode
 

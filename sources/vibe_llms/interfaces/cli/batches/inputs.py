@@ -1,7 +1,7 @@
-"""The lines that ``vibe batch`` is given: each is an input, or is named with what is wrong with it.
+"""Input lines of ``vibe batch``: each is parsed, or reported with its error.
 
 A file is read twice: the first time every line is checked, before anything is sent or written.
-What comes through a pipe is read once, as it comes.
+A pipe is read once, as its lines arrive.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _FORMS = 'Each line must be a JSON string or an object such as {"prompt": "…",
 
 
 class InputForm(NamedTuple):
-    """How lines are read.
+    """Format of the input lines.
 
     Attributes:
-        is_text: Each line is a prompt as it stands; empty ones are passed over.
-        fill: Takes the variables of a line, to see whether they fit; ``None`` where lines are
+        is_text: Each line is a prompt, taken literally; empty ones are skipped.
+        fill: Takes the variables of a line, to check that they fit; ``None`` if lines are
             prompts. Raises ConverseError.
-        takes_id: Whether ``id`` is among the variables, too.
+        takes_id: Whether ``id`` is also a variable.
     """
 
     is_text: bool = False
@@ -42,13 +42,13 @@ class InputForm(NamedTuple):
     takes_id: bool = False
 
     def read(self, line: bytes) -> BatchInput | None:
-        """Reads one line; ``None`` where there is nothing in it.
+        """Parse one line; return ``None`` if it is empty.
 
         Raises:
-            ValueError: It is no input; says why, and which rule holds.
+            ValueError: The line is invalid; the message names the reason and the rule.
         """
         try:
-            text = line.decode("utf-8-sig").strip("\r\n")  # Windows begins files with a mark
+            text = line.decode("utf-8-sig").strip("\r\n")  # Windows programs write a BOM
         except UnicodeDecodeError as error:
             raise ValueError(_explain(line, error.start + 1)) from error
         if not text.strip():
@@ -120,10 +120,10 @@ def _read_name(value: dict[str, Any]) -> str | None:
 
 
 def check_file(path: Path, form: InputForm) -> int:
-    """Reads all lines of a file; returns how many inputs it has.
+    """Check all lines of a file; return its number of inputs.
 
     Raises:
-        RequestError: A line is no input, or two have the same id; names the first ones.
+        RequestError: A line is invalid, or two have the same id; names the first ones.
     """
     count = 0
     findings: list[str] = []
@@ -152,7 +152,7 @@ def check_file(path: Path, form: InputForm) -> int:
 
 
 def read_file(path: Path, form: InputForm) -> Iterator[BatchInput]:
-    """Yields the inputs of a file that was checked. Raises RequestError, should it have changed."""
+    """Yield the inputs of a checked file. Raises RequestError if it has changed since."""
     for number, line in _walk(path):
         given = _read(form, line, f"{path}:{number}")
         if given is not None:
@@ -160,10 +160,10 @@ def read_file(path: Path, form: InputForm) -> Iterator[BatchInput]:
 
 
 async def read_pipe(form: InputForm) -> AsyncIterator[BatchInput]:
-    """Yields the inputs that come through standard input, as they come.
+    """Yield the inputs of standard input as they arrive.
 
     Raises:
-        RequestError: A line is no input.
+        RequestError: A line is invalid.
     """
     number = 0
     async for line in _receive_lines():
@@ -197,7 +197,7 @@ def _walk(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 async def _receive_lines() -> AsyncIterator[bytes]:
-    """Yields the lines of standard input without holding up the event loop."""
+    """Yield the lines of standard input without blocking the event loop."""
     rest = b""
     async for block in _receive_blocks():
         *lines, rest = (rest + block).split(b"\n")
@@ -210,11 +210,11 @@ async def _receive_lines() -> AsyncIterator[bytes]:
 async def _receive_blocks() -> AsyncIterator[bytes]:
     try:
         descriptor = sys.stdin.fileno()
-    except (OSError, ValueError):  # something in its place, which has all that it will have
+    except (OSError, ValueError):  # a replacement of standard input, already complete
         source: BinaryIO = sys.stdin.buffer
         yield source.read()
         return
-    # In a thread that nobody waits for at the end: it may never return.
+    # In a thread that is not joined at exit: it may never return.
     while block := await run_in_thread(lambda: _read_block(descriptor)):
         yield block
 

@@ -1,4 +1,4 @@
-"""Batches on a runner: handing one over, watching how far it is, and writing what came of it."""
+"""Batches on a runner: submission, progress, and writing the results."""
 
 from __future__ import annotations
 
@@ -40,26 +40,26 @@ _SAMPLES: Final = 60
 
 
 class Pace:
-    """How fast a batch goes, by what was seen of it lately."""
+    """Recent rate of a batch."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._seen: deque[tuple[float, int]] = deque(maxlen=_SAMPLES)
 
     def note(self, found: BatchSummary) -> None:
-        """Takes in how far it is now."""
+        """Record the current progress."""
         self._seen.append((self._clock(), found.done))
 
     @property
     def rate(self) -> float:
-        """Items a second; 0 while nobody can say."""
+        """Items per second; 0 while unknown."""
         if len(self._seen) < 2:
             return 0.0
         (begun, first), (ended, last) = self._seen[0], self._seen[-1]
         return (last - first) / max(ended - begun, 0.001)
 
     def describe(self, found: BatchSummary) -> str:
-        """Says how far a batch is: items, rate, tokens, money and time left."""
+        """Describe the progress of a batch: items, rate, tokens, cost and time left."""
         words = [f"{found.done:,}/{_total(found):,}", f"{self.rate:,.1f}/s"]
         if found.failed:
             words.append(f"{found.failed:,} failed")
@@ -82,7 +82,7 @@ async def perform(
     *,
     as_json: bool,
 ) -> int:
-    """Hands a batch over, works at it, and writes what came of it when all is done."""
+    """Submit a batch, process it, and write the results when all is done."""
     from vibe_llms.agents.batches import open_batches
     from vibe_llms.agents.queues import BATCHES
     from vibe_llms.batches.channel import BatchChannel
@@ -92,11 +92,11 @@ async def perform(
     url, key = options["runner"], options["key"]
     is_left = options["detach"]
     if output != STANDARD:
-        ensure_form(Path(output))  # before anything is handed over
+        ensure_form(Path(output))  # before anything is submitted
     if not key and prompts != STANDARD:
         key = await asyncio.to_thread(_digest_file, Path(prompts))
     queues = () if is_left else (BATCHES,)
-    await _check(model, options["cap"])  # before there is a database, or anything in it
+    await _check(model, options["cap"])  # before the database or any of its rows exist
     async with open_batches(url, application=model.application, queues=queues) as runner:
         assert runner is not None
         own = {"runner": runner, "key": key, **{name: options[name] for name in _OWN}}
@@ -115,14 +115,14 @@ async def perform(
 async def follow_to_end(
     runner: Batches, batch: str, output: str, told: str, *, as_json: bool
 ) -> int:
-    """Shows how far a batch is until nobody works at it, and writes what came of it."""
+    """Show a batch's progress until it is idle, then write the results."""
     from vibe_llms.batches.exporting import ensure_form
 
     if output != STANDARD:
-        ensure_form(Path(output))  # rather than hours later
+        ensure_form(Path(output))  # fail now, not hours later
     try:
         await watch(runner, batch)
-    except BaseException:  # Ctrl-C as well
+    except BaseException:  # including Ctrl-C
         note(f"Batch {batch} continues while a worker is running.")
         note(f"Follow it with the same command, or with `vibe batches watch {batch[:8]} {told}`.")
         raise
@@ -131,7 +131,7 @@ async def follow_to_end(
 
 
 async def watch(runner: Batches, batch: str) -> None:
-    """Shows how far a batch is, on a terminal, until nobody works at it any more."""
+    """Show a batch's progress on a terminal until no worker processes it."""
     from vibe_llms.batches.tables import WORKING
     from vibe_llms.exceptions import StoreError
 
@@ -140,7 +140,7 @@ async def watch(runner: Batches, batch: str) -> None:
         while True:
             try:
                 found = await runner.find(batch)
-            except StoreError:  # it comes back, or somebody ends this
+            except StoreError:  # it recovers, or the user stops the command
                 await asyncio.sleep(_LOOK_SECONDS)
                 continue
             pace.note(found)
@@ -151,7 +151,7 @@ async def watch(runner: Batches, batch: str) -> None:
 
 
 async def write_output(runner: Batches, batch: str, output: str) -> None:
-    """Writes what there is of a batch, in the order of its inputs."""
+    """Write the available results of a batch, in the order of its inputs."""
     from vibe_llms.batches.exporting import write_results
     from vibe_llms.batches.lines import decode_item, encode_item
 
@@ -165,7 +165,7 @@ async def write_output(runner: Batches, batch: str, output: str) -> None:
 
 
 async def tell_end(runner: Batches, batch: str, output: str | None, *, as_json: bool) -> int:
-    """Says what became of a batch, and lists its failures by their kinds."""
+    """Report the result of a batch, and list its failures by kind."""
     from vibe_llms.batches.lines import decode_item
     from vibe_llms.batches.runner_backend import explain_end
 
@@ -193,12 +193,12 @@ async def tell_end(runner: Batches, batch: str, output: str | None, *, as_json: 
 
 
 def describe_runner(url: str) -> str:
-    """Returns the option of a command by which it is named again; a password is left out."""
+    """Return the command option that names this runner, without its password."""
     return "--runner URL" if "@" in url else f"--runner {url}"
 
 
 def describe(found: BatchSummary) -> str:
-    """Says in a sentence what became of a batch."""
+    """Describe the state of a batch in a sentence."""
     seconds = "" if found.ended is None else f", in {found.ended - found.created:,.1f} s"
     words = f"{found.done:,} of {_total(found):,} done, {found.failed:,} failed{seconds}"
     used = describe_use(found.input_tokens, found.output_tokens, found.cost, found.unpriced)
@@ -206,7 +206,7 @@ def describe(found: BatchSummary) -> str:
 
 
 def export_summary(found: BatchSummary) -> dict[str, Any]:
-    """Returns how far a batch is, as plain data."""
+    """Return the progress of a batch as plain data."""
     return {
         "batch": found.id,
         "state": found.state,
@@ -223,7 +223,7 @@ def export_summary(found: BatchSummary) -> dict[str, Any]:
 
 
 async def _check(model: Model, cap: Decimal | None) -> None:
-    """Refuses what every input would be refused for. Raises ConverseError."""
+    """Reject requests that would fail for every input. Raises ConverseError."""
     from vibe_llms.instruments.estimates import Estimator
     from vibe_llms.instruments.inputs import PLACEHOLDER
 
@@ -243,6 +243,6 @@ def _tell_time(seconds: float) -> str:
 
 
 def _digest_file(path: Path) -> str:
-    """Names what a file asks, so that the same command on any machine is the same batch."""
+    """Hash the questions of a file, so that the same command is the same batch on any machine."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

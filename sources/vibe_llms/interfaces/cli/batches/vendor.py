@@ -1,4 +1,4 @@
-"""``vibe batch --channel vendor``: what it asks beforehand, and says meanwhile and at the end."""
+"""``vibe batch --channel vendor``: confirmation before, progress during, and report after."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _MILLION: Final = 1_000_000
 
 @define
 class Bulletin:
-    """Tells on standard error what happens to what was submitted.
+    """Reporter of submitted vendor batches, on standard error.
 
     Attributes:
-        states: By the vendor's names, how many have ended, and of how many.
+        states: Completed and total counts, by the vendor's names.
     """
 
     states: dict[str, tuple[int, int]] = attrs.field(factory=dict)
     _is_looking: bool = False
 
     def hear(self, news: ChunkNews) -> None:
-        """Tells of something, unless it was told before."""
+        """Report an event once."""
         from vibe_llms.batches.submitting import ChunkCourse
 
         count = f"{news.requests:,} requests"
@@ -57,7 +57,7 @@ class Bulletin:
             self.states[news.vendor] = news.done, news.requests
 
     def describe(self) -> str:
-        """Says in a few words what is at the vendor."""
+        """Describe the vendor's batches in a few words."""
         if not self.states:
             return ""
         done, requests = map(sum, zip(*self.states.values(), strict=True))
@@ -68,7 +68,7 @@ class Bulletin:
 async def perform(
     prompts: str, form: InputForm, output: str, options: dict[str, Any], *, as_json: bool
 ) -> int:
-    """Submits what has no answer yet, waits, and writes the answers; or cancels what is there."""
+    """Submit unanswered inputs, wait, and write the answers; or cancel the vendor's batches."""
     from vibe_llms.batches.vendor_channel import VendorBatchChannel
     from vibe_llms.interfaces.cli.batches.display import BatchNotes, show_progress, tell_end
     from vibe_llms.interfaces.cli.commands.batch import produce_channel, produce_model
@@ -83,7 +83,7 @@ async def perform(
     try:
         if options["cancel"]:
             return await _cancel(channel, output)
-        # Before there is a bar, which would be drawn over the question.
+        # Before the bar is shown: it would be drawn over the question.
         forecast = await channel.foresee(read_file(path, form))
         if forecast.requests:
             _confirm(forecast, is_agreed=options["yes"] or model.application.configuration.yes)
@@ -91,7 +91,7 @@ async def perform(
         async with show_progress(channel, account, bulletin.describe), aclosing(items):
             async for item in items:
                 account.add(item)
-    except BaseException:  # Ctrl-C as well
+    except BaseException:  # including Ctrl-C
         _tell_how_to_go_on(channel, output)
         raise
     finally:
@@ -115,7 +115,7 @@ async def _cancel(channel: VendorBatchChannel[Any], output: str) -> int:
 
 
 def _confirm(forecast: Forecast, *, is_agreed: bool) -> None:
-    """Shows both prices, and asks. Raises TrustError."""
+    """Show both prices and ask for consent. Raises TrustError."""
     from vibe_llms.interfaces.cli.consent import require_consent
 
     for line in describe_prices(forecast):
@@ -128,7 +128,7 @@ def _confirm(forecast: Forecast, *, is_agreed: bool) -> None:
 
 
 def describe_prices(forecast: Forecast) -> list[str]:
-    """Says what is to be submitted, and what it costs either way, as far as that is known."""
+    """Describe the submission and its known cost on both channels."""
     unfit = f"; {forecast.unfit:,} more cannot be asked" if forecast.unfit else ""
     lines = [
         f"{forecast.requests:,} requests to {forecast.provider}:{forecast.name}, about "
@@ -151,9 +151,9 @@ def _show(amount: Decimal) -> str:
 
 
 def _price(forecast: Forecast, tier: str) -> tuple[tuple[Decimal, Decimal] | None, str]:
-    """Returns the price of what is asked, and of a million tokens of answers; or why there is none.
+    """Return the price of the requests and of a million answer tokens; or why it is unknown.
 
-    The price of a token can depend on how long its request is, so that of a usual one is taken.
+    The price of a token can depend on the length of its request; that of a usual one is used.
     """
     from vibe_llms.messages.canisters import Usage
     from vibe_llms.telemetry.prices import Price, price_usage
@@ -173,7 +173,7 @@ def _price(forecast: Forecast, tier: str) -> tuple[tuple[Decimal, Decimal] | Non
 
 
 def _tell_how_to_go_on(channel: VendorBatchChannel[Any], output: str) -> None:
-    """Says what is kept of a batch that was stopped, and what goes on without us."""
+    """Describe the saved state of a stopped batch, and what continues at the vendor."""
     from vibe_llms.batches.vendor_chunks import find_path
 
     tally = channel.tally

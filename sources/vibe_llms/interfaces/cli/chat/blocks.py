@@ -1,4 +1,4 @@
-"""Parts streaming Markdown into blocks that are final and a rest that may still change."""
+"""Split streaming Markdown into final blocks and a rest that may still change."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _PATIENCE = 32
 
 
 class BlockSplitter:
-    """Says, while text arrives, which of it can be shown for good.
+    """Splitter of arriving text: final blocks can be shown for good.
 
-    A block is final when a whole line after it belongs to another block. How the text was cut
-    on its way makes no difference; all blocks and the rest, joined, are the text.
+    A block is final when a whole line after it belongs to another block. The chunking of the text
+    makes no difference; all blocks and the rest, joined, are the text.
     """
 
     def __init__(self) -> None:
@@ -28,11 +28,11 @@ class BlockSplitter:
 
     @property
     def rest(self) -> str:
-        """What may still change."""
+        """The text that may still change."""
         return "".join(self._lines) + self._line
 
     def feed(self, text: str) -> list[str]:
-        """Takes a piece of text and returns the blocks that it made final."""
+        """Add a piece of text and return the blocks that it made final."""
         blocks = []
         *lines, self._line = (self._line + text).split("\n")
         for line in lines:
@@ -43,18 +43,18 @@ class BlockSplitter:
         return blocks
 
     def finish(self) -> str:
-        """Returns the rest, which is final now."""
+        """Return the rest, which is now final."""
         rest = self.rest
         self._lines, self._line, self._fence, self._next_look = [], "", "", 0
         return rest
 
     def _take_final(self, line: str) -> str:
-        if self._fence:  # a long block of code is not parsed anew for each of its lines
+        if self._fence:  # avoids parsing a long code block again for each of its lines
             mark = re.escape(self._fence[0])
             if re.fullmatch(rf" {{0,3}}{mark}{{{len(self._fence)},}}[ \t]*", line):
                 self._fence = ""
             return ""
-        # A long list is one block: looked at after each line it would take the square of its
+        # A long list is one block: parsing it after each line would take quadratic time in its
         # length.
         if not line.strip() or len(self._lines) < self._next_look:
             return ""
@@ -71,7 +71,7 @@ class BlockSplitter:
         last_start = blocks[-1].map[0] if blocks and blocks[-1].map else 0
         if blocks and blocks[-1].type == "fence" and last_start == len(self._lines) - 1:
             self._fence = blocks[-1].markup
-        # The last block may go on with the next line; only those before it are final.
+        # The last block may continue on the next line; only those before it are final.
         if len(blocks) < 2:
             self._next_look = len(self._lines) + len(self._lines) // _PATIENCE
             return ""
@@ -81,9 +81,9 @@ class BlockSplitter:
 
 
 def produce_parser() -> MarkdownIt:
-    """Makes the parser that the splitter and the terminal share.
+    """Build the parser that the splitter and the terminal share.
 
-    HTML is no markup here: what a model says about ``<b>`` shall be seen.
+    HTML is not markup here: ``<b>`` in a model's answer is displayed literally.
     """
     from markdown_it import MarkdownIt
 

@@ -1,4 +1,4 @@
-"""The slash commands: one table, from which they are performed, completed and documented."""
+"""Slash commands: one table for execution, completion and documentation."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Action = Callable[["ChatLoop", str], Awaitable[None]]
 
 @frozen
 class SlashCommand:
-    """One of them.
+    """One slash command.
 
     Attributes:
         name: With its slash.
-        argument: What may follow, for the help; empty where nothing does.
-        summary: What it does, in one line.
-        action: Performs it with what follows.
+        argument: Argument name for the help; empty if it takes none.
+        summary: Its effect, in one line.
+        action: Executes it with the argument.
     """
 
     name: str
@@ -36,7 +36,7 @@ class SlashCommand:
 
 
 async def show_help(loop: ChatLoop, argument: str) -> None:
-    """Lists the commands and the keys."""
+    """List the commands and the keys."""
     rows = [(f"{item.name} {item.argument}".strip(), item.summary) for item in COMMANDS.values()]
     width = max(len(left) for left, _ in rows)
     lines = [f"{left:<{width}}  {right}" for left, right in rows]
@@ -44,7 +44,7 @@ async def show_help(loop: ChatLoop, argument: str) -> None:
 
 
 async def retry(loop: ChatLoop, argument: str) -> None:
-    """Lets the model answer again what was said last."""
+    """Discard the last answer and ask the model again."""
     if not loop.session.conversation.canisters:
         raise RequestError(
             detail="There is nothing to answer again.", remedy="Send a message first."
@@ -55,7 +55,7 @@ async def retry(loop: ChatLoop, argument: str) -> None:
 
 
 async def go_on(loop: ChatLoop, argument: str) -> None:
-    """Goes on with what is not finished: cut off, interrupted, unanswered, or left by a crash."""
+    """Continue an unfinished answer: cut off, interrupted, unanswered, or left by a crash."""
     said = await loop.session.prepare_continuation()
     if said:
         loop.output.say(f"Sent as your message: {said}")
@@ -63,7 +63,7 @@ async def go_on(loop: ChatLoop, argument: str) -> None:
 
 
 async def new(loop: ChatLoop, argument: str) -> None:
-    """Begins a new conversation."""
+    """Start a new conversation."""
     former = loop.session.conversation
     loop.session.renew()
     kept = f"; the previous one is {former.id}" if len(former) and loop.session.store else ""
@@ -71,7 +71,7 @@ async def new(loop: ChatLoop, argument: str) -> None:
 
 
 async def compact(loop: ChatLoop, argument: str) -> None:
-    """Goes on in a new conversation that begins with a summary of this one."""
+    """Continue in a new conversation that begins with a summary of this one."""
     former = loop.session.conversation.id
     try:
         summary = await run_interruptibly(loop.session.compact())
@@ -90,7 +90,7 @@ async def compact(loop: ChatLoop, argument: str) -> None:
 
 
 async def tools(loop: ChatLoop, argument: str) -> None:
-    """Lists what the model may invoke."""
+    """List the invocables available to the model."""
     registry = loop.session.registry
     if registry is None:
         loop.output.say(
@@ -109,7 +109,7 @@ async def tools(loop: ChatLoop, argument: str) -> None:
 
 
 async def fork(loop: ChatLoop, argument: str) -> None:
-    """Goes on in a fork."""
+    """Continue in a fork."""
     count = len(loop.session.conversation.canisters)
     index = count
     if argument:
@@ -126,7 +126,7 @@ async def fork(loop: ChatLoop, argument: str) -> None:
 
 
 async def model(loop: ChatLoop, argument: str) -> None:
-    """Shows the model, or goes on with another."""
+    """Show the model, or switch to another."""
     still = ""
     if argument:
         try:
@@ -140,7 +140,7 @@ async def model(loop: ChatLoop, argument: str) -> None:
 
 
 async def system(loop: ChatLoop, argument: str) -> None:
-    """Shows the instructions, or adds others."""
+    """Show the instructions, or add others."""
     if argument:
         loop.session.instruct(argument)
         loop.output.say("The instructions apply from now on.")
@@ -149,7 +149,7 @@ async def system(loop: ChatLoop, argument: str) -> None:
 
 
 async def name(loop: ChatLoop, argument: str) -> None:
-    """Shows the conversation's name, or gives it one."""
+    """Show or set the conversation's name."""
     if argument:
         loop.session.name(argument)
     called = loop.session.conversation.metadata.name
@@ -159,12 +159,12 @@ async def name(loop: ChatLoop, argument: str) -> None:
 
 
 async def file(loop: ChatLoop, argument: str) -> None:
-    """Attaches a file to the next message."""
+    """Attach a file to the next message."""
     _attach(loop, "/file", argument)
 
 
 async def image(loop: ChatLoop, argument: str) -> None:
-    """Attaches a picture to the next message."""
+    """Attach an image to the next message."""
     _attach(loop, "/image", argument)
 
 
@@ -176,21 +176,21 @@ def _attach(loop: ChatLoop, command: str, argument: str) -> None:
 
 
 def _unquote(argument: str) -> str:
-    """Takes off the quotes that a terminal puts around a path that was dropped into it."""
+    """Remove the quotes that a terminal adds around a dropped path."""
     if len(argument) > 1 and argument[0] == argument[-1] and argument[0] in "'\"":
         return argument[1:-1]
     return argument
 
 
 async def usage(loop: ChatLoop, argument: str) -> None:
-    """Tells what the conversation has used, and how long that took as far as it was watched."""
+    """Show the usage of the conversation, and its durations as far as they were measured."""
     from vibe_llms.interfaces.cli.accounting import compose_tables
 
     loop.output.say(compose_tables(loop.session.measure()))
 
 
 async def export(loop: ChatLoop, argument: str) -> None:
-    """Writes the conversation to a file, by default Markdown, named after its id."""
+    """Write the conversation to a file, by default Markdown, named after its id."""
     from vibe_llms.interfaces.cli.exchanging import choose_form, compose_document, save_document
 
     conversation, store = loop.session.conversation, loop.session.store
@@ -203,7 +203,7 @@ async def export(loop: ChatLoop, argument: str) -> None:
 
 
 async def tokens(loop: ChatLoop, argument: str) -> None:
-    """Counts the tokens of the conversation."""
+    """Count the tokens of the conversation."""
     if not loop.session.conversation.canisters:
         loop.output.say("The conversation is empty.")
         return
@@ -213,7 +213,7 @@ async def tokens(loop: ChatLoop, argument: str) -> None:
 
 
 async def leave(loop: ChatLoop, argument: str) -> None:
-    """Ends the chat."""
+    """End the chat."""
     raise EOFError
 
 
@@ -251,10 +251,10 @@ KEYS = (
 
 
 async def perform(loop: ChatLoop, line: str) -> None:
-    """Performs a line that begins with a slash.
+    """Execute a line that begins with a slash.
 
     Raises:
-        UnknownNameError: There is no such command.
+        UnknownNameError: The command is unknown.
     """
     word, _, argument = line.partition(" ")
     word = word.strip()

@@ -1,4 +1,4 @@
-"""Reads, asks, stops, and goes on: the chat itself, over any input and output."""
+"""Main loop of a chat, over any input and output."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ from vibe_llms.telemetry.measuring import measure_canisters
 
 
 class ChatInput(Protocol):
-    """What the user says next.
+    """Source of the user's messages.
 
     Attributes:
-        is_interactive: Whether somebody sits there who can be told of a mistake and go on.
+        is_interactive: Whether the user can see an error and continue.
     """
 
     is_interactive: bool
 
     async def read(self) -> str:
-        """Waits for the next message or slash command.
+        """Wait for the next message or slash command.
 
         Raises:
-            EOFError: There will be none.
-            KeyboardInterrupt: The user pressed Ctrl-C while nothing was going on.
+            EOFError: The input has ended.
+            KeyboardInterrupt: The user pressed Ctrl-C while the chat was idle.
         """
 
 
 @define
 class PlainInput:
-    """Each line of a file or a pipe; empty ones are passed over."""
+    """Lines of a file or a pipe as messages; empty ones are skipped."""
 
     _file: TextIO
     is_interactive: bool = False
 
     async def read(self) -> str:
-        """Returns the next line.
+        """Return the next line.
 
-        Reading blocks the loop on purpose: nothing else is going on, and a thread that reads
-        could not be stopped.
+        Reading blocks the event loop on purpose: the chat is idle, and a thread that reads could
+        not be stopped.
         """
         from vibe_llms.interfaces.cli.interrupts import block
 
@@ -66,9 +66,9 @@ class ChatLoop:
     """One chat.
 
     Attributes:
-        session: What is done.
-        input: Where messages come from.
-        output: Where everything is shown.
+        session: The chat's operations.
+        input: Source of messages.
+        output: Display.
     """
 
     session: ChatSession
@@ -76,15 +76,15 @@ class ChatLoop:
     output: ChatOutput
 
     async def run(self, first: str = "") -> None:
-        """Converses until the user leaves.
+        """Converse until the user leaves.
 
         Args:
-            first: A message that was said before the chat began.
+            first: A message given before the chat began.
 
         Raises:
-            ConverseError: Something went wrong and nobody is there who could go on.
-            KeyboardInterrupt: The answer was stopped and nobody is there who could go on.
-            UsageError: Nothing was said, and nobody is there who could have left without a word.
+            ConverseError: An error, without an interactive user to continue.
+            KeyboardInterrupt: The answer was stopped, without an interactive user to continue.
+            UsageError: The input was empty, without an interactive user (who may leave silently).
         """
         self.tell_notices()
         is_silent = not first
@@ -108,13 +108,13 @@ class ChatLoop:
                 ) from None
 
     async def handle(self, text: str) -> None:
-        """Performs a slash command, or says the text and lets the model answer.
+        """Execute a slash command, or send the text and get the model's answer.
 
         Raises:
             EOFError: The user wants to leave.
         """
         try:
-            # A message that begins with a slash is written with two.
+            # A double slash escapes a message that begins with a slash.
             if text.startswith("/") and not text.startswith("//"):
                 await perform(self, text.strip())
             elif text.strip():
@@ -134,7 +134,7 @@ class ChatLoop:
         self.tell_notices()
 
     async def answer(self) -> None:
-        """Lets the model answer, until Ctrl-C; what came is kept either way."""
+        """Get the model's answer until Ctrl-C; keep the received part in either case."""
         try:
             answer = await run_interruptibly(self.session.answer(self.output))
         except KeyboardInterrupt:
@@ -159,11 +159,11 @@ class ChatLoop:
             self.output.say(summarize(measure_canisters(answer.canisters)))
 
     def complain(self, error: ConverseError) -> None:
-        """Shows what went wrong."""
+        """Show an error."""
         for line in compose_lines(error):
             self.output.complain(line)
 
     def tell_notices(self) -> None:
-        """Shows what the store found on the way."""
+        """Show the store's notices."""
         for notice in self.session.take_notices():
             self.output.say(notice)

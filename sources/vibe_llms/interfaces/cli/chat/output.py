@@ -1,4 +1,4 @@
-"""What a chat shows: the protocol, and the plain form of it for pipes and files."""
+"""Output of a chat: the protocol, and its plain form for pipes and files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from vibe_llms.messages.contents import (
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.views import text_of
 
-if TYPE_CHECKING:  # where nothing is invoked, nobody pays for the events of that
+if TYPE_CHECKING:  # their import costs time, and only invocations need them
     from vibe_llms.events.flow import LogEvent
 
 _FOLDED = 160
@@ -40,42 +40,42 @@ _MOST_LOSSES = 4
 
 
 class ChatOutput(Protocol):
-    """Where a chat shows itself. Between ``begin`` and ``finish`` only ``feed`` is called."""
+    """Display of a chat. Between ``begin`` and ``finish`` only ``feed`` is called."""
 
     def begin(self, model: str) -> None:
-        """An answer is awaited from a model, by its address."""
+        """Start waiting for an answer of a model, given by its address."""
 
     def feed(self, event: StreamEvent | LogEvent) -> None:
-        """Something of the answer has arrived, or of what the model does on its way to one."""
+        """Show a piece of the answer, or an event on the way to it."""
 
     def finish(self) -> None:
-        """The answer is over, whether complete, stopped or failed."""
+        """End the answer, whether complete, stopped or failed."""
 
     def pause(self) -> None:
-        """Leaves the terminal to somebody who asks a question in the middle of an answer."""
+        """Release the terminal for a question during an answer."""
 
     def resume(self) -> None:
-        """Takes the terminal again."""
+        """Take the terminal back."""
 
     def replay(self, canisters: Sequence[AnyCanister]) -> None:
-        """Shows what was said before."""
+        """Show earlier messages."""
 
     def say(self, text: str) -> None:
-        """Shows a remark, of one line or several."""
+        """Show a remark of one or more lines."""
 
     def complain(self, text: str) -> None:
-        """Shows what went wrong, in one line."""
+        """Show an error in one line."""
 
 
 def read_delta(event: StreamEvent | LogEvent) -> tuple[str, str] | None:
-    """Return kind and text of a piece that a reader wants to see; ``None`` for other events."""
+    """Return kind and text of a readable piece; ``None`` for other events."""
     if not isinstance(event, ContentDeltaEvent) or event.channel not in ("text", "summary"):
         return None
     return (event.kind, event.text) if event.kind in ("text", "reasoning", "refusal") else None
 
 
 def describe_event(event: StreamEvent | LogEvent) -> str:
-    """Says in one line what a reader should know besides the text; mostly nothing."""
+    """Describe an event in one line in addition to the text; usually empty."""
     if isinstance(event, ContentFinishedEvent) and isinstance(event.item, InvocationCanister):
         return describe_invocation(event.item)
     if event.type == "invocation.finished":
@@ -90,12 +90,12 @@ def describe_event(event: StreamEvent | LogEvent) -> str:
 
 
 def describe_invocation(canister: InvocationCanister) -> str:
-    """Says in one line what is invoked; ``vibe show`` has all of the arguments."""
+    """Describe an invocation in one line; ``vibe show`` has the complete arguments."""
     return f"→ {reveal(canister.name)}({shorten(reveal(canister.arguments), _FOLDED)})"
 
 
 def describe_result(canister: ResultCanister) -> str:
-    """Says in one line what came of an invocation."""
+    """Describe the result of an invocation in one line."""
     text = text_of(canister)
     mark = "✗" if canister.is_error else "←"
     return f"{mark} {canister.name or ''}: {shorten(text, _FOLDED) or 'nothing'}"
@@ -103,9 +103,9 @@ def describe_result(canister: ResultCanister) -> str:
 
 @define
 class Remarks:
-    """What a reader should know besides the text, with the losses that come together in one line.
+    """Remarks in addition to the text; losses that occur together share one line.
 
-    Each loss is told once of each model, however often it is sent the conversation: the response
+    Each loss is reported once per model, however often the conversation is sent to it: the response
     lists them all.
     """
 
@@ -114,13 +114,13 @@ class Remarks:
     _waiting: list[Loss] = attrs.field(factory=list, init=False)
 
     def begin(self, model: str) -> None:
-        """Prepares for an answer of a model."""
+        """Prepare for an answer of a model."""
         if model != self._model:
             self._model = model
             self._told.clear()
 
     def take(self, event: StreamEvent | LogEvent) -> list[str]:
-        """Returns what is to be said before an event is shown, and in its place."""
+        """Return the remarks to show before an event, and those to show instead of it."""
         if isinstance(event, LossEvent):
             if event.loss not in self._told:
                 self._told.add(event.loss)
@@ -132,13 +132,13 @@ class Remarks:
         return lines
 
     def finish(self) -> list[str]:
-        """Returns what is still to be said."""
+        """Return the remaining remarks."""
         losses, self._waiting = self._waiting, []
         return [describe_losses(losses)] if losses else []
 
 
 def describe_losses(losses: Iterable[Loss]) -> str:
-    """Says in one line what could not be carried over as it was, alike things once."""
+    """Describe lossy translations in one line, similar losses once."""
     counts = Counter((_name_part(loss.path), loss.reason) for loss in losses)
     parts = []
     for (name, reason), count in list(counts.items())[:_MOST_LOSSES]:
@@ -150,13 +150,13 @@ def describe_losses(losses: Iterable[Loss]) -> str:
 
 
 def _name_part(path: str) -> str:
-    """Returns the last name in a path, where it says more than that it is a content."""
+    """Return the last name in a path if it is more specific than a content's."""
     name = path.rpartition(".")[2].partition("[")[0]
     return "" if name in ("canisters", "content", "native") else name
 
 
 def describe_canister(canister: AnyCanister) -> list[tuple[str, str]]:
-    """Returns what a canister holds as pairs of kind and text; media by their names."""
+    """Return the contents of a canister as pairs of kind and text; media by their names."""
     pieces: list[tuple[str, str]] = []
     if isinstance(canister, InvocationCanister):
         pieces.append(("note", f"→ {reveal(canister.name)}({reveal(canister.arguments)})"))
@@ -179,10 +179,10 @@ def describe_canister(canister: AnyCanister) -> list[tuple[str, str]]:
 
 @define
 class PlainOutput:
-    """Answers as they are, to one stream; everything else to another.
+    """Plain output: answers to one stream, unchanged; everything else to another.
 
-    On a terminal, reasoning is shown, dimmed; elsewhere it is left out. A remark begins a line of
-    its own on a terminal; a file or a pipe gets a line end only between two texts.
+    On a terminal, reasoning is shown, dimmed; elsewhere it is left out. A remark starts a new line
+    on a terminal; a file or a pipe gets a line end only between two texts.
     """
 
     _out: TextIO
@@ -193,12 +193,12 @@ class PlainOutput:
     _is_parted: bool = attrs.field(default=False, init=False)
 
     def begin(self, model: str) -> None:
-        """Shows nothing."""
+        """Show nothing."""
         self._remarks.begin(model)
         self._kind, self._last, self._is_parted = "", "\n", False
 
     def feed(self, event: StreamEvent | LogEvent) -> None:
-        """Writes a piece."""
+        """Write a piece."""
         for remark in self._remarks.take(event):
             if self._out.isatty():
                 self._end_line()
@@ -209,17 +209,17 @@ class PlainOutput:
             self._write(*piece)
 
     def finish(self) -> None:
-        """Ends the line."""
+        """End the line."""
         self._end_line()
         for remark in self._remarks.finish():
             self.say(remark)
 
     def pause(self) -> None:
-        """Ends the line."""
+        """End the line."""
         self._end_line()
 
     def resume(self) -> None:
-        """Does nothing."""
+        """Do nothing."""
 
     def _end_line(self) -> None:
         if not self._last.endswith("\n"):
@@ -228,15 +228,15 @@ class PlainOutput:
         self._last = "\n"
 
     def replay(self, canisters: Sequence[AnyCanister]) -> None:
-        """Shows nothing: whoever reads a pipe wants the new answers only."""
+        """Show nothing: the reader of a pipe wants only the new answers."""
 
     def say(self, text: str) -> None:
-        """Writes a remark."""
+        """Write a remark."""
         self._notes.write(style(sanitize(respell(text)), "dim", stream=self._notes) + "\n")
         self._notes.flush()
 
     def complain(self, text: str) -> None:
-        """Writes what went wrong."""
+        """Write an error."""
         self._notes.write(f"{mark_error()} {text}\n")
         self._notes.flush()
 
@@ -248,7 +248,7 @@ class PlainOutput:
             self._end_line()
         self._is_parted = False
         self._kind, self._last = kind, text
-        if is_terminal:  # files and pipes get it as it is
+        if is_terminal:  # files and pipes get it unchanged
             text = sanitize(text)
         self._out.write(style(text, "dim", stream=self._out) if kind == "reasoning" else text)
         self._out.flush()

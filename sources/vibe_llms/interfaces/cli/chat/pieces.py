@@ -1,4 +1,4 @@
-"""An answer that came in one piece, as if it had come in several: so it is shown as any other."""
+"""Convert a complete answer to stream events, so that both are displayed alike."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vibe_llms.messages.losses import Loss
 def produce_events(
     canisters: Sequence[AnyCanister], losses: Sequence[Loss] = ()
 ) -> Iterator[StreamEvent]:
-    """Makes the events by which an answer that came in one piece is shown."""
+    """Build the stream events of a complete answer."""
     for loss in losses:
         yield LossEvent(loss=loss)
     index = 0

@@ -1,4 +1,4 @@
-"""Reads messages from a terminal: line editing, history, several lines, completion."""
+"""Read messages from a terminal: line editing, history, multiple lines, completion."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from vibe_llms.interfaces.cli.chat.commands import COMMANDS
 
 
 class SlashCompleter(Completer):
-    """Completes slash commands, models after ``/model`` and paths after ``/file``.
+    """Completer of slash commands, models after ``/model`` and paths after ``/file``.
 
     Args:
-        survey_models: Lists the addresses of models; called when they are first wanted.
+        survey_models: Lists the addresses of models; called on first use.
     """
 
     def __init__(self, survey_models: Callable[[], Sequence[str]]) -> None:
@@ -35,7 +35,7 @@ class SlashCompleter(Completer):
         self._paths = PathCompleter(expanduser=True)
 
     def get_completions(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:
-        """Yields what could stand at the cursor."""
+        """Yield the completions at the cursor."""
         before = document.text_before_cursor
         if not before.startswith("/") or "\n" in before:
             return
@@ -55,12 +55,12 @@ class SlashCompleter(Completer):
 
 
 class TerminalInput:
-    """A ``ChatInput`` for a terminal.
+    """``ChatInput`` for a terminal.
 
     Args:
-        history: The file that remembers what was said; ``None`` to remember nothing.
+        history: The file of earlier messages; ``None`` to keep no history.
         survey_models: Lists the addresses of models, for completion.
-        settings: Further settings of the prompt session; tests give it a terminal.
+        settings: Further settings of the prompt session; tests pass a terminal.
     """
 
     is_interactive = True
@@ -73,7 +73,7 @@ class TerminalInput:
     ) -> None:
         self._session: PromptSession[str] = PromptSession(
             FormattedText([("bold ansicyan", "> ")]),
-            multiline=True,  # Enter sends all the same: see the bindings
+            multiline=True,  # Enter sends nevertheless: see the key bindings
             prompt_continuation=FormattedText([("", "  ")]),
             key_bindings=_produce_bindings(),
             history=_open_history(history),
@@ -87,7 +87,7 @@ class TerminalInput:
         )
 
     async def read(self) -> str:
-        """Returns what the user entered."""
+        """Return the user's input."""
         return await self._session.prompt_async()
 
 
@@ -96,8 +96,8 @@ def _open_history(path: Path | None) -> History:
         return InMemoryHistory()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=0o600)  # what is said is nobody else's business
-    except OSError:  # whether anything can be kept is the store's to say, once
+        path.touch(mode=0o600)  # messages are private
+    except OSError:  # the store reports once whether it is writable
         return InMemoryHistory()
     return FileHistory(str(path))
 
@@ -120,8 +120,8 @@ def _produce_bindings() -> KeyBindings:
 
     @bindings.add("tab")
     def complete(event: KeyPressEvent) -> None:
-        # At once: the toolkit's own binding does nothing while it still looks for completions,
-        # as it does after each key, so that "/he", Tab, Enter typed swiftly would send "/he".
+        # Immediately: the toolkit's own binding does nothing while it still searches completions,
+        # as it does after each key, so that "/he", Tab, Enter typed quickly would send "/he".
         buffer = event.current_buffer
         if buffer.complete_state is not None:
             buffer.complete_next()

@@ -1,4 +1,4 @@
-"""What can be done in a chat, without a word on how it looks or how it is asked for."""
+"""Operations of a chat, independent of its display and input."""
 
 from __future__ import annotations
 
@@ -63,24 +63,24 @@ _BLAMING = (RequestError, TranslationLossError, LimitError)
 
 @define(kw_only=True)
 class ChatSession(Closing):
-    """A conversation with a model that can be exchanged on the way.
+    """Conversation with a model that can be switched at any time.
 
     Attributes:
-        application: Where models are found.
-        store: Where everything is kept before the next step; ``None`` to keep nothing.
-        conversation: What was said.
+        application: Provides the models.
+        store: Keeps every message before the next step; ``None`` to keep nothing.
+        conversation: The messages.
         address: The model; empty for the configured one.
-        controls: Their values.
-        stream: Whether answers come piece by piece.
-        strict: Whether a translation that loses something is an error.
+        controls: Values of the controls.
+        stream: Whether to stream answers.
+        strict: Whether a lossy translation is an error.
         schema: A JSON Schema to which answers must conform.
-        attachments: What goes with the next message.
-        odometer: Measures how long things take; ``None`` where nobody will ask.
-        tools: Ensembles of what the model may invoke; connected from ``open`` to ``close``.
-        approver: Is asked about invocations that need it.
-        limits: Bound what one answer may do; by default those of the configuration.
-        summaries: Where the summaries came from that were made in this session.
-        tool_options: The options by which a later command gives the same tools.
+        attachments: Attachments of the next message.
+        odometer: Measures durations; ``None`` if they are not needed.
+        tools: Ensembles of invocables for the model; connected from ``open`` to ``close``.
+        approver: Approves invocations that need it.
+        limits: Limits of one answer; by default those of the configuration.
+        summaries: Origins of the summaries made in this session.
+        tool_options: The options that give a later command the same tools.
     """
 
     application: Application
@@ -103,30 +103,30 @@ class ChatSession(Closing):
 
     @property
     def model_name(self) -> str:
-        """The address of the model, also where it is the configured one."""
+        """The address of the model, also if it is the configured one."""
         return self.address or self.application.configuration.model
 
     @property
     def system(self) -> str:
-        """The instructions that hold now."""
+        """The current instructions."""
         said = [c for c in self.conversation.canisters if isinstance(c, SupervisorCanister)]
         return text_of(said[-1]) if said else ""
 
     @property
     def registry(self) -> Registry | None:
-        """What the model may invoke, connected; ``None`` where it may invoke nothing."""
+        """The connected invocables; ``None`` if the model has none."""
         return self._registry
 
     @property
     def status(self) -> ChatStatus:
-        """Whether the last message waits for an answer, or the last answer for more."""
+        """Whether the last message needs an answer, or the last answer is incomplete."""
         return read_status(self.conversation.canisters)
 
     async def open(self) -> None:
-        """Connects the tools, and makes sure that there is such a model and what it takes.
+        """Connect the tools; check that the model exists and accepts the request.
 
         Raises:
-            ConverseError: What accessing it raises, or RequestError, or EnsembleError.
+            ConverseError: Accessing the model failed, or RequestError, or EnsembleError.
         """
         if self.tools:
             from vibe_llms.invocables.registry import Registry
@@ -137,7 +137,7 @@ class ChatSession(Closing):
         await self._ensure_ready()
 
     async def close(self) -> None:
-        """Disconnects the tools, and frees the models."""
+        """Disconnect the tools and release the models."""
         try:
             if self._registry is not None:
                 await self._registry.disconnect()
@@ -145,24 +145,24 @@ class ChatSession(Closing):
             await self.application.close()
 
     def instruct(self, text: str) -> None:
-        """Adds instructions that hold from here on."""
+        """Add instructions that apply from this point."""
         self.keep([SupervisorCanister(repair(text))])
 
     def attach(self, path: str, *, must_be_image: bool = False) -> Attachment:
-        """Reads a file that goes with the next message. Raises RequestError, LimitError."""
+        """Attach a file to the next message. Raises RequestError, LimitError."""
         limit = self.application.configuration.limits.attachment_bytes
         attachment = read_attachment(path, limit_bytes=limit, must_be_image=must_be_image)
         self.attachments.append(attachment)
         return attachment
 
     async def say(self, text: str) -> None:
-        """Adds what the user says, with what is attached; it is stored when this returns.
+        """Add the user's message with its attachments; it is stored when this returns.
 
-        What the model cannot take is not kept, or every later request would fail of it, too.
-        Where something else is to blame, such as a key that is missing, it waits for its answer.
+        A message that the model cannot accept is discarded, because every later request would fail
+        too. After other errors, such as a missing key, it is kept and waits for its answer.
 
         Raises:
-            RequestError: The model cannot take it; it is not attached any longer.
+            RequestError: The model cannot accept it; its attachments are removed.
             ConverseError: The model cannot be asked.
         """
         documents = [item for item in self.attachments if isinstance(item, DocumentCanister)]
@@ -184,23 +184,23 @@ class ChatSession(Closing):
         self._keep_said(said)
 
     def _keep_said(self, said: Sequence[AnyCanister]) -> None:
-        """Adds what the user says; calls that a run left behind get a result before it."""
+        """Add the user's message; unfinished calls of an earlier run get a result before it."""
         self.conversation.add_canisters(said)
         has_calls = any(
             isinstance(each, InvocationCanister) for each in self.conversation.canisters
         )
         if has_calls and self.store is not None:
-            # Imported where there are calls: it brings the log of runs, which most starts spare.
+            # Imported only for calls: it loads the run log, which most starts do not need.
             from vibe_llms.runs.settling import settle_stored
 
             settle_stored(self.conversation, self.store)
         self._save()
 
     async def answer(self, output: ChatOutput) -> TurnResult:
-        """Lets the model answer, and act; what has arrived is stored, however the answer ends.
+        """Get the model's answer and execute its calls; received content is stored in any case.
 
         Raises:
-            ConverseError: No answer, or not to its end.
+            ConverseError: No answer, or an incomplete one.
         """
         metadata = self.conversation.metadata
         self.conversation.metadata = attrs.evolve(metadata, model=self.model_name)
@@ -213,7 +213,7 @@ class ChatSession(Closing):
             output.finish()
 
     async def go_on(self, output: ChatOutput) -> TurnResult:
-        """Lets an engine go on with whatever is open, and hear what others have said to the run.
+        """Continue unfinished work with an engine, and deliver letters sent to the run.
 
         Raises:
             ConverseError: The run failed.
@@ -225,9 +225,9 @@ class ChatSession(Closing):
             output.finish()
 
     def _is_for_engine(self) -> bool:
-        """Tells whether something is open that only an engine goes on with, tools or not.
+        """Return whether only an engine can continue the open work, with or without tools.
 
-        Without the tools of before, it tells the model that they are gone.
+        If the earlier tools are missing, the engine reports that to the model.
         """
         last = self.conversation.last_message
         if last is None or last.role in INPUT_ROLES:
@@ -235,10 +235,10 @@ class ChatSession(Closing):
         return self.status in (ChatStatus.UNFINISHED, ChatStatus.BROKEN)
 
     async def prepare_continuation(self) -> str:
-        """Makes the last turn one that ``answer`` goes on with; returns what was said for that.
+        """Prepare the last turn so that ``answer`` continues it; return the message added for that.
 
         Raises:
-            RequestError: The last answer is finished; or the model cannot take it.
+            RequestError: The last answer is finished; or the model cannot accept the message.
         """
         match self.status:
             case ChatStatus.FINISHED:
@@ -251,14 +251,14 @@ class ChatSession(Closing):
         return ""
 
     def renew(self) -> None:
-        """Begins a new conversation, in which the same instructions hold."""
+        """Start a new conversation with the same instructions."""
         self.conversation = self._produce_conversation(())
 
     async def compact(self) -> Summary:
-        """Goes on in a new conversation, which begins with a summary of the former one.
+        """Continue in a new conversation, which begins with a summary of the former one.
 
-        It has the same name. A message that was not answered yet is its last. The former
-        conversation stays as it is.
+        It has the same name. An unanswered message becomes its last one. The former conversation
+        is unchanged.
 
         Raises:
             RequestError: There is nothing to summarize.
@@ -290,7 +290,7 @@ class ChatSession(Closing):
         return summary
 
     def _produce_conversation(self, said: Sequence[AnyCanister]) -> Conversation:
-        """Makes a conversation with the instructions of this one, and something said."""
+        """Build a conversation with the instructions of this one, and given messages."""
         former = self.conversation
         words = {text_of(c): c for c in former.canisters if isinstance(c, SupervisorCanister)}
         canisters: list[AnyCanister] = [SupervisorCanister(c.content) for c in words.values()]
@@ -299,10 +299,10 @@ class ChatSession(Closing):
         return Conversation(canisters=canisters, metadata=metadata)
 
     def retreat(self) -> bool:
-        """Goes back to before the last answer, in a fork; stays where there is no answer yet.
+        """Return to the point before the last answer, in a fork; do nothing if there is no answer.
 
         Returns:
-            Whether there is now a fork.
+            Whether a fork was made.
         """
         canisters = self.conversation.canisters
         count = len(canisters)
@@ -314,13 +314,13 @@ class ChatSession(Closing):
         return True
 
     def fork(self, from_index: int | None = None) -> None:
-        """Goes on in a fork, which shares the first canisters; all by default."""
+        """Continue in a fork, which shares the first canisters; all by default."""
         self.conversation = self.conversation.fork(from_index)
-        if len(self.conversation):  # one in which nothing was said is not kept
+        if len(self.conversation):  # an empty conversation is not kept
             self._save()
 
     def name(self, name: str) -> None:
-        """Gives the conversation a name. Raises RequestError where it cannot be one."""
+        """Name the conversation. Raises RequestError if the name is invalid."""
         self.conversation.metadata = attrs.evolve(
             self.conversation.metadata, name=read_name(repair(name))
         )
@@ -328,15 +328,15 @@ class ChatSession(Closing):
             self._save()
 
     def take_notices(self) -> list[str]:
-        """Returns what the store found on the way, each once."""
+        """Return the store's notices, each once."""
         notices = [str(notice) for notice in self.conversation.notices]
         self.conversation.notices = ()
         return notices
 
     def keep(self, canisters: Sequence[AnyCanister]) -> None:
-        """Adds canisters; when it returns they survive whatever happens.
+        """Store canisters; they are durable when this returns.
 
-        Where others have written to the conversation meanwhile, what they said comes first.
+        Canisters that other processes have added to the conversation come first.
         """
         if canisters:
             self.conversation.add_canisters(canisters)
@@ -355,20 +355,20 @@ class ChatSession(Closing):
             self.conversation.notices += (notice,)
 
     async def switch_model(self, address: str) -> None:
-        """Goes on with another model, if it can be asked; else stays with the former.
+        """Switch to another model if it can be asked; otherwise keep the former.
 
         Raises:
-            ConverseError: There is none, or what it lacks; or it takes other controls.
+            ConverseError: The model does not exist, lacks something, or has other controls.
         """
         former, self.address = self.address, address
         try:
             await self._ensure_ready()
-        except BaseException:  # Ctrl-C as well
+        except BaseException:  # including Ctrl-C
             self.address = former
             raise
 
     def measure(self) -> Account:
-        """Returns what the conversation has used, and the summaries made in this session.
+        """Return the usage of the conversation, and the summaries made in this session.
 
         Times are those of this session, too.
         """
@@ -379,17 +379,17 @@ class ChatSession(Closing):
         return account if self.odometer is None else add_times(account, self.odometer.account)
 
     async def count_tokens(self) -> TokenCount:
-        """Counts the tokens that the conversation so far takes as input."""
+        """Count the input tokens of the conversation so far."""
         model = self.produce_model()
         return await model.count_tokens(model.request(self.conversation, continuation=True))
 
     async def _ensure_ready(self) -> None:
-        """Refuses a model that nobody can ask as things are, and asks it nothing."""
+        """Reject a model that cannot be asked, without a request."""
         import asyncio
 
         from vibe_llms.plugins.wants import refuse_wants
 
-        await self._check([UserCanister("?")])  # any words will do: nothing is sent
+        await self._check([UserCanister("?")])  # placeholder text: nothing is sent
         provider = self.application.resolve_address(self.address).provider
         await asyncio.to_thread(refuse_wants, self.application.plugins, provider)
 
@@ -398,7 +398,7 @@ class ChatSession(Closing):
         await model.check(model.request(canisters, **self.compose_options()))
 
     def compose_options(self) -> RequestOptions:
-        """Returns what each request says besides the conversation."""
+        """Return the parts of each request other than the conversation."""
         options: RequestOptions = {"controls": self.controls}
         if self._registry is not None:
             options["invocables"] = self._registry.describe()
@@ -407,7 +407,7 @@ class ChatSession(Closing):
         return options
 
     def produce_model(self) -> Model:
-        """Returns the model as it is chosen now, the same one as long as it is."""
+        """Return the current model, cached until another is chosen."""
         if self._model is None or self._model.address != self.address:
             self._model = Model(
                 self.address,

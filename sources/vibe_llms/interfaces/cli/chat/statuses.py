@@ -1,4 +1,4 @@
-"""How a conversation stands: whether its last words want an answer, or its last answer more."""
+"""Status of a conversation: an unanswered message or an incomplete answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CUTS = {
 
 
 class ChatStatus(enum.Enum):
-    """What is open; the value says it to the user, and what /continue does about it."""
+    """Open work; the value describes it to the user, and the effect of /continue."""
 
     FINISHED = "The last answer is complete."
     UNANSWERED = "The last message has no answer; /continue asks for one."
@@ -30,8 +30,8 @@ class ChatStatus(enum.Enum):
 
 
 def read_status(canisters: Sequence[AnyCanister]) -> ChatStatus:
-    """Reads the end of a conversation; what a supervisor says there is no message."""
-    from vibe_llms.engine.tails import read_tail  # a single question never gets here
+    """Derive the status from the last canisters; supervisor messages are ignored."""
+    from vibe_llms.engine.tails import read_tail  # not imported for a single question
 
     end = len(canisters)
     while end and canisters[end - 1].role == "supervisor":
@@ -52,5 +52,5 @@ def read_status(canisters: Sequence[AnyCanister]) -> ChatStatus:
 
 
 def describe_cut(origin: Origin | None) -> str:
-    """Says why an answer is not whole; nothing where it is."""
+    """Describe why an answer is incomplete; empty if it is complete."""
     return "" if origin is None else _CUTS.get(origin.stop_reason, "")

@@ -1,6 +1,6 @@
-"""The lines at the bottom of a terminal that may still change, and those above that are final.
+"""Bottom lines of a terminal that may still change, below those that are final.
 
-Keys that are pressed while an answer arrives are kept out of it.
+Keys that are pressed while an answer arrives are not shown in it.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from vibe_llms.interfaces.cli.output import measure_text
 
 @define
 class Echo:
-    """The echo of a terminal. What is typed without it is not lost: the prompt shows it later."""
+    """The echo of a terminal. Text typed without it is not lost: the prompt shows it later."""
 
     _file: TextIO
     _former: list[Any] | None = attrs.field(default=None, init=False)
 
     def silence(self) -> None:
-        """Lets the terminal show nothing of what is typed; Ctrl-C still interrupts."""
+        """Switch off the echo of typed text; Ctrl-C still interrupts."""
         try:
             import termios
-        except ImportError:  # pragma: no cover  # Windows echoes nothing by itself
+        except ImportError:  # pragma: no cover  # Windows has no echo of its own
             return
         if self._former is not None or not self._file.isatty():
             return
         descriptor = self._file.fileno()
         self._former = termios.tcgetattr(descriptor)
         quiet = list(self._former)
-        quiet[3] &= ~termios.ECHO  # the modes of lines; that Ctrl-C interrupts is another of these
+        quiet[3] &= ~termios.ECHO  # the line modes; interruption by Ctrl-C is another flag
         termios.tcsetattr(descriptor, termios.TCSANOW, quiet)
 
     def restore(self) -> None:
-        """Lets the terminal be as it was."""
+        """Restore the terminal's modes."""
         if self._former is None:
             return
         import termios
@@ -58,7 +58,7 @@ _STYLES = re.compile(r"\x1b\[[0-9;]*m")
 
 @frozen
 class ScreenLine:
-    """One line as the terminal gets it, and how many columns it takes there."""
+    """One line as sent to the terminal, and its width in columns."""
 
     text: str
     columns: int
@@ -66,12 +66,12 @@ class ScreenLine:
 
 @define
 class LiveTail:
-    """Rewrites the last lines of a terminal without flicker, whatever the window does.
+    """Rewriter of the last lines of a terminal, without flicker, also after a resize.
 
-    Only lines that differ are written again, all in one synchronized update. Lines in the tail
-    never wrap, so that it is known how many rows they take, even where the terminal thinks a
-    letter wider than we do. When the window has become narrower, the terminal has broken lines
-    anew, and the rows are counted as it did.
+    Only changed lines are written again, all in one synchronized update. Lines in the tail never
+    wrap, so that their number of rows is known, even if the terminal considers a letter wider.
+    If the window has become narrower, the terminal has wrapped the lines again, and the rows are
+    counted accordingly.
 
     Attributes:
         measure: Returns the size of the window.
@@ -84,11 +84,11 @@ class LiveTail:
 
     @property
     def room(self) -> int:
-        """How many lines the tail may have: so few that it stays in sight when resized."""
+        """Maximum number of lines of the tail: few enough to stay visible after a resize."""
         return max(3, self.measure().lines // 2)
 
     def draw(self, lines: Sequence[ScreenLine]) -> None:
-        """Shows the last of the lines that there is room for, in place of the former ones."""
+        """Replace the tail by the last of the lines, as many as fit."""
         lines = lines[-self.room :]
         if lines != self._shown or self.measure().columns != self._columns:
             text = self._compose(lines)
@@ -96,7 +96,7 @@ class LiveTail:
             self._shown = list(lines)
 
     def settle(self, lines: Sequence[ScreenLine]) -> None:
-        """Shows lines for good, in place of the tail, which is empty then."""
+        """Write lines for good in place of the tail, which is then empty."""
         if not lines and not self._shown:
             return
         end = "\r\n" if lines else ""
@@ -109,22 +109,22 @@ class LiveTail:
         if columns == self._columns:
             while same < min(len(lines), len(self._shown)) and lines[same] == self._shown[same]:
                 same += 1
-            # The last line is always written again: the cursor stands in it, and must stay at its
+            # The last line is always written again: it has the cursor, which must stay at its
             # end.
             same = max(0, min(same, len(self._shown) - 1, len(lines) - 1))
         rows = sum(self._count_rows(line, columns) for line in self._shown[same:])
         text = f"\x1b[{rows - 1}A\r" if rows > 1 else "\r"
         if columns != self._columns:
-            text += "\x1b[J"  # or terminals would remember which lines they had broken
+            text += "\x1b[J"  # or terminals would remember the lines they had wrapped
         self._columns = columns
         if self._shown and not lines:
             return text + "\x1b[J"
-        # What was there is wiped behind each new text, and not first: that would flicker.
+        # Old text is erased after each new one, not before: that would flicker.
         text += "\r\n".join(f"{line.text}\x1b[K" for line in lines[same:])
         return text + ("\x1b[J" if rows > len(lines) - same else "")
 
     def _count_rows(self, line: ScreenLine, columns: int) -> int:
-        # Drawn while wrapping was off, a line takes one row, until the window becomes narrower.
+        # Drawn while wrapping was off, a line takes one row until the window becomes narrower.
         if columns >= self._columns:
             return 1
         rows, column = 1, 0

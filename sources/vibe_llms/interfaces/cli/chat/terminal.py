@@ -1,4 +1,4 @@
-"""Shows a chat on a terminal: Markdown that grows at the bottom and is left behind when final."""
+"""Show a chat on a terminal: Markdown that grows at the bottom and scrolls up when final."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _STYLES = {"reasoning": "dim italic", "refusal": "yellow", "note": "dim", "error
 
 
 class _PlainHeading(Heading):
-    """A heading at the left, without a box."""
+    """Left-aligned heading without a box."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         text = self.text
@@ -52,7 +52,7 @@ class _PlainHeading(Heading):
 
 
 class _PlainCode(CodeBlock):
-    """Code without a background, so that it can be copied without blanks at the ends of lines."""
+    """Code without a background, so that copied lines have no trailing blanks."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Syntax(
@@ -65,9 +65,9 @@ class _PlainCode(CodeBlock):
 
 
 class _AnswerMarkdown(Markdown):
-    """Markdown as answers have it: nothing a model says is taken for HTML and left out."""
+    """Markdown of answers: text of a model is never taken for HTML and dropped."""
 
-    elements = {  # noqa: RUF012  # rich declares it so
+    elements = {  # noqa: RUF012  # declared like this in rich
         **Markdown.elements,
         "heading_open": _PlainHeading,
         "fence": _PlainCode,
@@ -75,17 +75,17 @@ class _AnswerMarkdown(Markdown):
     }
 
     def __init__(self, markup: str) -> None:
-        super().__init__("")  # parsed below, by a parser of our own, which lets HTML stand
+        super().__init__("")  # parsed below by the package's own parser, which keeps HTML
         self.markup = markup
         self.parsed = produce_parser().parse(markup)
         for token in self.parsed:
             for child in token.children or ():
-                if child.type == "softbreak":  # a poem shall stay one
+                if child.type == "softbreak":  # keeps the line breaks of a poem
                     child.type = "hardbreak"
 
 
 class TerminalOutput:
-    """A ``ChatOutput`` for a terminal.
+    """``ChatOutput`` for a terminal.
 
     Args:
         file: The terminal.
@@ -110,19 +110,19 @@ class TerminalOutput:
         self._echo = Echo(self._file)
 
     def begin(self, model: str) -> None:
-        """Shows that an answer is awaited."""
+        """Show that an answer is awaited."""
         self._remarks.begin(model)
         self._splitter = BlockSplitter()
         self._kind = self._settled = ""
         self._is_waiting = True
-        # What is typed meanwhile would stand in the midst of the answer; the prompt shows it later.
+        # Echo is off: typed text would appear within the answer; the prompt shows it later.
         self._echo.silence()
         self._tail.draw(self._render("note", "…"))
 
     def feed(self, event: StreamEvent | LogEvent) -> None:
-        """Adds a piece to what is shown."""
+        """Add a piece to the display."""
         for remark in self._remarks.take(event):
-            # A remark inside of a block would tear it: what has come of the part is settled first.
+            # A remark within a block would split it: settle the part received so far first.
             self._end_part()
             self._settle("note", sanitize(remark))
         piece = read_delta(event)
@@ -137,7 +137,7 @@ class TerminalOutput:
         self._draw_soon()
 
     def finish(self) -> None:
-        """Leaves the answer behind, whole."""
+        """Write the complete answer for good."""
         self._end_part()
         for remark in self._remarks.finish():
             self._settle("note", sanitize(remark))
@@ -149,17 +149,17 @@ class TerminalOutput:
         self._echo.restore()
 
     def pause(self) -> None:
-        """Leaves behind what is shown, and shows again what is typed."""
+        """Write the display for good, and switch the echo on again."""
         self._end_part()
         self._tail.settle([])
         self._echo.restore()
 
     def resume(self) -> None:
-        """Goes on with the answer."""
+        """Continue the answer."""
         self._echo.silence()
 
     def replay(self, canisters: Sequence[AnyCanister]) -> None:
-        """Shows what was said before."""
+        """Show earlier messages."""
         for canister in canisters:
             for kind, text in describe_canister(canister):
                 if canister.role == "assistant":
@@ -172,20 +172,20 @@ class TerminalOutput:
         self._file.flush()
 
     def say(self, text: str) -> None:
-        """Shows a remark."""
+        """Show a remark."""
         self._show("note", sanitize(respell(text)))
 
     def complain(self, text: str) -> None:
-        """Shows what went wrong."""
+        """Show an error."""
         self._show("error", sanitize(text))
 
     def _show(self, kind: str, text: str) -> None:
         self._tail.settle(self._render(kind, text))
 
     def _settle(self, kind: str, text: str) -> None:
-        """Leaves a part of the answer behind, an empty line after the one before.
+        """Write a part of the answer for good, an empty line after the previous one.
 
-        Remarks that follow each other stand together.
+        Consecutive remarks are not separated.
         """
         lines = self._render(kind, text)
         if not lines:
@@ -205,14 +205,14 @@ class TerminalOutput:
             self._settle(self._kind, rest)
 
     def _draw_soon(self) -> None:
-        """Draws now, or when it is due; a piece that nothing follows is shown all the same."""
+        """Draw now, or when due; the last piece is shown although none follows."""
         wait = self._drawn + _INTERVAL_SECONDS - time.monotonic()
         if wait <= 0:
             self._draw()
         elif self._timer is None:
             try:
                 loop = asyncio.get_running_loop()
-            except RuntimeError:  # without a loop the next piece, or the end, shows it
+            except RuntimeError:  # without an event loop the next piece, or the end, shows it
                 return
             self._timer = loop.call_later(wait, self._draw)
 
@@ -230,13 +230,13 @@ class TerminalOutput:
         self._drawn = time.monotonic()
 
     def _crop(self, rest: str) -> str:
-        """Leaves out what there is no room for, so that a long rest costs no more than a short."""
+        """Drop the text that does not fit, so that a long rest costs no more than a short one."""
         lines = rest.splitlines(keepends=True)
         room = self._tail.room
         if len(lines) <= 2 * room:
-            return rest  # the tail cuts what is a little too much
+            return rest  # the tail cuts a small excess
         is_code = lines[0].lstrip().startswith(("```", "~~~"))
-        # The end of a block of code without its first line would be taken for prose.
+        # The end of a code block without its first line would be rendered as prose.
         return "".join((lines[:1] if is_code else []) + lines[-room:])
 
     def _render(self, kind: str, text: str) -> list[ScreenLine]:
@@ -251,11 +251,11 @@ class TerminalOutput:
         options = console.options.update(width=width)
         renderable = self._compose(kind, text)
         lines = [
-            # Rich heeds NO_COLOR where it writes by itself; these segments we write.
+            # Rich respects NO_COLOR only when it writes itself; these segments are written here.
             _encode_line(Segment.remove_color(line) if console.no_color else line, console)
             for line in console.render_lines(renderable, options, pad=False)
         ]
-        # Empty lines between parts are put there by who settles them.
+        # The callers insert empty lines between parts.
         while lines and not lines[-1].columns:
             lines.pop()
         while lines and not lines[0].columns:
@@ -271,15 +271,15 @@ class TerminalOutput:
 
 
 def _encode_line(segments: Iterable[Segment], console: Console) -> ScreenLine:
-    """Makes a line of what rich rendered, without the blanks that it ends in."""
-    # Rich's moves of the cursor would upset the tail's.
+    """Encode a line that rich rendered, without trailing blanks."""
+    # Cursor movements of rich would break the tail.
     kept = [segment for segment in segments if not segment.control]
     while kept and not kept[-1].text.strip() and not _is_visible(kept[-1].style):
         kept.pop()
     if kept and not _is_visible(kept[-1].style):
         kept[-1] = Segment(kept[-1].text.rstrip(), kept[-1].style)
     text = "".join(
-        # The public property has the system's name alone, and styles want the system itself.
+        # The public property returns only the system's name; styles need the system object.
         segment.style.render(segment.text, color_system=console._color_system)
         if segment.style
         else segment.text
@@ -289,7 +289,7 @@ def _encode_line(segments: Iterable[Segment], console: Console) -> ScreenLine:
 
 
 def _is_visible(style: Style | None) -> bool:
-    """Tells whether even blanks of this style are seen."""
+    """Return whether even blanks of this style are visible."""
     if style is None:
         return False
     has_background = style.bgcolor is not None and not style.bgcolor.is_default

@@ -1,4 +1,4 @@
-"""One answer in a chat: by the model alone, or by an engine, which acts."""
+"""One answer in a chat: by the model alone, or by an engine, which executes calls."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True)
 class TurnResult:
-    """What came of a message.
+    """Result of a message.
 
     Attributes:
-        text: The words of the answer.
-        origin: Of its last turn; ``None`` where the model said nothing.
-        canisters: All that was added, what was invoked and what came of it included.
+        text: The text of the answer.
+        origin: Origin of its last turn; ``None`` if the model returned nothing.
+        canisters: All added canisters, including calls and their results.
         waiting: The calls that wait for an approval.
-        shortfall: Why it is not a whole answer.
+        shortfall: The reason why the answer is incomplete.
     """
 
     text: str
@@ -43,14 +43,14 @@ class TurnResult:
 
     @property
     def cut(self) -> str:
-        """Why it is not whole, for the user; empty where it is."""
+        """The reason why it is incomplete, for the user; empty if it is complete."""
         if self.shortfall is None:
             return "" if self.canisters or self.waiting else "The model returned no text."
         return self.shortfall.detail if not self.shortfall.limit else describe_cut(self.origin)
 
 
 def describe_waiting(session: ChatSession, waiting: Sequence[ApprovalRequest]) -> TrustError:
-    """Describe calls that wait for an approval where nobody can be asked; tell what to do."""
+    """Describe calls that wait for an approval although no user can be asked; suggest a fix."""
     from vibe_llms.interfaces.cli.approving import advise_to_answer
     from vibe_llms.interfaces.cli.output import note
     from vibe_llms.interfaces.cli.program import compose_again
@@ -68,7 +68,7 @@ def describe_waiting(session: ChatSession, waiting: Sequence[ApprovalRequest]) -
 
 
 async def answer_alone(session: ChatSession, output: ChatOutput) -> TurnResult:
-    """Answers without tools: there is nothing for an engine to do."""
+    """Answer without tools, which needs no engine."""
     model = session.produce_model()
     request = model.request(session.conversation, **session.compose_options())
     canisters: tuple[AnyCanister, ...] = ()
@@ -103,7 +103,7 @@ async def answer_alone(session: ChatSession, output: ChatOutput) -> TurnResult:
 
 
 async def act(session: ChatSession, output: ChatOutput) -> TurnResult:
-    """Lets the engine ask the model, and execute what it invokes, until that is done."""
+    """Run the engine until the model's answer and its calls are complete."""
     from vibe_llms.instruments.engines import Engine
 
     def hear(event: RunEvent) -> None:
@@ -152,6 +152,6 @@ async def act(session: ChatSession, output: ChatOutput) -> TurnResult:
 
 
 def find_origin(canisters: Sequence[AnyCanister]) -> Origin | None:
-    """Returns where the last of the canisters came from that came from a model."""
+    """Return the origin of the last canister that came from a model."""
     origins = (canister.origin for canister in reversed(canisters))
     return next((origin for origin in origins if origin is not None), None)

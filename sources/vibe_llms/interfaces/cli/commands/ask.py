@@ -94,7 +94,7 @@ def _may_be_identity(text: str) -> bool:
 def _restore_conversation(
     store: ConversationStore, continued: str | None, words: Sequence[str]
 ) -> Conversation:
-    """Returns the conversation to go on with; says so where its id may have been the question."""
+    """Return the conversation to go on with; says so where its id may have been the question."""
     from vibe_llms.exceptions import UnknownConversationError
 
     if continued and words and not is_surely_given("--continue", continued):
@@ -129,7 +129,7 @@ def _produce_session(options: dict[str, Any], *, save: bool, words: Sequence[str
 
 
 def read_schema(path: str | None) -> dict[str, Any] | None:
-    """Reads a JSON Schema from a file; ``None`` where none is named. Raises UsageError."""
+    """Read a JSON Schema from a file; ``None`` where none is named. Raises UsageError."""
     if path is None:
         return None
     import json
@@ -167,7 +167,7 @@ def _check_schema(schema: dict[str, Any], path: str) -> None:
 
 
 def _check_conformity(text: str, schema: JsonObject) -> None:
-    """Says where an answer does not conform; it may have been cut off, or not been constrained."""
+    """Say where an answer does not conform; it may have been cut off, or not been constrained."""
     import json
 
     from vibe_llms.exceptions import ConverseError, Stage
@@ -189,7 +189,7 @@ def _check_conformity(text: str, schema: JsonObject) -> None:
 
 
 def _gather(session: ChatSession, text: str, options: dict[str, Any]) -> str:
-    """Puts together what is asked; standard input is read where nobody types."""
+    """Put together what is asked; standard input is read where nobody types."""
     for path in options["files"]:
         session.attach(path)
     if not sys.stdin.isatty() and "-" not in options["files"]:
@@ -201,14 +201,14 @@ def _gather(session: ChatSession, text: str, options: dict[str, Any]) -> str:
 
 
 def _has_open_end(session: ChatSession) -> bool:
-    """Tells whether there is something to go on with, without a question."""
+    """Return whether there is something to go on with, without a question."""
     from vibe_llms.interfaces.cli.chat.statuses import ChatStatus
 
     return len(session.conversation) > 0 and session.status is not ChatStatus.FINISHED
 
 
 def _read_stdin(session: ChatSession, text: str) -> str:
-    """Takes what is piped in for the question where there is none, else for a document."""
+    """Take what is piped in for the question where there is none, else for a document."""
     from vibe_llms.messages.canisters import DocumentCanister
     from vibe_llms.messages.views import text_of
 
@@ -247,7 +247,7 @@ def _answer(
 
 
 def _tell_cut(session: ChatSession, answer: TurnResult) -> None:
-    """Says that the answer is not whole, and what brings more of it."""
+    """Say that the answer is not whole, and what brings more of it."""
     from vibe_llms.interfaces.cli.chat.statuses import ChatStatus
 
     if not answer.cut:

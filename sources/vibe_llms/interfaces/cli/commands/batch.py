@@ -221,7 +221,7 @@ def _choose_form(prompts: str, options: dict[str, Any]) -> InputForm:
 
 
 def _open_source(prompts: str, form: InputForm) -> tuple[Inputs, int | None]:
-    """Checks what is asked, where that can be done beforehand."""
+    """Check what is asked, where that can be done beforehand."""
     from pathlib import Path
 
     from vibe_llms.interfaces.cli.batches.inputs import check_file, read_file, read_pipe
@@ -233,7 +233,7 @@ def _open_source(prompts: str, form: InputForm) -> tuple[Inputs, int | None]:
 
 
 def _is_standard_input(path: Path) -> bool:
-    """Tells whether a path is another name of standard input, as ``/dev/stdin`` is."""
+    """Return whether a path is another name of standard input, as ``/dev/stdin`` is."""
     import os
     import sys
 
@@ -271,7 +271,7 @@ async def _perform(
 
 
 def produce_model(options: dict[str, Any]) -> Model:
-    """Makes the model that the options name. Raises ConfigurationError."""
+    """Build the model that the options name. Raises ConfigurationError."""
     from vibe_llms.instruments.models import Model
 
     application, address = load_for(options)
@@ -286,7 +286,7 @@ def produce_model(options: dict[str, Any]) -> Model:
 def produce_channel(
     kind: Callable[..., _Channel], model: Model, output: str, options: dict[str, Any], **more: Any
 ) -> _Channel:
-    """Makes the channel for a batch.
+    """Build the channel for a batch.
 
     Args:
         kind: Its class.
@@ -304,7 +304,7 @@ def produce_channel(
 
 
 def _produce_parser(path: str | None) -> Parser[Any] | None:
-    """Makes what answers become by a file with a schema. Raises RequestError."""
+    """Build what answers become by a file with a schema. Raises RequestError."""
     from vibe_llms.interfaces.cli.commands.ask import read_schema
 
     schema = read_schema(path)

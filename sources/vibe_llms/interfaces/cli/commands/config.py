@@ -116,7 +116,7 @@ def unset(name: str) -> None:
 
 
 def _keep(draft: FileDraft, name: str) -> None:
-    """Writes the file, unless it would hold a mistake that it does not hold yet."""
+    """Write the file, unless it would hold a mistake that it does not hold yet."""
     from vibe_llms.application import Application
     from vibe_llms.configuration.editing import find_winner, read_name
     from vibe_llms.exceptions import ConfigurationError

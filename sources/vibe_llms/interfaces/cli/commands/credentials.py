@@ -76,7 +76,7 @@ def remove(provider: str) -> None:
 
 
 def _find_directory(provider: str) -> tuple[str, Path]:
-    """Returns the provider's own name and directory. Raises UnknownNameError."""
+    """Return the provider's own name and directory. Raises UnknownNameError."""
     configuration = load_configuration()
     name = configuration.follow_aliases(provider)
     require_provider(configuration, name)

@@ -45,7 +45,7 @@ class ImportReport:
     losses: list[tuple[str, Path, Loss]] = attrs.field(factory=list)
 
     def tell(self, as_json: bool) -> None:
-        """Writes what has been stored, and says what has not."""
+        """Write what has been stored, and says what has not."""
         from vibe_llms.interfaces.cli.output import note, write, write_json
 
         if as_json:
@@ -79,7 +79,7 @@ class ImportReport:
 
 
 def examine(form: ImporterSpecification, path: Path) -> int:
-    """Reads a file to its end and counts its conversations, so that nothing is stored of a bad one.
+    """Read a file to its end and counts its conversations, so that nothing is stored of a bad one.
 
     Raises:
         CodecError: It has not this form; names the place.
@@ -106,7 +106,7 @@ def store_all(
     count: int,
     account: ImportReport,
 ) -> None:
-    """Stores the conversations of a file that are new; shows how far it is where they are many."""
+    """Store the conversations of a file that are new; shows how far it is where they are many."""
     with _show_count() as show:
         for number, found in enumerate(read_document(form, path), 1):
             conversation = found.value
@@ -117,7 +117,7 @@ def store_all(
 
 @contextmanager
 def _show_count() -> Iterator[Callable[[str], None]]:
-    """Shows on a terminal how far work has come that may be long, and clears that away."""
+    """Show on a terminal how far work has come that may be long, and clears that away."""
     is_terminal, number = sys.stderr.isatty(), 0
 
     def show(text: str) -> None:
@@ -136,7 +136,7 @@ def _show_count() -> Iterator[Callable[[str], None]]:
 
 
 def _store(store: ConversationStore, conversation: Conversation, account: ImportReport) -> bool:
-    """Stores what the store lacks of a conversation; tells whether that was anything."""
+    """Store what the store lacks of a conversation; tells whether that was anything."""
     from vibe_llms.conversations.conversation import Conversation
     from vibe_llms.exceptions import UnknownConversationError
 
@@ -160,7 +160,7 @@ def _store(store: ConversationStore, conversation: Conversation, account: Import
 
 
 def _store_anew(store: ConversationStore, conversation: Conversation) -> None:
-    """Stores a conversation, or nothing of it."""
+    """Store a conversation, or nothing of it."""
     from vibe_llms.exceptions import StoreError
 
     try:

@@ -166,7 +166,7 @@ def _open_register() -> Register:
 
 
 def _survey() -> tuple[Mapping[Bin, KeySpending], Mapping[Bin, KeySpending]]:
-    """Returns what was spent, and what is under way."""
+    """Return what was spent, and what is under way."""
     import time
 
     directory = _find_directory()
@@ -181,7 +181,7 @@ def _survey() -> tuple[Mapping[Bin, KeySpending], Mapping[Bin, KeySpending]]:
 
 
 def _read_moment(text: str, now: datetime) -> datetime:
-    """Reads when a key expires. Raises UsageError."""
+    """Read when a key expires. Raises UsageError."""
     import re
     from datetime import UTC, datetime, timedelta
 
@@ -202,7 +202,7 @@ def _read_moment(text: str, now: datetime) -> datetime:
 
 
 def _describe(identity: str, key: Key) -> dict[str, Any]:
-    """Returns what is known of a key, but for its digest."""
+    """Return what is known of a key, but for its digest."""
     import time
 
     state = "expired" if key.expires_at <= time.time() else "good"
@@ -221,7 +221,7 @@ def _describe(identity: str, key: Key) -> dict[str, Any]:
 
 
 def _sum_up(described: dict[str, Any]) -> str:
-    """Says in a few words what a key may do."""
+    """Say in a few words what a key may do."""
     words = [", ".join(described["models"])] if described["models"] else []
     for name in ("requests_per_minute", "tokens_per_minute", "cents_per_day"):
         if described[name] is not None:

@@ -93,7 +93,7 @@ def list_(provider: str | None, refresh: bool, as_json: bool) -> None:
 
 
 def _select_ready(application: Application, providers: Sequence[str]) -> list[str]:
-    """Leaves out who lacks something, and says so in one line."""
+    """Leave out who lacks something, and says so in one line."""
     from vibe_llms.plugins.wants import survey_wants
 
     wants = survey_wants(application.plugins, providers)
@@ -104,7 +104,7 @@ def _select_ready(application: Application, providers: Sequence[str]) -> list[st
 
 
 def _refresh(application: Application, providers: Sequence[str]) -> None:
-    """Asks each vendor; one that cannot be asked is told of, and its old list stays."""
+    """Ask each vendor; one that cannot be asked is told of, and its old list stays."""
     from vibe_llms.exceptions import ConverseError
     from vibe_llms.interfaces.cli.interrupts import run
 
@@ -122,7 +122,7 @@ def _refresh(application: Application, providers: Sequence[str]) -> None:
 
 
 def _survey(application: Application, provider: str) -> list[tuple[str, Survey | None]]:
-    """Lists what the vendor told of the last time, else what is known here; asks nobody."""
+    """List what the vendor told of the last time, else what is known here; asks nobody."""
     from vibe_llms.providers.surveys import access_survey
 
     configuration = application.configuration
@@ -179,7 +179,7 @@ def show(address: str | None, refresh: bool, as_json: bool) -> None:
 
 
 def _acquire_attributes(application: Application, address: ModelAddress) -> ModelAttributes:
-    """Returns what is known of a model, with what its provider says when it is asked."""
+    """Return what is known of a model, with what its provider says when it is asked."""
     from vibe_llms.interfaces.cli.interrupts import run
 
     async def perform() -> ModelAttributes:
@@ -190,7 +190,7 @@ def _acquire_attributes(application: Application, address: ModelAddress) -> Mode
 
 
 def _survey_settings(configuration: Configuration, provider: str) -> list[Setting]:
-    """Lists what the user has set for the provider, which may change what holds for its models."""
+    """List what the user has set for the provider, which may change what holds for its models."""
     from vibe_llms.configuration.explanations import explain_configuration
 
     prefix = f"providers.{provider}."

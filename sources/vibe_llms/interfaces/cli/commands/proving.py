@@ -61,7 +61,7 @@ def verify(identities: tuple[str, ...], as_json: bool) -> int:
 def _prove_logs(
     store: ConversationStore, identities: list[str] | None
 ) -> tuple[int, list[Finding]]:
-    """Proves the logs of the conversations' runs; returns how many events, and what is wrong."""
+    """Prove the logs of the conversations' runs; returns how many events, and what is wrong."""
     from vibe_llms.conversations.run_logs.file_log import FileLog
     from vibe_llms.exceptions import Finding, StoreError
 

@@ -61,7 +61,7 @@ def _write_usage(store: ConversationStore, history: History, as_json: bool) -> N
 
 
 def _measure(store: ConversationStore, history: History) -> Account:
-    """Measures a conversation; of a flow, the conversations of its visits, too."""
+    """Measure a conversation; of a flow, the conversations of its visits, too."""
     from vibe_llms.events.flow import NodeStartedEvent
     from vibe_llms.exceptions import ConverseError, UnknownConversationError
     from vibe_llms.telemetry.measuring import add_times, measure_canisters

@@ -159,7 +159,7 @@ async def call(
 async def _approve(
     application: Application, invoker: Any, arguments: JsonObject, options: dict[str, Any]
 ) -> JsonObject:
-    """Asks where the invocable needs it; what was typed here is no reason not to."""
+    """Ask where the invocable needs it; what was typed here is no reason not to."""
     from vibe_llms.exceptions import Stage, TrustError
     from vibe_llms.interfaces.cli.approving import TerminalApprover, advise_to_allow
     from vibe_llms.interfaces.cli.keyboard import can_ask
@@ -206,7 +206,7 @@ def _read_arguments(given: Sequence[str]) -> JsonObject:
 
 @asynccontextmanager
 async def _connect(application: Application, options: dict[str, Any]) -> AsyncIterator[Registry]:
-    """Connects the ensembles that are named, or all that are configured."""
+    """Connect the ensembles that are named, or all that are configured."""
     from vibe_llms.exceptions import ConverseError
     from vibe_llms.invocables.registry import Registry
 
@@ -245,7 +245,7 @@ async def _produce_servers(
 def _survey(
     application: Application, options: dict[str, Any]
 ) -> tuple[list[tuple[Registration, int]], list[str]]:
-    """Returns the invocables with what their schemas cost, and what could not be connected."""
+    """Return the invocables with what their schemas cost, and what could not be connected."""
     from vibe_llms.interfaces.cli.interrupts import run
     from vibe_llms.models.counting import count_invocable
 
@@ -286,7 +286,7 @@ def _describe(registration: Registration) -> str:
 
 
 def survey_names(ensembles: Sequence[str]) -> list[str]:
-    """Returns the names of what ensembles have; connects those that are named, and no server."""
+    """Return the names of what ensembles have; connects those that are named, and no server."""
     from vibe_llms.application import Application
 
     names = split_names(ensembles)

@@ -31,7 +31,7 @@ class LineView:
     _course: Course = attrs.field(factory=Course, init=False)
 
     def hear(self, event: FlowEvent | VisitEvent) -> None:
-        """Takes what happens."""
+        """Take what happens."""
         if isinstance(event, VisitEvent):
             return
         self._course.feed(event, access_now())

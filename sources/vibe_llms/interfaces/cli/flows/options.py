@@ -50,7 +50,7 @@ follow_option = click.option(
 
 
 def run_options(function: _Function) -> _Function:
-    """Adds the options of a run: its model, its bounds, its tools, and JSON."""
+    """Add the options of a run: its model, its bounds, its tools, and JSON."""
     options = [
         click.option("--model", "-m", type=MODEL, help="Model to use instead of the task's."),
         *(

@@ -38,7 +38,7 @@ def perform(
     strict: bool = True,
     application: Application | None = None,
 ) -> int:
-    """Performs a run and shows it; the final response goes to standard output, all else beside it.
+    """Perform a run and shows it; the final response goes to standard output, all else beside it.
 
     Args:
         options: Those of ``run_options``.
@@ -71,7 +71,7 @@ def perform(
 
 
 def load_flow_application(options: Mapping[str, Any]) -> Application:
-    """Builds the application for a command that runs a flow."""
+    """Build the application for a command that runs a flow."""
     application = load_application(yes=options["yes"], approver=options["approver"])
     tell_untrusted(application.configuration)
     return application
@@ -118,7 +118,7 @@ async def _perform(
 async def _follow(
     application: Application, html: str | None
 ) -> AsyncIterator[Callable[[object], object]]:
-    """Gives what keeps the page of the run while it goes on, where one is wanted."""
+    """Give what keeps the page of the run while it goes on, where one is wanted."""
     if html is None:
         yield str  # hears everything, and does nothing
         return
@@ -199,7 +199,7 @@ def _advise(run_id: str) -> str:
 
 
 def export_result(result: AdapterResult) -> dict[str, Any]:
-    """Returns a result as plain data."""
+    """Return a result as plain data."""
     kept = attrs.asdict(result, recurse=False)
     del kept["error"]
     kept["usage"] = None if result.usage is None else attrs.asdict(result.usage)

@@ -66,7 +66,7 @@ class PictureView:
         self._ticking: asyncio.Task[None] | None = None
 
     def hear(self, event: FlowEvent | VisitEvent) -> None:
-        """Takes what happens."""
+        """Take what happens."""
         if isinstance(event, VisitEvent):
             self._hear_words(event)
             return
@@ -79,17 +79,17 @@ class PictureView:
             self._draw_again()
 
     def pause(self) -> None:
-        """Leaves the terminal to a question."""
+        """Leave the terminal to a question."""
         self._is_paused = True
         self._tail.settle([])
 
     def resume(self) -> None:
-        """Goes on drawing."""
+        """Go on drawing."""
         self._is_paused = False
         self._draw()
 
     def close(self) -> None:
-        """Draws the last state for good; may be called again."""
+        """Draw the last state for good; may be called again."""
         if self._ticking is not None:
             self._ticking.cancel()
             self._ticking = None
@@ -121,7 +121,7 @@ class PictureView:
             await asyncio.sleep(_TICK_SECONDS)
 
     def _draw_again(self) -> None:
-        """Draws, but not so often that it would take the time of what is shown."""
+        """Draw, but not so often that it would take the time of what is shown."""
         if time.monotonic() - self._drawn >= _PAUSE_SECONDS:
             self._draw()
 
@@ -147,7 +147,7 @@ class PictureView:
         ]
 
     def _compose_words(self, flow: Flow, columns: int) -> list[str]:
-        """Returns the end of each answer that is on its way, as much as a line holds."""
+        """Return the end of each answer that is on its way, as much as a line holds."""
         running = {
             visit.branch: visit.node
             for visit in self._course.visits
@@ -167,12 +167,12 @@ class PictureView:
 
 
 def is_drawable(file: TextIO) -> bool:
-    """Tells whether a picture can be drawn there: on a terminal that can move its cursor."""
+    """Return whether a picture can be drawn there: on a terminal that can move its cursor."""
     return file.isatty() and os.environ.get("TERM") not in (None, "", "dumb")
 
 
 def _choose(rows: Sequence[NodeRow], room: int) -> Sequence[NodeRow]:
-    """Returns as many rows as there is room for, the one that is at work in their middle."""
+    """Return as many rows as there is room for, the one that is at work in their middle."""
     room = max(1, room)
     if len(rows) <= room:
         return rows

@@ -39,7 +39,7 @@ class NodeRow:
 
 
 def compose_rows(flow: Flow, course: Course, now: datetime | None = None) -> list[NodeRow]:
-    """Returns a row for each node."""
+    """Return a row for each node."""
     depths, states = find_depths(flow), course.states
     visits: dict[str, list[Visit]] = {}
     for visit in course.visits:
@@ -75,7 +75,7 @@ def compose_difference_rows(difference: TaskDifference) -> list[tuple[str, str, 
 
 @functools.lru_cache(maxsize=1)
 def order_nodes(flow: Flow) -> Sequence[str]:
-    """Returns the nodes so that each comes behind all that lead to it, but for ways back.
+    """Return the nodes so that each comes behind all that lead to it, but for ways back.
 
     A diagram may name a join before the last branch; a list that did so would be hard to read.
     """
@@ -96,7 +96,7 @@ def order_nodes(flow: Flow) -> Sequence[str]:
 
 @functools.lru_cache(maxsize=1)
 def find_depths(flow: Flow) -> Mapping[str, int]:
-    """Returns within how many splits each node is: between one and its join, and only there."""
+    """Return within how many splits each node is: between one and its join, and only there."""
     depths = dict.fromkeys(flow.nodes, 0)
     for split, join in flow.joins.items():
         inside: set[str] = set()

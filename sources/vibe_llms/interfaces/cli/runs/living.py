@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 async def compare_live(word: str, options: Mapping[str, Any], *, as_json: bool, yes: bool) -> int:
-    """Compares step by step, and shows each."""
+    """Compare step by step, and shows each."""
     from vibe_llms.instruments.living import LiveComparison
 
     store, summary = open_run(word)

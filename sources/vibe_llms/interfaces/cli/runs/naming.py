@@ -25,7 +25,7 @@ run_argument = click.argument("word", metavar="RUN", type=RUN)
 
 
 def address_option(function: _Function) -> _Function:
-    """Adds ``--address``, by which a command speaks to an agents daemon."""
+    """Add ``--address``, by which a command speaks to an agents daemon."""
     option = click.option(
         "--address",
         default="",
@@ -37,7 +37,7 @@ def address_option(function: _Function) -> _Function:
 
 
 def _refuse_nothing(context: click.Context, option: click.Parameter, value: str) -> str:
-    """Refuses an address that is empty: of a variable that is not set, mostly."""
+    """Refuse an address that is empty: of a variable that is not set, mostly."""
     source = context.get_parameter_source(option.name or "")
     if not value.strip() and source is not ParameterSource.DEFAULT:
         raise click.BadParameter("it is empty. Remove it to use the runs of this machine.")
@@ -46,7 +46,7 @@ def _refuse_nothing(context: click.Context, option: click.Parameter, value: str)
 
 @asynccontextmanager
 async def open_runs(address: str) -> AsyncIterator[LocalRuns | RemoteRuns]:
-    """Gives the runs of a daemon, or without an address those of this machine's store.
+    """Give the runs of a daemon, or without an address those of this machine's store.
 
     Raises:
         ConfigurationError: The address is none.
@@ -64,7 +64,7 @@ async def open_runs(address: str) -> AsyncIterator[LocalRuns | RemoteRuns]:
 
 
 async def find_run(runs: LocalRuns | RemoteRuns, word: str) -> RunSummary:
-    """Finds the run that a word names or begins.
+    """Find the run that a word names or begins.
 
     Raises:
         UnknownConversationError: There is none.
@@ -80,7 +80,7 @@ async def find_run(runs: LocalRuns | RemoteRuns, word: str) -> RunSummary:
 
 
 def _find_here(store: ConversationStore, word: str) -> RunSummary:
-    """Finds the run of a store that a word names or begins."""
+    """Find the run of a store that a word names or begins."""
     from vibe_llms.interfaces.cli.access import resolve_identity
     from vibe_llms.runs.surveying import read_summary
 
@@ -90,7 +90,7 @@ def _find_here(store: ConversationStore, word: str) -> RunSummary:
 
 @contextmanager
 def _saying_where(word: str, *place: str) -> Iterator[None]:
-    """Says of a run that there is not how those are found that there are."""
+    """Say of a run that there is not how those are found that there are."""
     from vibe_llms.exceptions import UnknownConversationError
     from vibe_llms.interfaces.cli.program import compose_command
 
@@ -103,7 +103,7 @@ def _saying_where(word: str, *place: str) -> Iterator[None]:
 
 
 async def _find_there(runs: Runs, word: str) -> RunSummary:
-    """Finds the run of a daemon that a word names or begins."""
+    """Find the run of a daemon that a word names or begins."""
     from vibe_llms.conversations.stores.naming import is_identity_form
     from vibe_llms.exceptions import AmbiguousIdentityError, UnknownConversationError
 
@@ -122,7 +122,7 @@ async def _find_there(runs: Runs, word: str) -> RunSummary:
 
 
 async def read_logged(runs: Runs, summary: RunSummary) -> list[LoggedEvent]:
-    """Returns what has happened in a run up to now."""
+    """Return what has happened in a run up to now."""
     from vibe_llms.conversations.run_logs.log import LoggedEvent
 
     found = []
@@ -136,7 +136,7 @@ async def read_logged(runs: Runs, summary: RunSummary) -> list[LoggedEvent]:
 
 
 def open_run(word: str) -> tuple[ConversationStore, RunSummary]:
-    """Opens the store, and finds the run that a word names or begins.
+    """Open the store, and finds the run that a word names or begins.
 
     Raises:
         UnknownConversationError: There is none.
@@ -150,7 +150,7 @@ def open_run(word: str) -> tuple[ConversationStore, RunSummary]:
 
 
 def compose_run_command(verb: str, summary: RunSummary, address: str = "") -> str:
-    """Returns a command line about a run, for the same place."""
+    """Return a command line about a run, for the same place."""
     from vibe_llms.interfaces.cli.program import compose_command
 
     if verb == "resume" and summary.kind == "flow" and not address:
@@ -160,7 +160,7 @@ def compose_run_command(verb: str, summary: RunSummary, address: str = "") -> st
 
 
 def advise_to_resume(summary: RunSummary, address: str = "") -> str:
-    """Says how a run goes on that somebody has answered, or that has come to rest."""
+    """Say how a run goes on that somebody has answered, or that has come to rest."""
     command = compose_run_command("resume", summary, address)
     if (address or summary.order) and summary.state in ("stopped", "ended"):
         return f"Resume it with: {command}"  # whoever hosts it leaves it as it is
@@ -176,7 +176,7 @@ def advise_to_resume(summary: RunSummary, address: str = "") -> str:
 
 
 def export_summary(summary: RunSummary) -> dict[str, Any]:
-    """Returns where a run stands as plain data."""
+    """Return where a run stands as plain data."""
     import attrs
 
     return attrs.asdict(summary, recurse=False)

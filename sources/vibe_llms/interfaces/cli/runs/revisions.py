@@ -25,7 +25,7 @@ class Revision(NamedTuple):
 
 
 def read_revisions(file: Path, between: str) -> list[Revision]:
-    """Returns what a file held at a revision, and at each later one that has changed it.
+    """Return what a file held at a revision, and at each later one that has changed it.
 
     Args:
         file: In the work tree of a repository; it need not be there any more.

@@ -28,7 +28,7 @@ class Titles:
     async def name(
         self, runs: LocalRuns | RemoteRuns, rows: Sequence[RunSummary]
     ) -> tuple[RunSummary, ...]:
-        """Returns runs, those without a name under their first words. Raises ConverseError."""
+        """Return runs, those without a name under their first words. Raises ConverseError."""
         unknown = [each.id for each in rows if not each.name and each.id not in self._known]
         if unknown:
             self._known |= dict.fromkeys(unknown, "") | await _read_words(runs)

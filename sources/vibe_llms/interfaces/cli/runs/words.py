@@ -48,7 +48,7 @@ _DECISIONS = {"allow": "allowed", "deny": "denied", "edit": "allowed with other 
 
 
 def describe_spending(summary: RunSummary) -> str:
-    """Returns what a run used, as far as that is known."""
+    """Return what a run used, as far as that is known."""
     parts = (
         count(summary.visits, "visit") if summary.kind == "flow" else "",
         count(summary.steps, "answer"),
@@ -60,19 +60,19 @@ def describe_spending(summary: RunSummary) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """Returns a number of things."""
+    """Return a number of things."""
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def describe_logged(logged: LoggedEvent) -> str:
-    """Returns what happened, with its number and moment; empty where it is of no interest."""
+    """Return what happened, with its number and moment; empty where it is of no interest."""
     words = describe_event(logged.event)
     moment = logged.timestamp.astimezone().strftime("%H:%M:%S")
     return f"{logged.sequence:>4}  {moment}  {words}" if words else ""
 
 
 def describe_event(event: LogEvent) -> str:
-    """Returns what happened; empty where it is of no interest to people."""
+    """Return what happened; empty where it is of no interest to people."""
     return _describe_step(event) or _describe_letter(event) or _describe_node(event)
 
 

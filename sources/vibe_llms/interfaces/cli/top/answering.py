@@ -65,19 +65,19 @@ class ApprovalScreen(ModalScreen[Approval | None]):
         return self._is_seen or action not in ("allow", "refuse", "refuse_all", "edit")
 
     def action_leave(self) -> None:
-        """Answers nothing."""
+        """Answer nothing."""
         self.dismiss(None)
 
     def action_allow(self, scope: str) -> None:
-        """Lets it be executed as it is."""
+        """Let it be executed as it is."""
         self.dismiss(allow(self.waiting.request, scope=Scope(scope)))
 
     def action_refuse(self) -> None:
-        """Refuses it this time."""
+        """Refuse it this time."""
         self._ask_why(Scope.ONCE)
 
     def action_refuse_all(self) -> None:
-        """Refuses it, and each that is identical."""
+        """Refuse it, and each that is identical."""
         self._ask_why(Scope.CALL)
 
     def _ask_why(self, scope: Scope) -> None:
@@ -88,7 +88,7 @@ class ApprovalScreen(ModalScreen[Approval | None]):
         self.app.push_screen(LineScreen("Reason for the model (Enter for none)"), take)
 
     def action_edit(self) -> None:
-        """Lets it be executed with other arguments."""
+        """Let it be executed with other arguments."""
 
         def take(approval: Approval | None) -> None:
             if approval is not None:
@@ -122,11 +122,11 @@ class EditScreen(ModalScreen[Approval | None]):
             yield Footer(show_command_palette=False)
 
     def action_leave(self) -> None:
-        """Leaves the arguments as they are."""
+        """Leave the arguments as they are."""
         self.dismiss(None)
 
     def action_take(self) -> None:
-        """Takes the arguments, where they make sense."""
+        """Take the arguments, where they make sense."""
         try:
             arguments = parse_arguments(self.query_one(TextArea).text)
         except ValueError as error:

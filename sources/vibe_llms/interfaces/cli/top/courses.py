@@ -89,12 +89,12 @@ class RunCourse:
 
 
 def begin_course(after: int = 0) -> RunCourse:
-    """Returns the course of a run of which nothing is known, from an event on."""
+    """Return the course of a run of which nothing is known, from an event on."""
     return RunCourse(after=after, sequence=after)
 
 
 def tell(course: RunCourse, event: ToldEvent) -> RunCourse:
-    """Returns the course with one more event; what it has already is not taken twice."""
+    """Return the course with one more event; what it has already is not taken twice."""
     if not isinstance(event, LoggedEvent):
         return _pass(course, event)
     if event.sequence <= course.sequence:
@@ -104,7 +104,7 @@ def tell(course: RunCourse, event: ToldEvent) -> RunCourse:
 
 
 def _pass(course: RunCourse, event: object) -> RunCourse:
-    """Takes what stands in no log, or in that of a visit."""
+    """Take what stands in no log, or in that of a visit."""
     place = ""
     while isinstance(event, VisitEvent):
         place, event = f"{place}{event.node}: ", event.event
@@ -121,7 +121,7 @@ def _pass(course: RunCourse, event: object) -> RunCourse:
 
 
 def _go_on(course: RunCourse, event: object) -> RunCourse:
-    """Takes over what is under way."""
+    """Take over what is under way."""
     match event:
         case GenerationStartedEvent(model=model):
             return attrs.evolve(course, asked=model, said="")

@@ -57,7 +57,7 @@ class Board:
     _changed: asyncio.Event = attrs.field(factory=asyncio.Event)
 
     def tell(self, update: Update) -> None:
-        """Folds an update into the view."""
+        """Fold an update into the view."""
         view = fold(self.view, update)
         if view is not self.view:
             self.view = view
@@ -65,7 +65,7 @@ class Board:
             self._changed = asyncio.Event()
 
     async def wait(self, is_so: Callable[[View], bool]) -> None:
-        """Waits until something is so."""
+        """Wait until something is so."""
         while not is_so(self.view):
             await self._changed.wait()
 
@@ -88,13 +88,13 @@ class BoardFeed:
     _wanted: asyncio.Event = attrs.field(factory=asyncio.Event)
 
     async def run(self) -> None:
-        """Reads until it is cancelled."""
+        """Read until it is cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._survey())
             group.create_task(self._follow_selected())
 
     def hurry(self) -> None:
-        """Has it looked at once how the runs stand."""
+        """Ha it looked at once how the runs stand."""
         self._wanted.set()
 
     # --- the list --------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ class BoardFeed:
                 self.board.tell(WaitingRead(summary.id, tuple(found)))
 
     async def _tell_slow(self, work: Coroutine[Any, Any, None]) -> None:
-        """Performs work, and says so where it takes long."""
+        """Perform work, and says so where it takes long."""
         query, task = self.board.view.query, asyncio.ensure_future(work)
         try:
             await asyncio.wait({task}, timeout=_SLOW_SECONDS)
@@ -143,7 +143,7 @@ class BoardFeed:
             task.cancel()
 
     async def _pause(self, seconds: float) -> None:
-        """Waits, unless it is to hurry or something else is wanted."""
+        """Wait, unless it is to hurry or something else is wanted."""
         query, selected = self.board.view.query, self.board.view.selected
         other = self.board.wait(lambda view: (view.query, view.selected) != (query, selected))
         waits = {asyncio.ensure_future(each) for each in (self._wanted.wait(), other)}
@@ -170,7 +170,7 @@ class BoardFeed:
         await self.board.wait(lambda view: view.selected != run_id)
 
     async def _follow(self, run_id: str) -> None:
-        """Tells what happens in a run, however often that breaks off; of a long one its end."""
+        """Tell what happens in a run, however often that breaks off; of a long one its end."""
         await asyncio.sleep(_REST_SECONDS)
         summary, failures = self.board.view.summary, 0
         if summary is None:

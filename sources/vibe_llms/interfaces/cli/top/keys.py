@@ -22,7 +22,7 @@ class Keys(Static):
         super().__init__(markup=False)
 
     def on_mount(self) -> None:
-        """Begins to hear which keys do something."""
+        """Begin to hear which keys do something."""
         self.screen.bindings_updated_signal.subscribe(self, self._tell)
         self._tell(self.screen)
 

@@ -117,7 +117,7 @@ class TopApp(App[None]):
     # --- what is drawn ---------------------------------------------------------------------------
 
     def draw(self) -> None:
-        """Draws what has changed, ages included."""
+        """Draw what has changed, ages included."""
         if not self.screen_stack[0].query("#rows"):
             return  # it is being taken down
         self._take_selection()
@@ -189,7 +189,7 @@ class TopApp(App[None]):
         self._take_selection()
 
     def _take_selection(self) -> None:
-        """Takes over which row is lit: before the rows are drawn anew, so that no key is lost."""
+        """Take over which row is lit: before the rows are drawn anew, so that no key is lost."""
         option = self._find("#rows").highlighted_option
         selected = self._drawn[0].selected if self._drawn else ""
         if option is not None and option.id not in (selected, self.board.view.selected):
@@ -213,16 +213,16 @@ class TopApp(App[None]):
         return True
 
     def action_turn_filter(self, step: int) -> None:
-        """Shows runs in the next state, or the one before."""
+        """Show runs in the next state, or the one before."""
         index = FILTERS.index(self.board.view.query.state)
         self.board.tell(FilterChosen(FILTERS[(index + step) % len(FILTERS)]))
 
     def action_turn_page(self, forward: bool) -> None:
-        """Shows the next page, or the one before."""
+        """Show the next page, or the one before."""
         self.board.tell(PageTurned(forward))
 
     def action_find(self) -> None:
-        """Asks for words that runs shall have."""
+        """Ask for words that runs shall have."""
         question = "Filter the runs of this page; empty for all"
         known = self.board.view.words
 
@@ -235,7 +235,7 @@ class TopApp(App[None]):
     # --- what is said to the run that is looked at -----------------------------------------------
 
     def action_answer(self) -> None:
-        """Shows the first call that waits, and takes the answer."""
+        """Show the first call that waits, and takes the answer."""
         run_id, (waiting, *others) = self.board.view.selected, self.board.view.waiting
         name = words.flatten(waiting.request.name)
 
@@ -254,7 +254,7 @@ class TopApp(App[None]):
         self.push_screen(ApprovalScreen(waiting, len(others)), take)
 
     def _leave_answered(self) -> None:
-        """Takes a call away that somebody else has answered meanwhile, and says so."""
+        """Take a call away that somebody else has answered meanwhile, and says so."""
         shown = [each for each in self.screen_stack if isinstance(each, ApprovalScreen)]
         known = {(each.conversation_id, each.key) for each in self.board.view.waiting}
         for screen in shown:
@@ -267,7 +267,7 @@ class TopApp(App[None]):
                 screen.dismiss(None)
 
     def action_say(self) -> None:
-        """Asks for words that the run shall hear."""
+        """Ask for words that the run shall hear."""
         run_id = self.board.view.selected
 
         async def send(text: str) -> None:
@@ -281,7 +281,7 @@ class TopApp(App[None]):
         self.push_screen(LineScreen(f"Message to {run_id[:8]}"), take)
 
     def action_stop(self) -> None:
-        """Asks whether the run shall end where it is."""
+        """Ask whether the run shall end where it is."""
         run_id = self.board.view.selected
 
         async def stop(reason: str) -> None:
@@ -295,7 +295,7 @@ class TopApp(App[None]):
         self.push_screen(LineScreen(f"Reason to stop {run_id[:8]} (shown with the run)"), take)
 
     def _perform(self, work: Coroutine[Any, Any, None]) -> None:
-        """Says something to a run, and what became of it."""
+        """Say something to a run, and what became of it."""
 
         async def perform() -> None:
             try:
@@ -311,12 +311,12 @@ class TopApp(App[None]):
 
 
 def _colour(summary: RunSummary, row: str) -> Content:
-    """Lights the state of a run, which is the first word of its row."""
+    """Light the state of a run, which is the first word of its row."""
     return Content(row).stylize(_STYLES.get(summary.tone, ""), 0, len(summary.tone))
 
 
 def _compose_course(view: View) -> Content:
-    """Writes what has happened in a run."""
+    """Write what has happened in a run."""
     course = view.course
     lines = [Content(words.describe_line(each)) for each in course.lines]
     if course.after:

@@ -200,7 +200,7 @@ Update: TypeAlias = (
 
 
 def fold(view: View, update: Update) -> View:
-    """Returns the view after an update.
+    """Return the view after an update.
 
     What is told of another page, or another run, than is looked at by now changes nothing.
     """
@@ -259,7 +259,7 @@ def _ask(view: View, query: Query) -> View:
 
 
 def _select_anew(before: View, view: View) -> View:
-    """Sees to it that a run is looked at which is shown: the same, or who has come to its place."""
+    """See to it that a run is looked at which is shown: the same, or who has come to its place."""
     identities = [each.id for each in view.shown]
     if view.rows is not None and view.selected not in identities:
         old = [each.id for each in before.shown]

@@ -25,17 +25,17 @@ _GAP: Final = "  "
 
 
 def flatten(text: str) -> str:
-    """Returns a text as one line that commands nothing."""
+    """Return a text as one line that commands nothing."""
     return sanitize(" ".join(text.split()))
 
 
 def compose_header(columns: int) -> str:
-    """Returns what stands above the columns of the list."""
+    """Return what stands above the columns of the list."""
     return _compose([name for name, _ in _COLUMNS], "model", "name", columns)
 
 
 def compose_row(summary: RunSummary, columns: int, now: datetime) -> str:
-    """Returns a run as a line of so many columns at most."""
+    """Return a run as a line of so many columns at most."""
     cells = [
         f"{summary.tone.replace('_', ' ')} {summary.waiting or ''}",
         describe_age((now - summary.updated).total_seconds()),
@@ -48,7 +48,7 @@ def compose_row(summary: RunSummary, columns: int, now: datetime) -> str:
 
 
 def describe_name(summary: RunSummary) -> str:
-    """Returns what a run is called, or else what it is."""
+    """Return what a run is called, or else what it is."""
     name = flatten(summary.name)
     return name or ("a flow" if summary.kind == "flow" else "")
 
@@ -83,12 +83,12 @@ def _fit(text: str, columns: int) -> str:
 
 
 def shorten_end(text: str, columns: int) -> str:
-    """Cuts a line, and leaves its blanks as they are."""
+    """Cut a line, and leaves its blanks as they are."""
     return text if measure_text(text) <= columns else text[: max(0, columns)]
 
 
 def describe_age(seconds: float) -> str:
-    """Returns how long ago something was, in four letters at most."""
+    """Return how long ago something was, in four letters at most."""
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
         if seconds >= size:
             return f"{min(int(seconds // size), 999)}{unit}"
@@ -96,7 +96,7 @@ def describe_age(seconds: float) -> str:
 
 
 def describe_page(view: View, place: str) -> str:
-    """Returns what stands at the top: where it is, which runs these are, and what they used."""
+    """Return what stands at the top: where it is, which runs these are, and what they used."""
     rows = view.shown
     known = [each.cents for each in rows if each.cents is not None]
     parts = [
@@ -127,7 +127,7 @@ def _describe_waiting(rows: tuple[RunSummary, ...]) -> str:
 
 
 def describe_nothing(view: View) -> str:
-    """Returns what is said in the place of an empty list."""
+    """Return what is said in the place of an empty list."""
     if view.rows is None or view.shown:
         return ""
     if view.rows:
@@ -138,14 +138,14 @@ def describe_nothing(view: View) -> str:
 
 
 def describe_trouble(view: View) -> str:
-    """Returns why what is seen may be old; empty where it is not."""
+    """Return why what is seen may be old; empty where it is not."""
     if view.fault:
         return f"Not reachable, retrying: {flatten(view.fault)}"
     return f"Cannot follow this run: {flatten(view.course_fault)}" if view.course_fault else ""
 
 
 def describe_head(summary: RunSummary) -> tuple[str, str]:
-    """Returns two lines about a run: what it is called, and where it stands."""
+    """Return two lines about a run: what it is called, and where it stands."""
     title = f"{summary.id}  {describe_name(summary)}".rstrip()
     detail = summary.detail if summary.state != "waiting" else ""
     parts = (
@@ -161,7 +161,7 @@ def describe_head(summary: RunSummary) -> tuple[str, str]:
 
 
 def describe_now(view: View) -> str:
-    """Returns what a run is doing at the moment."""
+    """Return what a run is doing at the moment."""
     course = view.course
     if course.calls:
         return flatten(f"calls {', '.join(name for _, name in course.calls)} …")
@@ -169,7 +169,7 @@ def describe_now(view: View) -> str:
 
 
 def describe_waiting(view: View, address: str) -> str:
-    """Returns what of a run waits: for an approval, or for somebody here who goes on with it."""
+    """Return what of a run waits: for an approval, or for somebody here who goes on with it."""
     if not view.waiting:
         summary = view.summary
         is_left = (
@@ -186,7 +186,7 @@ def describe_waiting(view: View, address: str) -> str:
 
 
 def describe_line(line: CourseLine) -> str:
-    """Returns a line of what has happened in a run."""
+    """Return a line of what has happened in a run."""
     number = f"{line.number:>4}" if line.number else "   ·"
     moment = line.moment.astimezone().strftime("%H:%M:%S") if line.moment else " " * 8
     return f"{number}  {moment}  {'  ' * line.is_tool}{flatten(line.words)}"

@@ -73,7 +73,7 @@ async def approve(word: str, address: str, **options: Any) -> int:
 
 
 def _select(found: Sequence[Waiting], digest: str) -> Sequence[Waiting]:
-    """Raises UnknownNameError where no call that waits has such a digest."""
+    """Raise UnknownNameError where no call that waits has such a digest."""
     waiting = [each for each in found if each.request.digest.startswith(digest.lower())]
     if not waiting:
         from vibe_llms.exceptions import UnknownNameError
@@ -146,7 +146,7 @@ def _decide(request: ApprovalRequest, options: dict[str, Any]) -> Approval:
 
 
 async def _give(runs: Runs, run_id: str, waiting: Waiting, approval: Approval) -> ExitCode:
-    """Answers one call; returns the exit code, which says whether it counts."""
+    """Answer one call; returns the exit code, which says whether it counts."""
     from vibe_llms.exceptions import UnknownNameError
     from vibe_llms.interfaces.cli.runs.words import ANSWERED
 
@@ -161,7 +161,7 @@ async def _give(runs: Runs, run_id: str, waiting: Waiting, approval: Approval) -
 
 
 async def _tell_nothing_waits(runs: Runs, summary: RunSummary) -> ExitCode:
-    """Says that there is nothing to answer, and by whom it was, where it was asked at all."""
+    """Say that there is nothing to answer, and by whom it was, where it was asked at all."""
     from vibe_llms.events.engine import ApprovalAnsweredEvent
     from vibe_llms.exceptions import end_sentence
     from vibe_llms.interfaces.cli.runs.words import describe_event

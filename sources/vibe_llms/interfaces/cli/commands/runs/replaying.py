@@ -93,7 +93,7 @@ def replay(
 
 
 async def _digest_tools(given: Sequence[str]) -> dict[str, str]:
-    """Connects ensembles, and returns the digest of what they have."""
+    """Connect ensembles, and returns the digest of what they have."""
     from vibe_llms.engine.patterns import digest_pattern
     from vibe_llms.interfaces.cli.access import load_application
     from vibe_llms.interfaces.cli.tooling import produce_ensembles, split_names
@@ -106,7 +106,7 @@ async def _digest_tools(given: Sequence[str]) -> dict[str, str]:
 
 
 def read_text(given: str | None) -> str | None:
-    """Returns what an option says, or the file that it names with an @."""
+    """Return what an option says, or the file that it names with an @."""
     if given is None or not given.startswith("@"):
         return given
     try:
@@ -118,7 +118,7 @@ def read_text(given: str | None) -> str | None:
 async def perform_replay(
     store: ConversationStore, summary: RunSummary, variant: Variant, task: str | None
 ) -> Replay:
-    """Replays the run of a conversation with a variant, or that of a flow with another task."""
+    """Replay the run of a conversation with a variant, or that of a flow with another task."""
     from vibe_llms.runs.replaying import replay_run
 
     if summary.kind != "flow":
@@ -191,7 +191,7 @@ def keep(word: str, folder: Path) -> None:
 
 
 def _compose_given(store: ConversationStore, summary: RunSummary, folder: Path) -> tuple[str, str]:
-    """Returns with what the run is held against today, and what to do about it."""
+    """Return with what the run is held against today, and what to do about it."""
     if summary.kind == "flow":
         from vibe_llms.flows.records import read_record
 

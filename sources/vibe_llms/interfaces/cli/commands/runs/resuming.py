@@ -103,7 +103,7 @@ def _resume_conversation(summary: RunSummary, options: dict[str, Any]) -> int:
 
 
 def _ensure_tools(session: ChatSession) -> None:
-    """Sees to it that what the run has still to call is here: else the model is told it is gone.
+    """See to it that what the run has still to call is here: else the model is told it is gone.
 
     Raises:
         RequestError: Something is not.

@@ -121,7 +121,7 @@ def _write(logged: LoggedEvent, *, as_json: bool) -> None:
 
 
 def _has_come_to_rest(summary: RunSummary, address: str) -> bool:
-    """Tells whether nothing will come unless somebody does something."""
+    """Return whether nothing will come unless somebody does something."""
     if summary.state == "broken_off":  # a daemon goes on with what it was asked for itself
         return not (address and summary.order)
     # One that was told to stop has still to hear of it.

@@ -124,7 +124,7 @@ def _fetch(application: Application, addresses: Collection[str]) -> None:
 
 
 def _tell_wants(application: Application, providers: Collection[str]) -> None:
-    """Tells of what is named and cannot be asked as things are; others may be asked."""
+    """Tell of what is named and cannot be asked as things are; others may be asked."""
     from vibe_llms.plugins.wants import refuse_wants
 
     for name in sorted(providers):

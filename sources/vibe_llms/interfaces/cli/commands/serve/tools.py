@@ -94,7 +94,7 @@ def tools(stdio: bool, file: Path | None, log: bool, yes: bool, **given: Any) ->
 
 
 def _refuse_network(given: dict[str, Any]) -> None:
-    """Refuses what says how to serve over HTTP. Raises UsageError."""
+    """Refuse what says how to serve over HTTP. Raises UsageError."""
     offered = ("ensembles", "mcp", "allowed", "approver")
     said = [name for name, value in given.items() if value and name not in offered]
     if said or given["port"] is not None:
@@ -105,7 +105,7 @@ def _refuse_network(given: dict[str, Any]) -> None:
 
 
 def _override(settings: ToolsSettings, given: dict[str, Any]) -> ToolsSettings:
-    """Returns the settings, of which those are replaced that the command line has."""
+    """Return the settings, of which those are replaced that the command line has."""
     from vibe_llms.daemons.server import override
 
     names = {

@@ -60,7 +60,7 @@ def purge(days: float, dry_run: bool, as_json: bool, yes: bool) -> None:
 
 
 def _collect() -> Sequence[str]:
-    """Removes the content that nothing names any more; returns its ids."""
+    """Remove the content that nothing names any more; returns its ids."""
     from vibe_llms.conversations.proof import collect_content, plan_collection
     from vibe_llms.interfaces.cli.access import open_store
 
