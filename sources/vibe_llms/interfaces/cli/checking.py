@@ -1,4 +1,4 @@
-"""What ``vibe config check`` looks at: everything that is configured, short of asking anybody."""
+"""Checks of ``vibe config check``: everything configured, without requests."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def survey_mistakes(application: Application, *, about: Sequence[str] = ()) -> Iterator[Finding]:
-    """Yield all that does not hold, each with file and line where it has one.
+    """Yield all mistakes, each with file and line if it has one.
 
     Args:
-        about: The parts of the name of a setting: only what is said of its table.
+        about: The parts of a setting's name: report only the mistakes of its table.
     """
     places = {".".join(about[:2])}
     if about[:1] == ("providers",) and len(about) > 1:
@@ -37,7 +37,7 @@ def _survey(application: Application) -> Iterator[Finding]:
 
 
 def _survey_plugins(application: Application) -> Iterator[Finding]:
-    """What fails when plugins are loaded, and what does not hold in the tables of providers."""
+    """Yield errors from loading plugins, and mistakes in the tables of providers."""
     from vibe_llms.plugins.wants import survey_wants
 
     failures = application.plugins.load_all()
@@ -52,7 +52,7 @@ def _survey_plugins(application: Application) -> Iterator[Finding]:
 
 
 def _survey_ensembles(application: Application) -> Iterator[Finding]:
-    """What does not hold in their tables; one of which nothing is said depends on where it is."""
+    """Yield mistakes in ensembles' tables; one without settings depends on where it is."""
     for listing in application.plugins.survey():
         is_said = listing.entry.table == "ensembles" and listing.entry.settings
         if is_said and listing.is_usable:
@@ -73,7 +73,7 @@ def _survey_servers(application: Application) -> Iterator[Finding]:
 
 
 def _survey_names(application: Application) -> Iterator[Finding]:
-    """Aliases that lead nowhere, and a model that cannot be asked as things are."""
+    """Yield aliases without a target, and a model that lacks something, such as a key."""
     from vibe_llms.plugins.wants import survey_wants
     from vibe_llms.providers.needs import NeedKind
 
@@ -92,7 +92,7 @@ def _survey_names(application: Application) -> Iterator[Finding]:
         yield Finding(place=place, message=str(error))
         return
     except ConfigurationError:
-        return  # told with the rest
+        return  # already reported with the others
     if provider not in known:
         message = f"Unknown provider {provider!r}{suggest(provider, named)}"
         yield Finding(place=place, message=message)

@@ -1,6 +1,6 @@
-"""What a shell is offered to complete, and how bash is told.
+"""Shell completion: candidates, and the protocol with bash.
 
-Each survey gets the word as far as it is typed, and returns candidates with a few words on each.
+Each survey takes the beginning of a word, and returns candidates with short descriptions.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     Candidates = list[tuple[str, str]]
 
-# Click's own, but for two things: the line is handed over as it was typed, since bash's words are
-# cut at colons; and no space follows what goes on.
+# Click's own, with two changes: the line is passed as typed, because bash splits words at
+# colons; and no space follows incomplete candidates.
 _BASH = """\
 %(complete_func)s() {
     local IFS=$'\\n' response completion type value
@@ -49,24 +49,24 @@ _LISTING = frozenset({33, 63, 64})
 
 
 class Bash(BashComplete):
-    """Completes in bash, for which a colon ends a word: what stands before it is not repeated.
+    """Bash completion; colons split words in bash, so text before them is not repeated.
 
-    Where candidates are shown and not inserted, what is said of them stands beside them.
+    Descriptions appear beside candidates when these are listed, not when one is inserted.
     """
 
     source_template = _BASH
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Read the line itself: the words that bash makes of it are cut at colons."""
+        """Read the typed line: bash's own words are split at colons."""
         line = os.environ["COMP_LINE"]
         words = split_arg_string(line)
         incomplete = "" if not line or line[-1].isspace() else words.pop()
         return words[1:], incomplete
 
     def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
-        """Leave out of each candidate what bash has taken for a word of its own."""
+        """Remove from each candidate the part that bash considers a word of its own."""
         found = super().get_completions(args, incomplete)
-        # Click's candidates lack the option then.
+        # Otherwise click's candidates lack the option.
         is_option = incomplete.startswith("-") and "=" in incomplete
         typed = incomplete.partition("=")[2] if is_option else incomplete
         breaks = set(os.environ.get("COMP_WORDBREAKS", "")) & {":", "="}
@@ -76,19 +76,19 @@ class Bash(BashComplete):
             if item.type == "plain" and item.value.startswith(typed[:cut]):
                 item.value = item.value[cut:]
             if is_shown and item.help:
-                # Each line of the response is one candidate: a line end in the help would make two.
+                # Each line of the response is one candidate: a line break in the help makes two.
                 item.value = f"{item.value}  ({' '.join(item.help.split())[:60]})"
         return found
 
 
 def survey_conversations(incomplete: str) -> Candidates:
-    """The latest conversations by their ids, with their titles."""
+    """Newest conversations by id, with their titles."""
     rows = open_index().survey(limit=200)
     return [(row.id, row.name or row.first_words) for row in rows if row.id.startswith(incomplete)]
 
 
 def survey_flow_runs(incomplete: str) -> Candidates:
-    """The latest runs of flows by their ids, with their goals."""
+    """Newest runs of flows by id, with their goals."""
     from vibe_llms.flows.visiting import TAG
 
     rows = open_index().survey(limit=200)
@@ -100,7 +100,7 @@ def survey_flow_runs(incomplete: str) -> Candidates:
 
 
 def survey_runs(incomplete: str) -> Candidates:
-    """The latest runs by their ids, with where they stand and what they are called."""
+    """Newest runs by id, with their states and names."""
     from itertools import islice
 
     from vibe_llms.interfaces.cli.access import open_store
@@ -111,21 +111,21 @@ def survey_runs(incomplete: str) -> Candidates:
 
 
 def survey_examples(incomplete: str) -> Candidates:
-    """The examples of tasks, with their goals."""
+    """Examples of tasks, with their goals."""
     from vibe_llms.flows.examples import survey_examples as survey
 
     return _select({each.name: each.summary for each in survey()}, incomplete)
 
 
 def survey_providers(incomplete: str) -> Candidates:
-    """Providers, and their other names."""
+    """Providers and their aliases."""
     configuration = load_configuration()
     names = {each: configuration.aliases.get(each, "") for each in configuration.provider_names}
     return _select({**dict.fromkeys(configuration.providers, ""), **names}, incomplete)
 
 
 def survey_models(incomplete: str) -> Candidates:
-    """Providers and aliases; behind a colon, or where one provider is left, its models."""
+    """Providers and aliases; after a colon, or if only one provider matches, its models."""
     configuration = load_configuration()
     words = {**dict.fromkeys(configuration.providers, ""), **configuration.aliases}
     found = _select(words, incomplete)
@@ -136,13 +136,13 @@ def survey_models(incomplete: str) -> Candidates:
         provider = found[0][0]
     meant = configuration.follow_aliases(provider)
     addresses = survey_addresses(configuration, meant)[1:]  # the first is the provider itself
-    # By the name that was typed: the shell drops what begins otherwise.
+    # Under the typed name: the shell drops candidates with another beginning.
     models = {f"{provider}:{each.partition(':')[2]}": "" for each in addresses}
     return [*found, *_select(models, incomplete)]
 
 
 def survey_settings(incomplete: str) -> Candidates:
-    """Settings, with what they decide."""
+    """Settings, with their descriptions."""
     from vibe_llms.configuration.definitions import SETTINGS
 
     known = {name: definition.summary for name, definition in SETTINGS.items()}
@@ -150,17 +150,17 @@ def survey_settings(incomplete: str) -> Candidates:
 
 
 def survey_ensembles(incomplete: str) -> Candidates:
-    """Ensembles, behind commas too."""
+    """Ensembles, also after commas."""
     return _select(dict.fromkeys(load_configuration().ensembles, ""), incomplete, several=True)
 
 
 def survey_servers(incomplete: str) -> Candidates:
-    """The MCP servers that are configured."""
+    """Configured MCP servers."""
     return _select(dict.fromkeys(load_configuration().servers, ""), incomplete)
 
 
 def survey_skills(incomplete: str) -> Candidates:
-    """Skills by their names."""
+    """Skills by name."""
     from vibe_llms.instruments.skills.finding import survey_skills as survey
 
     found = survey(load_configuration())
@@ -168,7 +168,7 @@ def survey_skills(incomplete: str) -> Candidates:
 
 
 def survey_invocables(incomplete: str) -> Candidates:
-    """``all``, and what the ensembles have that the line names; they are connected for that."""
+    """``all``, and the invocables of the ensembles named in the line, which are connected."""
     from vibe_llms.interfaces.cli.commands.tools import survey_names
 
     context = click.get_current_context(silent=True)
@@ -178,12 +178,12 @@ def survey_invocables(incomplete: str) -> Candidates:
 
 
 def survey_invocable(incomplete: str) -> Candidates:
-    """One of those of :func:`survey_invocables`."""
+    """A single invocable of :func:`survey_invocables`."""
     return [each for each in survey_invocables(incomplete) if each[0] != "all"]
 
 
 def survey_approvers(incomplete: str) -> Candidates:
-    """The person, and those whom plugins bring."""
+    """The user as approver, and the approvers of plugins."""
     from vibe_llms.plugins.specification.runs import ApproverSpecification
 
     brought = _survey_pieces(ApproverSpecification)
@@ -191,7 +191,7 @@ def survey_approvers(incomplete: str) -> Candidates:
 
 
 def survey_given_keys(incomplete: str) -> Candidates:
-    """The keys of the gateway that are good, by name."""
+    """Valid keys of the gateway, by name."""
     from vibe_llms.daemons.keys.register import Register
     from vibe_llms.interfaces.cli.access import load_configuration
 
@@ -201,26 +201,26 @@ def survey_given_keys(incomplete: str) -> Candidates:
 
 
 def survey_exporters(incomplete: str) -> Candidates:
-    """The forms in which conversations are written."""
+    """Export formats of conversations."""
     from vibe_llms.plugins.specification.conversations import ExporterSpecification
 
     return _select(_survey_pieces(ExporterSpecification), incomplete)
 
 
 def survey_importers(incomplete: str) -> Candidates:
-    """The forms in which conversations are read."""
+    """Import formats of conversations."""
     from vibe_llms.plugins.specification.conversations import ImporterSpecification
 
     return _select(_survey_pieces(ImporterSpecification), incomplete)
 
 
 def _survey_pieces(kind: type[Any]) -> dict[str, str]:
-    """Name what plugins have of a kind, with a few words on each; loads them for that."""
+    """List plugins' pieces of one kind, with short descriptions; load the plugins."""
     return {each.name: each.summary for each in open_plugins().survey_pieces(kind)}
 
 
 def survey_controls(incomplete: str) -> Candidates:
-    """Controls, each with the sign behind which its value comes."""
+    """Controls, each with the sign before its value."""
     from vibe_llms.models.keys import KEYS, KeyRole
 
     controls = {f"{key.name}=": "" for key in KEYS if key.role is KeyRole.CONTROL}
@@ -228,7 +228,7 @@ def survey_controls(incomplete: str) -> Candidates:
 
 
 def survey_plugins(incomplete: str) -> Candidates:
-    """The plugins that the user has added."""
+    """Plugins added by the user."""
     from vibe_llms.configuration.classes import Layer
 
     entries = load_configuration().plugins
@@ -237,27 +237,27 @@ def survey_plugins(incomplete: str) -> Candidates:
 
 
 def survey_roles(incomplete: str) -> Candidates:
-    """Who can have said something."""
+    """Roles of messages."""
     from vibe_llms.conversations.index.words import ROLES
 
     return _select(dict.fromkeys(ROLES, ""), incomplete)
 
 
 def complete_path(incomplete: str) -> list[CompletionItem]:
-    """Let the shell look for files."""
+    """Let the shell complete a path."""
     return [CompletionItem(incomplete, type="file")]
 
 
 def complete_safely(survey: Callable[[str], Candidates], incomplete: str) -> list[CompletionItem]:
-    """Return the candidates; none where they cannot be had."""
+    """Return the candidates; none if they are unavailable."""
     try:
         return [CompletionItem(word, help=text) for word, text in survey(incomplete)]
-    except Exception:  # a shell's prompt is no place for a traceback
+    except Exception:  # no tracebacks in a shell's prompt
         return []
 
 
 def _select(words: Mapping[str, str], incomplete: str, *, several: bool = False) -> Candidates:
-    """Return the words that begin so; several are parted by commas, and each is taken once."""
+    """Return the words with this beginning; comma-separated words are completed once each."""
     begun = incomplete.rpartition(",")[0] + "," if several and "," in incomplete else ""
     return [
         (f"{begun}{word}", text)

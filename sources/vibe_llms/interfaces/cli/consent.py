@@ -1,4 +1,4 @@
-"""Asks for consent on the terminal."""
+"""Ask for consent on the terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vibe_llms.foundation.attrs_classes import define
 
 @define
 class TerminalConsent:
-    """Asks once for each subject; without a terminal the answer is no, unless given before.
+    """Consent asked on the terminal once per subject; without a terminal, only ``yes`` consents.
 
     Attributes:
         yes: Whether every question counts as answered with yes.
@@ -27,14 +27,14 @@ class TerminalConsent:
             return True
         if subject not in self._answers:
             answer = can_ask() and confirm(question)
-            if access_interruption().is_set():  # that was no answer
+            if access_interruption().is_set():  # an interruption is not an answer
                 return False
             self._answers[subject] = answer
         return self._answers[subject]
 
 
 def confirm(question: str) -> bool:
-    """Ask a question that is answered with yes or no; whatever is not yes is no."""
+    """Ask a yes-no question; every answer other than yes means no."""
     from vibe_llms.interfaces.cli.keyboard import ask_line, forget_typed
     from vibe_llms.interfaces.cli.output import reveal
 
@@ -43,10 +43,10 @@ def confirm(question: str) -> bool:
 
 
 def require_consent(question: str, *, remedy: str) -> None:
-    """Ask before something is destroyed.
+    """Ask before data is destroyed.
 
     Raises:
-        TrustError: The user said no, or there is nobody to ask.
+        TrustError: The user declined, or no user can be asked.
     """
     from vibe_llms.exceptions import Stage, TrustError
     from vibe_llms.interfaces.cli.keyboard import can_ask

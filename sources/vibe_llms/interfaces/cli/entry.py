@@ -1,4 +1,4 @@
-"""Where the command ``vibe`` begins: the version at once, everything else by the group."""
+"""Entry point of ``vibe``: the version immediately, everything else through the group."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _GARBAGE_THRESHOLD = 100_000
 
 
 def main() -> None:
-    """Perform what the process was called with, and ends it with an exit code."""
+    """Execute the process's command line, and exit with its code."""
     arguments = sys.argv[1:]
-    # This needs nothing of what the rest takes long to import.
+    # This avoids the slow imports of the rest.
     if arguments and arguments[0] in ("--version", "-V"):
         from vibe_llms.foundation.version import __version__
 
@@ -23,24 +23,24 @@ def main() -> None:
     from vibe_llms.interfaces.cli.running import run
 
     code = run(arguments)
-    gc.freeze()  # the last looks for garbage cost as much as half an interpreter's start
+    gc.freeze()  # the final garbage collections cost half an interpreter start
     sys.exit(code)
 
 
 def serve_gateway() -> None:
-    """Perform ``vibe serve gateway``: what ``desid`` is."""
+    """Execute ``vibe serve gateway``, installed as ``desid``."""
     sys.argv[1:1] = ["serve", "gateway"]
     main()
 
 
 def serve_agents() -> None:
-    """Perform ``vibe serve agents``: what ``agentd`` is."""
+    """Execute ``vibe serve agents``, installed as ``agentd``."""
     sys.argv[1:1] = ["serve", "agents"]
     main()
 
 
 def serve_tools() -> None:
-    """Perform ``vibe serve tools``: what ``mcpd`` is."""
+    """Execute ``vibe serve tools``, installed as ``mcpd``."""
     sys.argv[1:1] = ["serve", "tools"]
     main()
 

@@ -1,4 +1,4 @@
-"""One line for each mistake, and the exit code that says which kind it was."""
+"""One line per error, and the exit code of its kind."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import click
 
 
 class ExitCode(enum.IntEnum):
-    """What the process says when it ends; :data:`MEANINGS` says it in words."""
+    """Exit code of the process; :data:`MEANINGS` describes it."""
 
     SUCCESS = 0
     DEFECT = 1
-    INCOMPLETE = 1  # the same number: a command that did its work, of which a part failed
+    INCOMPLETE = 1  # the same number: the command finished, with partial failures
     USAGE = 2
     CONFIGURATION = 3
     NOT_FOUND = 4
@@ -77,14 +77,14 @@ def classify_error(error: BaseException) -> ExitCode:
         return ExitCode.USAGE
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         return ExitCode.INTERRUPTED
-    for cls in type(error).__mro__:  # from the class itself to those that it is derived from
+    for cls in type(error).__mro__:  # most derived class first
         if cls in codes:
             return codes[cls]
     return ExitCode.USAGE if isinstance(error, click.ClickException) else ExitCode.DEFECT
 
 
 def report_error(error: Exception, *, as_json: bool) -> ExitCode:
-    """Tell of an error on standard error, in one line or as JSON; returns the exit code."""
+    """Report an error on standard error, in one line or as JSON; return the exit code."""
     code = classify_error(error)
     if as_json:
         sys.stderr.write(_encode(error) + "\n")
@@ -97,7 +97,7 @@ def report_error(error: Exception, *, as_json: bool) -> ExitCode:
 
 
 def compose_lines(error: Exception) -> list[str]:
-    """Compose what a person is told: one line, or one for each finding in a configuration."""
+    """Compose the text for users: one line, or one per finding in a configuration."""
     from vibe_llms.exceptions import ConfigurationError, ConverseError, end_sentence
     from vibe_llms.interfaces.cli.output import sanitize
     from vibe_llms.interfaces.cli.program import respell
@@ -128,7 +128,7 @@ def compose_lines(error: Exception) -> list[str]:
 
 
 def _suggest_choice(error: click.UsageError) -> str:
-    """Say which of an option's words somebody may have meant; click says it of names alone."""
+    """Suggest the nearest of an option's choices; click suggests only option names."""
     from vibe_llms.foundation.suggestions import find_nearest
 
     kind = error.param.type if isinstance(error, click.BadParameter) and error.param else None

@@ -1,4 +1,4 @@
-"""Conversations in other forms, those of plugins among them, and documents in files."""
+"""Import and export formats of conversations, including plugins', and documents in files."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 def choose_form(
     plugins: PluginManager, name: str = "", path: Path | None = None
 ) -> ExporterSpecification:
-    """Return the form of a name, else the one that a file's name asks for, else Markdown.
+    """Return the form by name, else by the file's extension, else Markdown.
 
-    A name without an ending asks for nothing, as that of a pipe does.
+    A name without an extension selects nothing, for example that of a pipe.
 
     Raises:
-        UnknownNameError: There is no form of this name.
-        RequestError: None has this ending.
+        UnknownNameError: The form is unknown.
+        RequestError: No form has this extension.
     """
     from vibe_llms.conversations.exchange.choosing import access_form, choose_exporter
     from vibe_llms.plugins.specification.conversations import ExporterSpecification
@@ -38,10 +38,10 @@ def choose_form(
 
 
 def choose_reader(plugins: PluginManager, name: str, path: Path) -> ImporterSpecification:
-    """Return the form of a name, else the one that a file has.
+    """Return the form by name, else by the file's content.
 
     Raises:
-        UnknownNameError: There is no form of this name.
+        UnknownNameError: The form is unknown.
         RequestError: The file cannot be read, or no form recognizes it.
     """
     from vibe_llms.conversations.exchange.choosing import access_form, choose_importer
@@ -52,7 +52,7 @@ def choose_reader(plugins: PluginManager, name: str, path: Path) -> ImporterSpec
 
 
 def compose_document(store: ConversationStore, identity: str, form: ExporterSpecification) -> str:
-    """Return a stored conversation as a document of a form."""
+    """Export a stored conversation as a document of a form."""
     from vibe_llms.conversations.conversation import Conversation
     from vibe_llms.conversations.exchange.choosing import write_document
 
@@ -60,14 +60,14 @@ def compose_document(store: ConversationStore, identity: str, form: ExporterSpec
 
 
 def save_document(document: str, path: Path) -> None:
-    """Write a document to a file, all of it or nothing, or into a pipe or a device; in UTF-8.
+    """Write a document in UTF-8 to a file, atomically, or to a pipe or device.
 
     Raises:
-        StoreError: It cannot be written.
+        StoreError: The file cannot be written.
     """
     try:
         write_file(path, document.encode("utf-8"))
-    except BrokenPipeError:  # its reader has had enough, as that of standard output may
+    except BrokenPipeError:  # the reader closed the pipe early, as standard output's may
         raise
     except OSError as error:
         raise StoreError(

@@ -1,4 +1,4 @@
-"""All commands by name, with one line about each, without importing any of them."""
+"""Names and one-line descriptions of all commands, without importing them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def _access_plugin_command(name: str) -> click.Command | None:
-    """Return the command of this name that a plugin has; loads the plugins."""
-    if name.startswith("-"):  # no plugin need be loaded to know that
+    """Return the plugins' command of this name; load the plugins."""
+    if name.startswith("-"):  # known without loading a plugin
         return None
     from vibe_llms.interfaces.cli.access import load_configuration
     from vibe_llms.plugins.manager import PluginManager
@@ -33,7 +33,7 @@ def _produce_plugin_command(name: str, summary: str, reference: str) -> click.Co
     @click.command(
         name,
         help=summary,
-        add_help_option=False,  # the plugin reads all of its arguments, this one too
+        add_help_option=False,  # the plugin parses all its arguments, including this one
         context_settings={"ignore_unknown_options": True},
     )
     @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -51,7 +51,7 @@ def _access_function(name: str, reference: str) -> Callable[[list[str]], int | N
         function: Callable[[list[str]], int | None] = getattr(
             importlib.import_module(module), attribute
         )
-    except (Exception, SystemExit) as error:  # a module may end the process when it is imported
+    except (Exception, SystemExit) as error:  # a module may exit the process on import
         from vibe_llms.plugins.loading import describe_error
 
         raise PluginError(
@@ -204,12 +204,12 @@ _EPILOG = "Run `vibe COMMAND --help` for the options of a command."
 
 
 class LazyGroup(Group):
-    """A group that imports a command when it is performed, and help texts never.
+    """Group that imports a command when it is executed, never for help texts.
 
     Args:
         home: The package of the commands.
-        sections: From sections of the help to commands: where each is, and one line about it.
-        find_other: Returns a command of another name, if there is one.
+        sections: Maps sections of the help to commands, each with its module and description.
+        find_other: Returns another command by name, or ``None``.
     """
 
     def __init__(
@@ -227,7 +227,7 @@ class LazyGroup(Group):
         self._found = {name: entry for each in sections.values() for name, entry in each.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self._found)  # plugins' would have to be loaded to be listed
+        return list(self._found)  # listing plugins' commands would load them
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._found:
@@ -275,7 +275,7 @@ def produce_group() -> LazyGroup:
 
 
 def _produce_subgroup(name: str) -> LazyGroup:
-    """Build a command that has others."""
+    """Build a command with subcommands."""
     return LazyGroup(
         name=name,
         home=f"vibe_llms.interfaces.cli.commands.{name}",

@@ -1,4 +1,4 @@
-"""Ctrl-C while something is under way: it stops that, and not the program."""
+"""Ctrl-C cancels the current work, not the program."""
 
 from __future__ import annotations
 
@@ -20,49 +20,49 @@ _T = TypeVar("_T")
 
 @frozen
 class Interruption:
-    """Tells the threads of some work, which cannot be cancelled, that it is over.
+    """Signal to the threads of some work, which cannot be cancelled, that it has ended.
 
     Attributes:
-        terminal: Held by the thread that reads the terminal in the name of this work.
+        terminal: Lock of the thread that reads the terminal for this work.
     """
 
     terminal: threading.Lock = attrs.field(factory=threading.Lock)
     _event: threading.Event = attrs.field(factory=threading.Event)
 
     def set(self) -> None:
-        """Let whoever waits for a person give up, soon."""
+        """Signal the end: threads that wait for input stop within a short time."""
         self._event.set()
 
     def is_set(self) -> bool:
-        """Return whether the work was interrupted, or has ended."""
+        """Return whether the work was interrupted or has ended."""
         return self._event.is_set()
 
 
-# Outside of any work there is nothing to interrupt: that one is never set.
+# Default outside of any work, where nothing can be interrupted: never set.
 _interruption = contextvars.ContextVar("interruption", default=Interruption())  # noqa: B039
 """Of the work in whose context, or in a thread of which, this is asked."""
 
 
 def access_interruption() -> Interruption:
-    """Return what tells that the work is over in whose name this is called."""
+    """Return the interruption of the current work."""
     return _interruption.get()
 
 
 @contextmanager
 def begin_work() -> Iterator[Interruption]:
-    """Give work its own interruption; at the end no thread of it reads the terminal."""
+    """Give work its own interruption; at the end, no thread of it reads the terminal."""
     interruption = Interruption()
     token = _interruption.set(interruption)
     try:
         yield interruption
     finally:
         interruption.set()
-        with interruption.terminal:  # whoever reads it looks ten times in a second
+        with interruption.terminal:  # the reading thread polls ten times a second
             _interruption.reset(token)
 
 
 async def run_interruptibly(work: Coroutine[Any, Any, _T]) -> _T:
-    """Await work that Ctrl-C cancels; a second Ctrl-C, while it cleans up, is not held back.
+    """Await work that Ctrl-C cancels; a second Ctrl-C during its cleanup raises at once.
 
     Raises:
         KeyboardInterrupt: Ctrl-C was pressed; the work has cleaned up.
@@ -78,10 +78,10 @@ async def run_interruptibly(work: Coroutine[Any, Any, _T]) -> _T:
             interruption.set()
             if presses > 1 or task.done():
                 raise KeyboardInterrupt
-            # Cancelling alone would not wake a loop that sleeps until something is to be read.
+            # Cancelling alone would not wake a loop that waits for input.
             loop.call_soon_threadsafe(task.cancel)
 
-        # A handler of the loop's own would wait for the loop, and a second Ctrl-C must not.
+        # A handler of the loop itself would wait for the loop; a second Ctrl-C must not wait.
         previous = signal.signal(signal.SIGINT, stop)
         try:
             result = await task
@@ -92,13 +92,13 @@ async def run_interruptibly(work: Coroutine[Any, Any, _T]) -> _T:
             raise
         finally:
             signal.signal(signal.SIGINT, previous)
-        if presses:  # at the last moment, too late to cancel it: no press is lost
+        if presses:  # pressed too late to cancel: no keypress is lost
             raise KeyboardInterrupt
         return result
 
 
 def run(work: Coroutine[Any, Any, _T]) -> _T:
-    """Perform the work of a command in a loop of its own; Ctrl-C cancels it.
+    """Execute a command's work in a new event loop; Ctrl-C cancels it.
 
     Raises:
         KeyboardInterrupt: Ctrl-C was pressed; the work has cleaned up.
@@ -108,10 +108,10 @@ def run(work: Coroutine[Any, Any, _T]) -> _T:
 
 @contextmanager
 def block() -> Iterator[None]:
-    """Let Ctrl-C raise at once in what holds up the loop on purpose, or just before."""
+    """Let Ctrl-C raise at once in code that blocks the loop on purpose, or just before it."""
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        # Pressed while the loop was busy: nobody else would raise it.
+        # Pressed while the loop was busy: nothing else would raise it.
         if access_interruption().is_set():
             raise KeyboardInterrupt
         yield

@@ -1,9 +1,8 @@
-"""Reads lines from the person at the terminal: the one way to do so, from whatever thread.
+"""Read lines from the user at the terminal; the only way to do so, from any thread.
 
-Two things would hang a program for good, and neither can happen here. A thread that waits for a
-line looks up often whether the work which asked is over, for it cannot be cancelled. And it never
-reads what is not there: between the moment when there is a line and the moment when it is read,
-Ctrl-C may have taken the line away, or somebody else may have put the terminal into another mode.
+This prevents two deadlocks. A thread that waits for a line cannot be cancelled, so it polls
+whether the work that asked has ended. And a read never blocks: between the arrival of a line and
+its read, Ctrl-C may discard the line, or another process may change the terminal's mode.
 """
 
 from __future__ import annotations
@@ -30,25 +29,25 @@ _reading = threading.Lock()
 
 
 class Screen(Protocol):
-    """What gives the terminal back while a question is asked."""
+    """Display that releases the terminal during a question."""
 
     def pause(self) -> None:
-        """Leave the terminal to somebody else."""
+        """Release the terminal."""
 
     def resume(self) -> None:
-        """Take it again."""
+        """Take the terminal back."""
 
 
-# A lock belongs to one loop, and goes when that goes.
+# A lock belongs to one event loop and is deleted with it.
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
 
 @asynccontextmanager
 async def take_turn(screen: Screen | None = None) -> AsyncIterator[None]:
-    """Give the terminal to one question after the other: no answer is taken for another's.
+    """Lock the terminal for one question at a time, so that answers are not mixed up.
 
     Args:
-        screen: Is paused meanwhile.
+        screen: Paused during the question.
     """
     async with _turns.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
         if screen is not None:
@@ -62,13 +61,13 @@ async def take_turn(screen: Screen | None = None) -> AsyncIterator[None]:
 
 
 def can_ask() -> bool:
-    """Return whether there is somebody to ask."""
+    """Return whether a user can be asked."""
     # Questions go to standard error: output may be piped.
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def forget_typed() -> None:
-    """Throw away what was typed before a question was there to be read: it is no answer to it."""
+    """Discard text that was typed before the question appeared: it is not an answer."""
     if sys.platform == "win32" or not sys.stdin.isatty():
         return
     import termios
@@ -78,37 +77,37 @@ def forget_typed() -> None:
 
 
 def ask_text(prompt: str) -> str | None:
-    """Ask for a line; ``None`` where the work that asks was interrupted, or nothing will come."""
+    """Ask for a line; ``None`` if the work that asks was interrupted, or at the end of input."""
     answer = read_answer(prompt)
     if not answer.endswith("\n"):
-        sys.stderr.write("\n")  # after Ctrl-C or Ctrl-D the cursor still stands behind the prompt
+        sys.stderr.write("\n")  # after Ctrl-C or Ctrl-D, the cursor is still behind the prompt
     return answer.strip() if answer else None
 
 
 def ask_line(prompt: str) -> str:
-    """Ask for a line, as :func:`ask_text`; empty also where none comes."""
+    """Ask for a line, as :func:`ask_text`; also empty if there is none."""
     return ask_text(prompt) or ""
 
 
 async def ask_text_aside(prompt: str) -> str | None:
-    """Ask for a line without holding up the loop; whoever cancels it has the terminal back."""
-    with begin_work():  # a thread cannot be cancelled: this tells it, and waits for it
+    """Ask for a line without blocking the loop; cancellation releases the terminal."""
+    with begin_work():  # a thread cannot be cancelled: this signals it, and waits for it
         return await asyncio.to_thread(ask_text, prompt)
 
 
 async def ask_line_aside(prompt: str) -> str:
-    """Ask for a line, as :func:`ask_text_aside`; empty also where none comes."""
+    """Ask for a line, as :func:`ask_text_aside`; also empty if there is none."""
     return await ask_text_aside(prompt) or ""
 
 
 def read_answer(prompt: str) -> str:
-    """Show a prompt and reads a line, with its end; empty where none will come."""
-    if sys.platform == "win32":  # pragma: no cover  # Ctrl-C ends this by itself
+    """Show a prompt and read a line, including its line end; empty at the end of input."""
+    if sys.platform == "win32":  # pragma: no cover  # Ctrl-C interrupts the read
         _show(prompt)
         return sys.stdin.readline()
     interruption = access_interruption()
     line = b""
-    # The work's own lock first: its end waits also for a thread that still waits for the other.
+    # The work's own lock first: its end also waits for a thread that waits for the other lock.
     with interruption.terminal, _take_hold(interruption.is_set) as is_held:
         if is_held:
             with _open_terminal() as descriptor:
@@ -124,7 +123,7 @@ def _show(prompt: str) -> None:
 
 @contextmanager
 def _take_hold(is_over: Callable[[], bool]) -> Iterator[bool]:
-    """Wait until no other thread reads the terminal; false where the work is over before."""
+    """Wait until no other thread reads the terminal; false if the work ends first."""
     is_held = False
     while not is_held and not is_over():
         is_held = _reading.acquire(timeout=_POLL_SECONDS)
@@ -142,13 +141,13 @@ def _read_line(descriptor: int, is_over: Callable[[], bool]) -> bytes:
             continue
         try:
             piece = os.read(descriptor, _BLOCK_BYTES)
-        except BlockingIOError:  # Ctrl-C has taken it away
-            continue  # look again whether the work is over
+        except BlockingIOError:  # Ctrl-C has discarded the line
+            continue  # check again whether the work has ended
         except OSError:  # the terminal is gone
             return b""
         line += piece
-        # Ctrl-D gives nothing where a line begins; within one it gives what is there, without an
-        # end.
+        # Ctrl-D returns nothing at the start of a line; within one, the text so far without a
+        # line end.
         if not piece or piece.endswith(b"\n"):
             return line
     return b""
@@ -156,29 +155,29 @@ def _read_line(descriptor: int, is_over: Callable[[], bool]) -> bytes:
 
 @contextmanager
 def _open_terminal() -> Iterator[int]:
-    """Open the terminal of standard input once more: lines are edited in it, and seen.
+    """Reopen the terminal of standard input: with line editing and echo.
 
-    Not to block is a matter of how it was opened, which we share with the shell that started us,
-    and with our own output; so this is another opening of it, where the system allows that.
+    Non-blocking mode belongs to the open file description, which is shared with the parent shell
+    and with this program's output; so this opens the terminal again, if the system allows that.
     """
     import termios
 
     try:
         name = os.ttyname(sys.stdin.fileno())
-        # O_NOCTTY: what has no terminal shall not get one by opening it.
+        # O_NOCTTY: opening it must not make it the controlling terminal.
         descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError:
-        # It is another user's, as behind su: a copy is as good, but may block.
+        # It belongs to another user, as after su: a duplicate also works, but may block.
         descriptor = os.dup(sys.stdin.fileno())
     try:
         former = termios.tcgetattr(descriptor)
         plain = [*former]
-        # Raw modes switch off that Return ends a line, that letters are seen, that Ctrl-C
-        # interrupts.
+        # Raw modes disable line ends by Return, the echo, and interruption by
+        # Ctrl-C.
         plain[0] |= termios.ICRNL
         plain[3] |= termios.ICANON | termios.ECHO | termios.ISIG
         if plain != former:
-            # Now, and not after a flush: that would throw away what was typed already.
+            # Now, and not after a flush: a flush would discard text that is already typed.
             termios.tcsetattr(descriptor, termios.TCSANOW, plain)
         try:
             yield descriptor

@@ -1,4 +1,4 @@
-"""Options and arguments that several commands share, and how a shell completes them."""
+"""Options and arguments shared by several commands, and their shell completion."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class _Completed(click.ParamType[str]):
-    """A text for which the shell is offered what there is; it never fails while completing.
+    """Text parameter with shell completion, which never fails.
 
     Args:
-        survey: The end of the name of the function that says what there is.
-        is_path: Whether it may be a file, too, for which the shell looks by itself.
+        survey: Suffix of the name of the function that lists the candidates.
+        is_path: Whether it may also be a file, which the shell completes.
     """
 
     def __init__(self, name: str, survey: str, *, is_path: bool = False) -> None:
@@ -36,7 +36,7 @@ class _Completed(click.ParamType[str]):
     ) -> list[CompletionItem]:
         from vibe_llms.interfaces.cli import completing
 
-        # Surveys ask click for what else stands in the line; the context does not end with that.
+        # Surveys read the rest of the line from click; the context is closed by its owner.
         with ctx.scope(cleanup=False):
             survey = getattr(completing, f"survey_{self._survey}")
             found = completing.complete_safely(survey, incomplete)
@@ -65,7 +65,7 @@ RUN = _Completed("id", "runs")
 
 
 class _Dollars(click.ParamType["Decimal"]):
-    """An amount of dollars, as ``2.50``."""
+    """An amount of US dollars, such as ``2.50``."""
 
     name = "dollars"
 
@@ -87,7 +87,7 @@ DOLLARS = _Dollars()
 
 
 class _Number(click.FloatRange):
-    """A number within bounds; what is no number at all passes no comparison, and is refused."""
+    """Number within bounds; NaN fails every comparison, and is rejected."""
 
     name = "number"
 
@@ -107,12 +107,12 @@ GRACE = _Number(min=0, max=86_400)
 
 
 def refuse_empty(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """Refuse a text that is empty, as of a variable that is not set.
+    """Reject an empty text, such as that of an unset variable.
 
-    Where it says who may ask, or what is offered, nothing said would be everybody and everything.
+    If it restricts access or the offer, an empty value would mean everyone and everything.
 
     Raises:
-        BadParameter: It is, or one of several is.
+        BadParameter: The text, or one of several, is empty.
     """
     for text in value if isinstance(value, tuple) else (value,):
         if text is not None and not text.strip():
@@ -129,9 +129,9 @@ runner_option = click.option(
 
 
 class Command(click.Command):
-    """A command: with ``--debug``, which `running` looks for by itself, wherever it stands.
+    """Command with ``--debug``, which `running` finds at any position.
 
-    Its function may be asynchronous: then it has an event loop of its own, and Ctrl-C cancels it.
+    Its function may be asynchronous: then it runs in its own event loop, and Ctrl-C cancels it.
     """
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
@@ -159,11 +159,11 @@ def _block(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Group(click.Group):
-    """A command that has others, and says which of them somebody will have meant.
+    """Command with subcommands, which suggests the nearest one for an unknown name.
 
     Args:
-        default: The one that is performed where none is named.
-        settings: As of click.
+        default: The subcommand to execute if none is named.
+        settings: Settings of click.
     """
 
     def __init__(self, *, default: str = "", **settings: Any) -> None:
@@ -171,7 +171,7 @@ class Group(click.Group):
         self._default = default
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args and self._default and not ctx.resilient_parsing:  # a shell wants all of them
+        if not args and self._default and not ctx.resilient_parsing:  # completion needs all
             args = [self._default]
         return super().parse_args(ctx, args)
 
@@ -193,24 +193,24 @@ class Group(click.Group):
 
 
 def command(name: str, **settings: Any) -> Callable[[Callable[..., Any]], click.Command]:
-    """Build a command of a function whose docstring is its help."""
+    """Create a command from a function; its docstring is the help."""
     return click.command(name, cls=Command, **settings)
 
 
 def optional_conversation_argument(function: _Function) -> _Function:
-    """Add the argument that names a conversation; without it, the newest is meant."""
+    """Add the argument that names a conversation; the newest by default."""
     argument = click.argument("identity", metavar="[ID]", type=CONVERSATION, required=False)
     return argument(function)
 
 
 def continue_option(function: _Function) -> _Function:
-    """Add ``--continue``: absent, empty for the newest conversation, or the id of one."""
+    """Add ``--continue``: absent, empty for the newest conversation, or an id."""
     option = click.option(
         "--continue",
         "continued",
         type=CONVERSATION,
         is_flag=False,
-        flag_value="",  # what it has where its value is missing
+        flag_value="",  # the value if it is given without one
         metavar="[ID]",
         help="Continue a conversation; without ID, the newest.",
     )
@@ -232,7 +232,7 @@ def yes_option(function: _Function) -> _Function:
 
 
 def consent_option(function: _Function) -> _Function:
-    """Add ``--yes`` beside ``--allow``: that somebody consents to a download approves no call."""
+    """Add ``--yes`` beside ``--allow``: consent to a download approves no call."""
     help_ = "Allow downloads and installs (tool calls: --allow)."
     return click.option("--yes", "-y", is_flag=True, help=help_)(function)
 
@@ -269,7 +269,7 @@ strict_option = click.option("--strict", is_flag=True, help="Fail if a translati
 
 
 def model_options(function: _Function) -> _Function:
-    """Add the options which choose a model, set its controls and consent to a download."""
+    """Add the options that choose a model, set its controls and consent to a download."""
     options = [
         model_option,
         provider_option,
@@ -282,13 +282,13 @@ def model_options(function: _Function) -> _Function:
         strict_option,
         lenient_option,
     ]
-    for option in reversed(options):  # the last to be applied is the first in the help
+    for option in reversed(options):  # the last one applied is the first in the help
         function = option(function)
     return consent_option(function)
 
 
 def compose_address(model: str | None, provider: str | None) -> str | None:
-    """Join ``--provider`` and ``--model`` to one address; ``None`` where neither is given.
+    """Join ``--provider`` and ``--model`` to one address; ``None`` if neither is given.
 
     Raises:
         click.UsageError: They contradict each other, or are empty.
@@ -311,14 +311,14 @@ def compose_address(model: str | None, provider: str | None) -> str | None:
 def parse_controls(
     assignments: tuple[str, ...], *, kind: str = "control", example: str = "temperature=0.2"
 ) -> dict[str, Any]:
-    """Read ``name=value`` pairs: values are JSON where they read as JSON, else text.
+    """Parse ``name=value`` pairs: values are JSON if they are valid JSON, else text.
 
     Args:
-        kind: What the pairs are, for errors.
-        example: Of a pair.
+        kind: Kind of the pairs, for errors.
+        example: An example pair.
 
     Raises:
-        click.UsageError: There is no ``=``, or a name comes twice.
+        click.UsageError: ``=`` is missing, or a name is duplicate.
     """
     import json
 

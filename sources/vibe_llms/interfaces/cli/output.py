@@ -1,9 +1,9 @@
-"""What commands write: results to standard output, remarks to standard error.
+"""Output of commands: results to standard output, remarks to standard error.
 
-Nothing a model or a file said can command the terminal, or reorder what it shows: such characters
-are made visible. What joins letters, and marks the direction of a script, stays as it is in what
-is read, and is shown as well in what somebody is asked to agree to: see :func:`reveal`.
-Colour goes to terminals only, and not where ``NO_COLOR`` is set.
+Text of a model or a file cannot control the terminal or reorder its display: such characters are
+escaped. Characters that join letters or mark the direction of a script are kept in text to read,
+and escaped in text that the user must approve: see :func:`reveal`.
+Colour goes to terminals only, and not if ``NO_COLOR`` is set.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _INDENT = "    "
 
 
 def reveal(text: str) -> str:
-    """Show as an escape of JSON whatever cannot be seen, in a text to which somebody shall agree.
+    """Escape invisible characters, as in JSON, in a text that the user must approve.
 
-    That is every control, format and separating character, line ends included, and every space
-    but the usual one: what is shown stands in one line, and is all that there is.
+    These are every control, format and separating character, line ends included, and every space
+    but the usual one: the shown text takes one line and hides nothing.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -51,21 +51,21 @@ def reveal(text: str) -> str:
 
 
 def reveal_lines(text: str, *, indent: str = "") -> str:
-    """Show a text as :func:`reveal` does, but for its line ends.
+    """Escape a text as :func:`reveal` does, but keep its line ends.
 
     Args:
-        indent: Before each line, so that none passes for a line of ours.
+        indent: Before each line, so that none looks like the program's own.
     """
     return "\n".join(indent + reveal(line) for line in text.split("\n"))
 
 
 def reveal_head(text: str) -> str:
-    """Show the first line of a text, as :func:`reveal` does."""
+    """Escape the first line of a text, as :func:`reveal` does."""
     return reveal(text.strip().partition("\n")[0])
 
 
 def _escape(letter: str) -> str:
-    # JSON's escapes name units of UTF-16, of which some letters take two; names of files may have
+    # JSON escapes UTF-16 units, of which some letters take two; file names may contain
     # half of one.
     units = letter.encode("utf-16-be", "surrogatepass")
     short = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
@@ -75,31 +75,31 @@ def _escape(letter: str) -> str:
 
 
 def repair(text: str) -> str:
-    """Return what was typed as text: in a poor locale Python takes UTF-8 for single bytes."""
+    """Repair typed text: in a poor locale, Python takes UTF-8 for single bytes."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def wants_colour(stream: TextIO) -> bool:
-    """Return whether a stream is a terminal whose user has nothing against colour."""
+    """Return whether a stream is a terminal whose user has not disabled colour."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return stream.isatty()
 
 
 def style(text: str, *names: str, stream: TextIO | None = None) -> str:
-    """Return the text with the named styles, where the stream wants colour."""
+    """Apply the named styles to a text if the stream supports colour."""
     if not text or not wants_colour(sys.stdout if stream is None else stream):
         return text
     return f"\x1b[{';'.join(_SEQUENCES[name] for name in names)}m{text}\x1b[0m"
 
 
 def mark_error() -> str:
-    """Return what a line about a mistake begins with."""
+    """Return the prefix of an error line."""
     return style("vibe: error:", "red", "bold", stream=sys.stderr)
 
 
 def write(text: str = "") -> None:
-    """Write one line, or several, of a result."""
+    """Write one or more lines of a result."""
     sys.stdout.write((sanitize(text) if sys.stdout.isatty() else text) + "\n")
 
 
@@ -109,23 +109,23 @@ def write_styled(text: str, *names: str) -> None:
 
 
 def note(text: str) -> None:
-    """Write a remark to standard error, dimmed on a terminal; its commands run as printed."""
+    """Write a remark to standard error, dimmed on a terminal; its commands can be copied."""
     sys.stderr.write(style(sanitize(respell(text)), "dim", stream=sys.stderr) + "\n")
     sys.stderr.flush()
 
 
 def write_json(value: Any) -> None:
-    """Write a result as one line of JSON. Moments are written as ISO 8601."""
+    """Write a result as one line of JSON. Times are written as ISO 8601."""
     import json
 
-    # What cannot be encoded would fail in the middle of the line: JSON has escapes for it.
+    # Text that cannot be encoded would fail in the middle of the line: JSON can escape it.
     encoding = (sys.stdout.encoding or "").lower().replace("-", "")
     text = json.dumps(value, ensure_ascii=encoding != "utf8", default=_encode_value)
     sys.stdout.write(text + "\n")
 
 
 def write_moment(moment: datetime) -> str:
-    """Write a day and a minute, as the clock here says it."""
+    """Format a date and minute in local time."""
     return moment.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
@@ -136,8 +136,8 @@ def _encode_value(value: Any) -> Any:
 
 
 def measure_width() -> int:
-    """Return the columns of the terminal; 80 where there is none."""
-    given = os.environ.get("COLUMNS", "")  # goes before what the terminal says, as elsewhere
+    """Return the terminal's width in columns; 80 without a terminal."""
+    given = os.environ.get("COLUMNS", "")  # overrides the terminal's width, as elsewhere
     if given.isdigit() and int(given) > 0:
         return int(given)
     # Standard output may be piped while remarks still go to a terminal.
@@ -150,7 +150,7 @@ def measure_width() -> int:
 
 
 def measure_text(text: str) -> int:
-    """Return how many columns a text takes: wide letters take two, marks none."""
+    """Return a text's width in columns: wide letters take two, combining marks none."""
     if text.isascii():
         return len(text)
     import unicodedata
@@ -166,7 +166,7 @@ def measure_text(text: str) -> int:
 
 
 def shorten(text: str, columns: int) -> str:
-    """Cut a text, made one line, to at most so many columns, with an ellipsis where it is cut."""
+    """Join a text to one line and cut it to a number of columns, with an ellipsis if cut."""
     text = " ".join(text.split())
     if measure_text(text) <= columns:
         return text
@@ -188,14 +188,14 @@ def write_table(
     """Write rows under their headers, cut to fit the terminal, the last column first.
 
     In a terminal too narrow for columns, the cells of a row follow each other, over several lines.
-    Into a file or pipe go the rows alone, with nothing cut and the columns parted by tabs: a
-    program that reads them counts on every line being one.
+    In a file or pipe there are only the rows, uncut and with tabs between columns: programs
+    that read them rely on one line per row.
 
     Args:
         rows: All with the same number of columns.
-        headers: What each column is.
+        headers: Headers of the columns.
         styles: The style of each column; an empty name is none.
-        whole: Whether nothing may be cut, as where the last column says what to do.
+        whole: Whether nothing may be cut, for example if the last column is a suggestion.
     """
     table = [[sanitize(" ".join(cell.split())) for cell in row] for row in rows]
     if not sys.stdout.isatty():
@@ -220,7 +220,7 @@ def write_table(
 
 
 def _compose_lines(row: Sequence[str], styles: Sequence[str], *, whole: bool) -> str:
-    """Let the cells of a row follow each other, each where it has room in one piece."""
+    """Wrap the cells of a row without splitting a cell that fits in one line."""
     import textwrap
 
     columns = measure_width()
@@ -230,7 +230,7 @@ def _compose_lines(row: Sequence[str], styles: Sequence[str], *, whole: bool) ->
         room = columns - len(_INDENT if text else "")
         is_last = index == len(row) - 1
         cell = shorten(cell, columns - len(_INDENT)) if is_last and not whole else cell
-        # Words that are too long stay whole: a path in pieces cannot be copied.
+        # Words that are too long stay whole: a split path cannot be copied.
         for piece in textwrap.wrap(cell, room, break_long_words=False, break_on_hyphens=False):
             width = measure_text(piece)
             fits = used + 2 + width <= columns
@@ -254,9 +254,9 @@ def _compose_row(row: Sequence[str], widths: Sequence[int], styles: Sequence[str
 
 
 def write_explanations(rows: Iterable[tuple[str, str, str]]) -> None:
-    """Write names with their values and, below each, where it is from; nothing is cut.
+    """Write names with their values and, below each, its source; nothing is cut.
 
-    Into a file or pipe, each is one line, parted by tabs.
+    In a file or pipe, each is one line, separated by tabs.
     """
     for name, value, source in rows:
         if sys.stdout.isatty():
@@ -268,7 +268,7 @@ def write_explanations(rows: Iterable[tuple[str, str, str]]) -> None:
 
 
 def _fit(widths: list[int]) -> list[int]:
-    """Take columns away from the last, down to a rest, and then from the widest but the first."""
+    """Shrink the last column to a minimum, and then the widest other than the first."""
     fitted = list(widths)
     excess = sum(fitted) + 2 * (len(fitted) - 1) - measure_width()
     taken = max(0, min(excess, fitted[-1] - _LEAST_COLUMNS))

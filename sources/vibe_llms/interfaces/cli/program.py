@@ -1,4 +1,4 @@
-"""How this program was called: a command that is printed runs as it is printed."""
+"""Name and arguments of this program, so that printed commands can be copied."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _spoken: dict[str, str] = {}
 
 
 def name_program() -> str:
-    """Return what a person types to call this program in the same place again.
+    """Return the name to type in order to call this program in the same place again.
 
-    That is the plain name where the shell finds this very program by it; else the path, or
-    ``python -m``, as they were typed.
+    That is the plain name if the shell finds this very program by it; else the path, or
+    ``python -m``, as typed.
     """
     given = sys.orig_argv
     if "-m" in given[1:] and not _is_script(sys.argv[0]):
@@ -34,21 +34,21 @@ def name_program() -> str:
 
 
 def compose_command(*arguments: str) -> str:
-    """Return a command that runs as it is printed, such as ``.venv/bin/vibe list``."""
+    """Compose a command that can be copied, such as ``.venv/bin/vibe list``."""
     return " ".join((name_program(), *map(_quote, arguments)))
 
 
 def remember_arguments(arguments: Sequence[str]) -> None:
-    """Remember with what this program was called, for :func:`compose_again`."""
+    """Remember this program's arguments, for :func:`compose_again`."""
     _arguments[:] = arguments
 
 
 def remember_names(configuration: Configuration) -> None:
-    """Remember what providers are called, for :func:`respell`: as typed, or by the short name."""
+    """Remember the names of providers, for :func:`respell`: as typed, or the short name."""
     given = (*_arguments, configuration.model)
     words = {part for word in given for part in re.split("[:=]", word)}
     _spoken.clear()
-    for word in sorted(configuration.aliases, key=words.__contains__):  # what was typed wins
+    for word in sorted(configuration.aliases, key=words.__contains__):  # typed names first
         meant = configuration.follow_aliases(word)
         is_used = word in words or meant.startswith(f"{word}_")  # openai, of openai_responses
         is_other = word not in configuration.providers and meant not in words
@@ -57,25 +57,25 @@ def remember_names(configuration: Configuration) -> None:
 
 
 def is_surely_given(option: str, value: str) -> bool:
-    """Return whether a value that an option may lack is the option's, and no word that follows."""
+    """Return whether an option's optional value is its own, and not a following argument."""
     return _arguments[-2:] == [option, value] or f"{option}={value}" in _arguments
 
 
 def compose_again(*more: str) -> str:
-    """Return the command that was given, with more options: it runs as it is printed."""
-    # Behind -- there are only words.
+    """Return the given command with more options, in a form that can be copied."""
+    # Only arguments follow --.
     end = _arguments.index("--") if "--" in _arguments else len(_arguments)
     return compose_command(*_arguments[:end], *more, *_arguments[end:])
 
 
 def respell(text: str) -> str:
-    """Return a text in which commands of ours, such as ``vibe list``, run as they are printed.
+    """Rewrite the program's commands in a text, such as ``vibe list``, so that they can be copied.
 
-    Providers are called in it what the person calls them, but where all names are listed.
+    Providers get the names that the user uses, except in lists of all names.
     """
     text, known, names = text.partition(" Known: ")
     for name, word in _spoken.items():
-        before = r"(?:(?<![\w./\\-])|(?<=\[providers\.))"  # but no part of a path or a module
+        before = r"(?:(?<![\w./\\-])|(?<=\[providers\.))"  # but not within a path or a module
         text = re.sub(rf"{before}{re.escape(name)}(?![\w/-])", word, text)
     text += known + names
     if f"{_NAME} " not in text:
@@ -86,7 +86,7 @@ def respell(text: str) -> str:
     from vibe_llms.interfaces.cli.group import COMMANDS
 
     words = "|".join((*(name for each in COMMANDS.values() for name in each), "--help"))
-    # A function, because backslashes in a path would mean something in a replacement.
+    # A function, because backslashes in a path are special in a replacement.
     return re.sub(rf"(?<![\w./\\-]){_NAME}(?= (?:{words})(?![\w-]))", lambda _: program, text)
 
 

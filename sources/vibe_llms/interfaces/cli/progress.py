@@ -1,4 +1,4 @@
-"""Shows how far long work has come: a bar on a terminal, two lines elsewhere."""
+"""Progress of long work: a bar on a terminal, two lines elsewhere."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _BAR_COLUMNS = 24
 
 
 class TerminalProgress:
-    """One piece of work at a time, on standard error.
+    """Progress on standard error, for one piece of work at a time.
 
     Args:
-        unit: What is counted; by default bytes.
+        unit: Unit of the count; bytes by default.
     """
 
     def __init__(self, unit: str = "") -> None:
@@ -25,7 +25,7 @@ class TerminalProgress:
         self._drawn = 0.0
 
     def start(self, total: int | None, label: str) -> None:
-        """Begin to show a piece of work of so many units."""
+        """Start showing a piece of work with a total number of units."""
         self._label, self._total, self._done = label, total, 0
         self._started = time.monotonic()
         self._drawn = 0.0
@@ -36,13 +36,13 @@ class TerminalProgress:
             sys.stderr.flush()
 
     def advance(self, amount: int) -> None:
-        """Add to what is done."""
+        """Add units to the progress."""
         self._done += amount
         if sys.stderr.isatty() and time.monotonic() - self._drawn >= _INTERVAL_SECONDS:
             self._draw()
 
     def finish(self) -> None:
-        """End the showing."""
+        """End the display."""
         if sys.stderr.isatty():
             self._draw()
             sys.stderr.write("\n")
@@ -63,13 +63,13 @@ class TerminalProgress:
             amount = f"{self._format(self._done)} of {self._format(self._total)}"
         else:
             bar, amount = f"{seconds:.0f} s", self._format(self._done)
-        # Some terminals begin the next row when one is full, and \r does not lead back from there.
+        # Some terminals begin the next row when one is full, and \r cannot return from there.
         columns = measure_width() - 1
         details = f" {bar}  {amount}  {speed}"
         if len(details) + 8 > columns:
             details = f" {bar}"
         line = shorten(self._label, max(0, columns - len(details))) + details
-        sys.stderr.write(f"\r\x1b[2K{line[:columns]}")  # the line before may have been longer
+        sys.stderr.write(f"\r\x1b[2K{line[:columns]}")  # the previous line may have been longer
         sys.stderr.flush()
 
     def _format(self, amount: int) -> str:

@@ -1,4 +1,4 @@
-"""Runs one command line and turns whatever ends it into an exit code."""
+"""Execute one command line and convert its outcome to an exit code."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from vibe_llms.interfaces.cli.program import remember_arguments
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Perform a command line; never raises, except with ``--debug``.
+    """Execute a command line; never raise, except with ``--debug``.
 
     Returns:
         The exit code, one of :class:`ExitCode`.
     """
     _prepare_streams()
     remember_arguments(arguments)
-    # What follows -- is a word, even if it looks like one of our options.
+    # Text after -- is an argument, even if it looks like an option.
     ours = list(arguments)[: list(arguments).index("--")] if "--" in arguments else arguments
     try:
         code = _perform(arguments)
-        sys.stdout.flush()  # at the interpreter's end a closed pipe could only be complained of
+        sys.stdout.flush()  # at interpreter exit, a closed pipe could only be reported
         return code
     except BrokenPipeError:
         _silence()
@@ -74,9 +74,9 @@ def _report(error: Exception, *, as_json: bool) -> int:
 
 
 def _prepare_streams() -> None:
-    """Let no character fail on its way: what the terminal cannot show becomes ``?``.
+    """Prevent encoding errors: characters that the terminal cannot show become ``?``.
 
-    What cannot be read is left to :func:`repair`. Streams that were closed lead nowhere.
+    Undecodable input is left to :func:`repair`. Closed streams discard their output.
     """
     streams = {"stdin": ("r", "surrogateescape")} | dict.fromkeys(
         ("stdout", "stderr"), ("w", "replace")
@@ -91,7 +91,7 @@ def _prepare_streams() -> None:
 
 
 def _silence() -> None:
-    """Keep the interpreter from complaining once more when it flushes at its end."""
+    """Suppress the interpreter's second error message when it flushes at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         try:

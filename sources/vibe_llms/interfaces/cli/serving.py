@@ -1,4 +1,4 @@
-"""What the commands below ``vibe serve`` share: their options, and how a daemon begins."""
+"""Shared code of the ``vibe serve`` commands: their options, and the start of a daemon."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 def daemon_options(port: int, *, config: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add what every daemon takes: its file, who may ask, its log, and where it listens.
+    """Add the options of every daemon: its file, authorization, log, and where it listens.
 
     Args:
-        port: Where it listens by default, as its settings say; they are not read for a help text.
-        config: What its file says.
+        port: Default port, as in its settings; these are not loaded for a help text.
+        config: Description of its file.
     """
     options = (
         click.option("--config", "file", type=_FILE, help=config),
@@ -68,7 +68,7 @@ def daemon_options(port: int, *, config: str) -> Callable[[Callable[..., Any]], 
 
 
 def post_doormen(application: Application, authorizer: str | None, *, log: bool) -> dict[str, Any]:
-    """Return who says who may ask a daemon, and who hears of each request."""
+    """Return the authorizer of a daemon, and the listeners of its requests."""
     listeners = []
     if log:
         import atexit
@@ -82,7 +82,7 @@ def post_doormen(application: Application, authorizer: str | None, *, log: bool)
 
 
 def serve(produce: Produce, settings: ServerSettings, **how: Any) -> None:
-    """Serve until a signal ends it; the metrics of several worker processes are added up."""
+    """Serve until a signal; the metrics of several worker processes are added up."""
     import os
     import tempfile
 

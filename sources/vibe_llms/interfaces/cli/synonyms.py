@@ -1,4 +1,4 @@
-"""The words that other programs have for our commands."""
+"""Synonyms of this program's commands, from other programs."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ SYNONYMS = MappingProxyType(
 
 
 def find_command(word: str, known: Iterable[str]) -> str | None:
-    """Return the command that somebody will have meant, by its sense or else by its letters.
+    """Return the most likely intended command, by synonym or else by spelling.
 
     Args:
-        known: The commands that there are here; with a slash where the word has one.
+        known: The available commands; with a slash if the word has one.
     """
     from vibe_llms.foundation.suggestions import find_nearest
 

@@ -1,4 +1,4 @@
-"""The tools that a command is given: their options, and the ensembles that these name."""
+"""Tools of a command: their options, and the ensembles that they name."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ servers_option = click.option(
 
 
 def tool_options(function: _Function) -> _Function:
-    """Add the options which name ensembles, and say what needs no question."""
+    """Add the options that name ensembles, and those that allow calls without approval."""
     options = [
         ensembles_option,
         servers_option,
@@ -90,7 +90,7 @@ skill_option = click.option(
 
 
 def _explain(context: click.Context, option: click.Parameter, is_wanted: bool) -> None:
-    if not is_wanted or context.resilient_parsing:  # a shell that completes parses the line, too
+    if not is_wanted or context.resilient_parsing:  # a completing shell parses the line, too
         return
     from vibe_llms.engine.table import write_table
 
@@ -99,7 +99,7 @@ def _explain(context: click.Context, option: click.Parameter, is_wanted: bool) -
 
 
 def split_names(given: Sequence[str]) -> tuple[str, ...]:
-    """Read names that are parted by commas, each once."""
+    """Split comma-separated names and remove duplicates."""
     names = (name.strip() for text in given for name in text.split(","))
     return tuple(dict.fromkeys(name for name in names if name))
 
@@ -111,11 +111,11 @@ def produce_session(
     options: Mapping[str, Any],
     **settings: Any,
 ) -> ChatSession:
-    """Build the session of a command by its options.
+    """Build the session of a command from its options.
 
     Args:
-        address: Of the model, empty where the options name none: then it is the conversation's.
-        settings: What the command has of its own.
+        address: Of the model; if the options name none, it is empty and the conversation's applies.
+        settings: The command's own settings.
     """
     from vibe_llms.interfaces.cli.chat.session import ChatSession
 
@@ -131,13 +131,13 @@ def produce_session(
 
 
 async def open_session(session: ChatSession, options: Mapping[str, Any], screen: Screen) -> None:
-    """Give a session what the options name, connects it, and adds the instructions.
+    """Configure a session by the options, connect it, and add the instructions.
 
-    A skill among the options brings what the other options leave open.
+    A skill among the options provides defaults for the other options.
 
     Raises:
-        UnknownNameError: There is no such ensemble, server, skill, approver or invocable.
-        ConfigurationError: What is said about a server does not hold, or the skill.
+        UnknownNameError: The ensemble, server, skill, approver or invocable is unknown.
+        ConfigurationError: The settings of a server, or the skill, are invalid.
         TrustError: The skill is the project's, and the user has not agreed to it.
     """
     names, servers = split_names(options["tools"]), tuple(options["servers"])
@@ -149,21 +149,21 @@ async def open_session(session: ChatSession, options: Mapping[str, Any], screen:
     if names or servers:
         await _add_tools(session, names, servers, options, screen)
     elif options["approver"]:
-        await session.application.produce_approver()  # else a slip would be passed over in silence
+        await session.application.produce_approver()  # else a misspelled name would pass silently
     await session.open()  # before anything is stored
     ensure_allowed(options["allowed"], session.registry)
     text = "\n\n".join(each.strip() for each in instructions if each.strip())
-    if text and text != session.system:  # who goes on has said it before
+    if text and text != session.system:  # a continued conversation already has them
         session.instruct(text)
 
 
 def ensure_allowed(allowed: Sequence[str], registry: Registry | None) -> None:
-    """See to it that what ``--allow`` names is there; a slip would allow nothing in silence.
+    """Check that the names in ``--allow`` exist; a misspelled name would silently allow nothing.
 
-    Where there may be more invocables later, such as an MCP server adds, it is told of only.
+    If more invocables may appear later, such as those of an MCP server, it is only a warning.
 
     Raises:
-        UnknownNameError: There is no such invocable among those that were given.
+        UnknownNameError: The invocable is not among those that were given.
     """
     known = [each.description.name for each in registry.survey()] if registry else []
     ensembles = registry.ensembles if registry else ()
@@ -193,13 +193,13 @@ def _tell_of_nothing_yet(name: str, known: Sequence[str]) -> None:
 async def produce_ensembles(
     application: Application, names: Sequence[str], named: Sequence[str]
 ) -> tuple[Ensemble, ...]:
-    """Build ensembles; what cannot be where somebody stands is told of the option.
+    """Build ensembles; errors without a place in a file refer to the option.
 
     Args:
         named: Those that ``--tools`` names.
 
     Raises:
-        ConverseError: What the application raises.
+        ConverseError: Errors of the application.
     """
     import attrs
 
@@ -220,7 +220,7 @@ async def produce_ensembles(
 
 
 async def _use_skill(session: ChatSession, name: str) -> Skill:
-    """Let a skill fill in what was not said."""
+    """Let a skill fill in omitted options."""
     import asyncio
 
     from vibe_llms.instruments.skills import ensure_configured, find_skill

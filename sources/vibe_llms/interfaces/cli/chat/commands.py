@@ -44,7 +44,7 @@ async def show_help(loop: ChatLoop, argument: str) -> None:
 
 
 async def retry(loop: ChatLoop, argument: str) -> None:
-    """Discard the last answer and ask the model again."""
+    """Ask the model to answer the last message again."""
     if not loop.session.conversation.canisters:
         raise RequestError(
             detail="There is nothing to answer again.", remedy="Send a message first."

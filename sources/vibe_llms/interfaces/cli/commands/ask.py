@@ -68,7 +68,7 @@ def ask(prompt: tuple[str, ...], save: bool | None, as_json: bool, **options: An
     """
     words = list(prompt)
     if options["continued"] and not _may_be_identity(options["continued"]):
-        words.insert(0, options["continued"])  # a question, which stood where an id may stand
+        words.insert(0, options["continued"])  # a question in the position of an id
         options["continued"] = ""
     session = _produce_session(options, save=save is not False, words=words)
     text = _gather(session, " ".join(words), options)
@@ -94,7 +94,7 @@ def _may_be_identity(text: str) -> bool:
 def _restore_conversation(
     store: ConversationStore, continued: str | None, words: Sequence[str]
 ) -> Conversation:
-    """Return the conversation to go on with; says so where its id may have been the question."""
+    """Return the conversation to continue; errors say if its id may have been the question."""
     from vibe_llms.exceptions import UnknownConversationError
 
     if continued and words and not is_surely_given("--continue", continued):
@@ -129,7 +129,7 @@ def _produce_session(options: dict[str, Any], *, save: bool, words: Sequence[str
 
 
 def read_schema(path: str | None) -> dict[str, Any] | None:
-    """Read a JSON Schema from a file; ``None`` where none is named. Raises UsageError."""
+    """Read a JSON Schema from a file; ``None`` if no file is given. Raises UsageError."""
     if path is None:
         return None
     import json
@@ -167,7 +167,7 @@ def _check_schema(schema: dict[str, Any], path: str) -> None:
 
 
 def _check_conformity(text: str, schema: JsonObject) -> None:
-    """Say where an answer does not conform; it may have been cut off, or not been constrained."""
+    """Report answers that do not conform: they were cut off, or the model was not constrained."""
     import json
 
     from vibe_llms.exceptions import ConverseError, Stage
@@ -189,7 +189,7 @@ def _check_conformity(text: str, schema: JsonObject) -> None:
 
 
 def _gather(session: ChatSession, text: str, options: dict[str, Any]) -> str:
-    """Put together what is asked; standard input is read where nobody types."""
+    """Compose the question; standard input is read unless it is a terminal."""
     for path in options["files"]:
         session.attach(path)
     if not sys.stdin.isatty() and "-" not in options["files"]:
@@ -201,14 +201,14 @@ def _gather(session: ChatSession, text: str, options: dict[str, Any]) -> str:
 
 
 def _has_open_end(session: ChatSession) -> bool:
-    """Return whether there is something to go on with, without a question."""
+    """Return whether the conversation can be continued without a question."""
     from vibe_llms.interfaces.cli.chat.statuses import ChatStatus
 
     return len(session.conversation) > 0 and session.status is not ChatStatus.FINISHED
 
 
 def _read_stdin(session: ChatSession, text: str) -> str:
-    """Take what is piped in for the question where there is none, else for a document."""
+    """Use piped input as the question if there is none, otherwise as a document."""
     from vibe_llms.messages.canisters import DocumentCanister
     from vibe_llms.messages.views import text_of
 
@@ -218,7 +218,7 @@ def _read_stdin(session: ChatSession, text: str) -> str:
     said = text_of(piped).strip()
     if said and text.strip():
         return text
-    # It is the question itself, or empty, as the input of a script often is: no document.
+    # It is the question, or empty, as a script's input often is: not a document.
     session.attachments.remove(piped)
     return text if text.strip() else said
 
@@ -231,7 +231,7 @@ def _answer(
     from vibe_llms.interfaces.cli.chat.output import PlainOutput
     from vibe_llms.interfaces.cli.interrupts import run
 
-    # Standard output is for the JSON alone.
+    # Standard output contains only the JSON.
     output = PlainOutput(io.StringIO() if as_json else sys.stdout, sys.stderr)
 
     async def perform() -> TurnResult:
@@ -247,7 +247,7 @@ def _answer(
 
 
 def _tell_cut(session: ChatSession, answer: TurnResult) -> None:
-    """Say that the answer is not whole, and what brings more of it."""
+    """Report that the answer is incomplete, and how to continue it."""
     from vibe_llms.interfaces.cli.chat.statuses import ChatStatus
 
     if not answer.cut:

@@ -182,7 +182,7 @@ def _check_channel(prompts: str, output: str, options: dict[str, Any]) -> None:
     if options["retries"] and options["channel"] == "vendor":
         raise click.UsageError("--channel vendor does not take --retries; use --retry-failed.")
     if not is_shared:
-        # What means nothing with local: stays, as one URL is to change nothing else.
+        # local: accepts options without effect, so that only the URL has to change.
         shared = ("detach",) if options["runner"] else ("key", "priority", "detach")
         for name in shared:
             if options[name]:
@@ -221,7 +221,7 @@ def _choose_form(prompts: str, options: dict[str, Any]) -> InputForm:
 
 
 def _open_source(prompts: str, form: InputForm) -> tuple[Inputs, int | None]:
-    """Check what is asked, where that can be done beforehand."""
+    """Check the input beforehand, if it can be read twice."""
     from pathlib import Path
 
     from vibe_llms.interfaces.cli.batches.inputs import check_file, read_file, read_pipe
@@ -233,12 +233,12 @@ def _open_source(prompts: str, form: InputForm) -> tuple[Inputs, int | None]:
 
 
 def _is_standard_input(path: Path) -> bool:
-    """Return whether a path is another name of standard input, as ``/dev/stdin`` is."""
+    """Return whether a path is another name of standard input, such as ``/dev/stdin``."""
     import os
     import sys
 
     try:
-        # A file that standard input was redirected from can be looked through beforehand.
+        # A file redirected to standard input can be checked beforehand.
         return not path.is_file() and os.path.samestat(path.stat(), os.fstat(sys.stdin.fileno()))
     except (OSError, ValueError):
         return False
@@ -261,7 +261,7 @@ async def _perform(
     account = BatchNotes()
     try:
         await _work(channel, source, total, account, options)
-    except BaseException as error:  # Ctrl-C as well
+    except BaseException as error:  # including Ctrl-C
         if channel.tally.done or not isinstance(error, ConverseError):
             _tell_how_to_continue(channel, output)
         raise
@@ -271,7 +271,7 @@ async def _perform(
 
 
 def produce_model(options: dict[str, Any]) -> Model:
-    """Build the model that the options name. Raises ConfigurationError."""
+    """Build the model from the options. Raises ConfigurationError."""
     from vibe_llms.instruments.models import Model
 
     application, address = load_for(options)
@@ -286,11 +286,11 @@ def produce_model(options: dict[str, Any]) -> Model:
 def produce_channel(
     kind: Callable[..., _Channel], model: Model, output: str, options: dict[str, Any], **more: Any
 ) -> _Channel:
-    """Build the channel for a batch.
+    """Build the channel of a batch.
 
     Args:
         kind: Its class.
-        more: What only this kind takes.
+        more: Arguments that only this class takes.
     """
     return kind(
         model,
@@ -304,7 +304,7 @@ def produce_channel(
 
 
 def _produce_parser(path: str | None) -> Parser[Any] | None:
-    """Build what answers become by a file with a schema. Raises RequestError."""
+    """Build the parser of the answers from a schema file. Raises RequestError."""
     from vibe_llms.interfaces.cli.commands.ask import read_schema
 
     schema = read_schema(path)
@@ -329,20 +329,20 @@ async def _work(
 
     is_shown = channel.journal is None
     items = channel.run(source, ordered=is_shown and options["ordered"], stored=False, total=total)
-    # Who leaves early ends what is under way at once, and not when garbage is collected.
+    # Leaving early cancels running work at once, not at garbage collection.
     async with show_progress(channel, account), aclosing(items):
         async for item in items:
             account.add(item)
             if is_shown:
                 sys.stdout.write(encode_item(item).decode())
-                sys.stdout.flush()  # whoever reads a pipe waits for each line
+                sys.stdout.flush()  # readers of a pipe wait for each line
 
 
 def _tell_how_to_continue(channel: BatchChannel[Any], output: str) -> None:
     """Say how many answers an interrupted batch has, and how to continue it."""
     tally = channel.tally
     if not tally.done + tally.stored + tally.failed:
-        return  # there is nothing to continue
+        return  # nothing to continue
     of = "" if tally.total is None else f" of {tally.total:,}"
     answers = f"{tally.done + tally.stored:,}{of} answers"
     if output == _STANDARD:

@@ -96,7 +96,7 @@ def _produce_output() -> ChatOutput:
     import os
     import sys
 
-    if os.environ.get("TERM") == "dumb":  # it can rewrite nothing
+    if os.environ.get("TERM") == "dumb":  # it cannot rewrite lines
         from vibe_llms.interfaces.cli.chat.output import PlainOutput
 
         return PlainOutput(sys.stdout, sys.stderr)
@@ -121,7 +121,7 @@ def _greet(loop: ChatLoop) -> None:
 
 
 def _find_notice(session: ChatSession) -> str:
-    """Return what the data say that the user of a model should know; loads no provider."""
+    """Return the notice that the data contain for a model's users; load no provider."""
     from vibe_llms.exceptions import ConverseError
 
     application = session.application
@@ -130,6 +130,6 @@ def _find_notice(session: ChatSession) -> str:
         if not address.name:
             address = application.catalogue.resolve_address(address.provider)
         notice = application.catalogue.access_attributes(address).access_value("notice")
-    except ConverseError:  # which the first question tells
+    except ConverseError:  # the first question reports it
         return ""
     return str(notice or "")

@@ -53,7 +53,7 @@ def check(as_json: bool) -> int:
 
     try:
         findings = _find_mistakes()
-    except ConfigurationError as error:  # as where a file cannot be read
+    except ConfigurationError as error:  # such as an unreadable file
         if not as_json or not error.findings:
             raise
         findings = error.findings
@@ -72,7 +72,7 @@ def _find_mistakes() -> tuple[Finding, ...]:
 
     configuration = load_configuration()
     tell_untrusted(configuration)
-    # A mistake in [[models]] is met once per provider.
+    # A mistake in [[models]] is found once per provider.
     return tuple(dict.fromkeys(survey_mistakes(Application(configuration))))
 
 
@@ -116,7 +116,7 @@ def unset(name: str) -> None:
 
 
 def _keep(draft: FileDraft, name: str) -> None:
-    """Write the file, unless it would hold a mistake that it does not hold yet."""
+    """Write the file unless that adds a mistake that it does not have yet."""
     from vibe_llms.application import Application
     from vibe_llms.configuration.editing import find_winner, read_name
     from vibe_llms.exceptions import ConfigurationError

@@ -11,7 +11,7 @@ from vibe_llms.interfaces.cli.output import note, write_json, write_styled
 
 
 class ToldPromise(Protocol):
-    """What the test kit tells of one promise."""
+    """Result of one promise, reported by the test kit."""
 
     name: str
     meaning: str
@@ -40,7 +40,7 @@ def conformance(
     """
     import importlib
 
-    # By name: nothing of the package imports its test kit.
+    # By name: the package must not import its test kit.
     kit = importlib.import_module("vibe_llms.testing.conformance")
     promises: list[ToldPromise] = kit.run_contract(
         module,

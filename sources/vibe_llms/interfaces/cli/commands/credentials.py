@@ -1,4 +1,4 @@
-"""``vibe credentials``: the keys of providers, which a vendor gave out."""
+"""``vibe credentials``: API keys issued by the vendors of providers."""
 
 from __future__ import annotations
 

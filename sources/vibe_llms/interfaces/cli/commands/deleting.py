@@ -32,5 +32,5 @@ def delete(identities: tuple[str, ...], yes: bool) -> None:
             for identity, name in zip(found, names, strict=True)
         )
         require_consent(f"Delete {described}?", remedy="Add --yes to delete without being asked.")
-    for identity in (*find_parts(store, found), *found):  # in this order it can be repeated
+    for identity in (*find_parts(store, found), *found):  # this order makes it repeatable
         store.delete(identity)

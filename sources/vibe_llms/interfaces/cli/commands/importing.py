@@ -30,13 +30,13 @@ _STEP = 20
 
 @define
 class ImportReport:
-    """What became of the conversations of some files.
+    """Import results of the conversations in some files.
 
     Attributes:
-        imported: Those that are new, with their names.
-        extended: Those that were there, and have grown.
-        known: Those that were there.
-        losses: What could not be carried over of those which have been stored.
+        imported: New conversations, with their names.
+        extended: Known conversations that have grown.
+        known: Conversations that were already stored.
+        losses: Parts of the stored conversations that could not be converted.
     """
 
     imported: list[tuple[str, str | None]] = attrs.field(factory=list)
@@ -45,7 +45,7 @@ class ImportReport:
     losses: list[tuple[str, Path, Loss]] = attrs.field(factory=list)
 
     def tell(self, as_json: bool) -> None:
-        """Write what has been stored, and says what has not."""
+        """Write the stored conversations, and report the others."""
         from vibe_llms.interfaces.cli.output import note, write, write_json
 
         if as_json:
@@ -79,11 +79,11 @@ class ImportReport:
 
 
 def examine(form: ImporterSpecification, path: Path) -> int:
-    """Read a file to its end and counts its conversations, so that nothing is stored of a bad one.
+    """Read a whole file and count its conversations, so that nothing of an invalid file is stored.
 
     Raises:
-        CodecError: It has not this form; names the place.
-        RequestError: It cannot be read, or holds no conversation.
+        CodecError: The file does not have this form; names the place.
+        RequestError: The file cannot be read, or contains no conversation.
     """
     from vibe_llms.conversations.stores.naming import ensure_identity
     from vibe_llms.exceptions import RequestError
@@ -91,7 +91,7 @@ def examine(form: ImporterSpecification, path: Path) -> int:
     count = 0
     with _show_count() as show:
         for found in read_document(form, path):
-            ensure_identity(found.value.id)  # names of files are made of it
+            ensure_identity(found.value.id)  # file names are made from it
             count += 1
             show(f"{count:,} conversations read")
     if not count:
@@ -106,7 +106,7 @@ def store_all(
     count: int,
     account: ImportReport,
 ) -> None:
-    """Store the conversations of a file that are new; shows how far it is where they are many."""
+    """Store the new conversations of a file; show the progress if there are many."""
     with _show_count() as show:
         for number, found in enumerate(read_document(form, path), 1):
             conversation = found.value
@@ -117,7 +117,7 @@ def store_all(
 
 @contextmanager
 def _show_count() -> Iterator[Callable[[str], None]]:
-    """Show on a terminal how far work has come that may be long, and clears that away."""
+    """Show the progress of possibly long work on a terminal, and erase it at the end."""
     is_terminal, number = sys.stderr.isatty(), 0
 
     def show(text: str) -> None:
@@ -136,7 +136,7 @@ def _show_count() -> Iterator[Callable[[str], None]]:
 
 
 def _store(store: ConversationStore, conversation: Conversation, account: ImportReport) -> bool:
-    """Store what the store lacks of a conversation; tells whether that was anything."""
+    """Store the missing canisters of a conversation; return whether there were any."""
     from vibe_llms.conversations.conversation import Conversation
     from vibe_llms.exceptions import UnknownConversationError
 
@@ -150,7 +150,7 @@ def _store(store: ConversationStore, conversation: Conversation, account: Import
     count = len(there)
     ours = [canister.id for canister in conversation.canisters]
     theirs = [canister.id for canister in there.canisters]
-    if theirs == ours or theirs != ours[:count]:  # equal, or somebody has gone on here
+    if theirs == ours or theirs != ours[:count]:  # equal, or continued here
         account.known.append(identity)
         return False
     there.add_canisters(conversation.canisters[count:])
@@ -160,12 +160,12 @@ def _store(store: ConversationStore, conversation: Conversation, account: Import
 
 
 def _store_anew(store: ConversationStore, conversation: Conversation) -> None:
-    """Store a conversation, or nothing of it."""
+    """Store a conversation completely or not at all."""
     from vibe_llms.exceptions import StoreError
 
     try:
         conversation.save(store)
-    except BaseException:  # Ctrl-C as well: a half would look whole
+    except BaseException:  # including Ctrl-C: a partial one would look complete
         with suppress(StoreError):
             store.delete(conversation.id)
         raise

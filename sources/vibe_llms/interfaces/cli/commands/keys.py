@@ -1,4 +1,4 @@
-"""``vibe keys``: keys that the gateway's owner gives out to its clients."""
+"""``vibe keys``: keys that the gateway's owner issues to clients."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class _Keys(Group):
-    """Says where the keys of providers are kept, which were here once."""
+    """Group that refers to ``vibe credentials`` for providers' keys, which used to be here."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -99,7 +99,7 @@ def add(
     if as_json:
         write_json({"key": text, **_describe(access_identity(text), key)})
         return
-    click.echo(text)  # at once, before what is remarked on it
+    click.echo(text)  # immediately, before any remark about it
     note(f"The key of {name} is shown only once. Anyone with this key can make requests as {name}.")
 
 
@@ -166,11 +166,11 @@ def _open_register() -> Register:
 
 
 def _survey() -> tuple[Mapping[Bin, KeySpending], Mapping[Bin, KeySpending]]:
-    """Return what was spent, and what is under way."""
+    """Return past spending and running requests."""
     import time
 
     directory = _find_directory()
-    if not directory.exists():  # and need not be made to be looked at
+    if not directory.exists():  # not created merely to be read
         return {}, {}
     from contextlib import closing
 
@@ -181,7 +181,7 @@ def _survey() -> tuple[Mapping[Bin, KeySpending], Mapping[Bin, KeySpending]]:
 
 
 def _read_moment(text: str, now: datetime) -> datetime:
-    """Read when a key expires. Raises UsageError."""
+    """Parse the expiry time of a key. Raises UsageError."""
     import re
     from datetime import UTC, datetime, timedelta
 
@@ -202,7 +202,7 @@ def _read_moment(text: str, now: datetime) -> datetime:
 
 
 def _describe(identity: str, key: Key) -> dict[str, Any]:
-    """Return what is known of a key, but for its digest."""
+    """Return the data of a key without its digest."""
     import time
 
     state = "expired" if key.expires_at <= time.time() else "good"
@@ -221,7 +221,7 @@ def _describe(identity: str, key: Key) -> dict[str, Any]:
 
 
 def _sum_up(described: dict[str, Any]) -> str:
-    """Say in a few words what a key may do."""
+    """Summarize a key's permissions in a few words."""
     words = [", ".join(described["models"])] if described["models"] else []
     for name in ("requests_per_minute", "tokens_per_minute", "cents_per_day"):
         if described[name] is not None:

@@ -93,7 +93,7 @@ def list_(provider: str | None, refresh: bool, as_json: bool) -> None:
 
 
 def _select_ready(application: Application, providers: Sequence[str]) -> list[str]:
-    """Leave out who lacks something, and says so in one line."""
+    """Remove providers that lack something, and note them in one line."""
     from vibe_llms.plugins.wants import survey_wants
 
     wants = survey_wants(application.plugins, providers)
@@ -104,7 +104,7 @@ def _select_ready(application: Application, providers: Sequence[str]) -> list[st
 
 
 def _refresh(application: Application, providers: Sequence[str]) -> None:
-    """Ask each vendor; one that cannot be asked is told of, and its old list stays."""
+    """Refresh each vendor's list; an unreachable vendor is reported and keeps its old list."""
     from vibe_llms.exceptions import ConverseError
     from vibe_llms.interfaces.cli.interrupts import run
 
@@ -113,7 +113,7 @@ def _refresh(application: Application, providers: Sequence[str]) -> None:
             for name in providers:
                 try:
                     models = await application.survey_models(name, refresh=True)
-                    if not models and len(providers) == 1:  # whoever has named it shall know
+                    if not models and len(providers) == 1:  # the user has named it
                         note(f"{name} publishes no list; use any of its models by name.")
                 except ConverseError as error:
                     note(f"Cannot ask {name}: {error}")
@@ -122,7 +122,7 @@ def _refresh(application: Application, providers: Sequence[str]) -> None:
 
 
 def _survey(application: Application, provider: str) -> list[tuple[str, Survey | None]]:
-    """List what the vendor told of the last time, else what is known here; asks nobody."""
+    """List the vendor's last known models, else the built-in ones; make no requests."""
     from vibe_llms.providers.surveys import access_survey
 
     configuration = application.configuration
@@ -179,7 +179,7 @@ def show(address: str | None, refresh: bool, as_json: bool) -> None:
 
 
 def _acquire_attributes(application: Application, address: ModelAddress) -> ModelAttributes:
-    """Return what is known of a model, with what its provider says when it is asked."""
+    """Return the data of a model, including its provider's answer if it is asked."""
     from vibe_llms.interfaces.cli.interrupts import run
 
     async def perform() -> ModelAttributes:
@@ -190,7 +190,7 @@ def _acquire_attributes(application: Application, address: ModelAddress) -> Mode
 
 
 def _survey_settings(configuration: Configuration, provider: str) -> list[Setting]:
-    """List what the user has set for the provider, which may change what holds for its models."""
+    """List the user's settings for the provider, which may change its models' data."""
     from vibe_llms.configuration.explanations import explain_configuration
 
     prefix = f"providers.{provider}."

@@ -91,7 +91,7 @@ def remove(name: str, yes: bool) -> None:
     from vibe_llms.plugins.adding import find_added, remove_plugin
 
     configuration = load_configuration()
-    find_added(name, configuration)  # an unknown name is refused without a question
+    find_added(name, configuration)  # rejects an unknown name without a question
     if not (yes or configuration.yes):
         require_consent(
             f"Remove the plugin {name} and its package?",

@@ -51,7 +51,7 @@ def providers(as_json: bool) -> None:
 
 
 def _describe(listing: PluginListing, wants: Wants) -> str:
-    """Say in a word or two whether it can be asked."""
+    """Describe in a word or two whether the provider is ready."""
     if not listing.is_usable:
         return str(listing.state)
     if wants.error is not None:
@@ -60,7 +60,7 @@ def _describe(listing: PluginListing, wants: Wants) -> str:
 
 
 def _advise(listing: PluginListing, wants: Wants) -> str:
-    """Say what can be done about it; where all is well, nothing."""
+    """Suggest a fix; empty if the provider is ready."""
     if wants.error is not None:
         return str(wants.error)
     if wants.needs:

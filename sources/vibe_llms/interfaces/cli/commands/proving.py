@@ -61,7 +61,7 @@ def verify(identities: tuple[str, ...], as_json: bool) -> int:
 def _prove_logs(
     store: ConversationStore, identities: list[str] | None
 ) -> tuple[int, list[Finding]]:
-    """Prove the logs of the conversations' runs; returns how many events, and what is wrong."""
+    """Verify the logs of the conversations' runs; return the number of events, and the errors."""
     from vibe_llms.conversations.run_logs.file_log import FileLog
     from vibe_llms.exceptions import Finding, StoreError
 

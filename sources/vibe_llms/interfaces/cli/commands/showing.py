@@ -61,7 +61,7 @@ def _write_usage(store: ConversationStore, history: History, as_json: bool) -> N
 
 
 def _measure(store: ConversationStore, history: History) -> Account:
-    """Measure a conversation; of a flow, the conversations of its visits, too."""
+    """Measure a conversation; for a flow, also the conversations of its visits."""
     from vibe_llms.events.flow import NodeStartedEvent
     from vibe_llms.exceptions import ConverseError, UnknownConversationError
     from vibe_llms.telemetry.measuring import add_times, measure_canisters
@@ -70,7 +70,7 @@ def _measure(store: ConversationStore, history: History) -> Account:
     account = measure_canisters(history.canisters)
     try:
         log = store.open_log(history.identity).read()
-    except ConverseError as error:  # what the canisters tell does not depend on it
+    except ConverseError as error:  # the canisters' data do not depend on it
         note(str(error))
         return account
     if log:
@@ -78,7 +78,7 @@ def _measure(store: ConversationStore, history: History) -> Account:
         account = add_times(account, heard)
     visits = [each.event for each in log if isinstance(each.event, NodeStartedEvent)]
     for identity in dict.fromkeys(visit.conversation_id for visit in visits):
-        with suppress(UnknownConversationError):  # cut off before anything was said
+        with suppress(UnknownConversationError):  # interrupted before the first message
             account += _measure(store, store.read(identity))
     return account
 

@@ -1,4 +1,4 @@
-"""``vibe tools``: what models may be given to invoke."""
+"""``vibe tools``: invocables for models."""
 
 from __future__ import annotations
 
@@ -153,19 +153,19 @@ async def call(
         for content in outcome.contents:
             write(getattr(content, "text", None) or f"[{content.type}]")
     if outcome.is_error:
-        raise SystemExit(1)  # the result has said what went wrong
+        raise SystemExit(1)  # the result contains the error
 
 
 async def _approve(
     application: Application, invoker: Any, arguments: JsonObject, options: dict[str, Any]
 ) -> JsonObject:
-    """Ask where the invocable needs it; what was typed here is no reason not to."""
+    """Ask for approval if the invocable needs it, although the user typed the call."""
     from vibe_llms.exceptions import Stage, TrustError
     from vibe_llms.interfaces.cli.approving import TerminalApprover, advise_to_allow
     from vibe_llms.interfaces.cli.keyboard import can_ask
     from vibe_llms.invocables.approvals import produce_approval_request, settle
 
-    # Arguments that do not fit are refused later anyway: nobody need be asked about them.
+    # Invalid arguments are refused later: no approval is needed.
     if not invoker.needs_approval or await invoker.examine(arguments):
         return arguments
     request = produce_approval_request(
@@ -173,9 +173,9 @@ async def _approve(
     )
     policy = await application.produce_approver()
     allowed = split_names(options["allowed"])
-    approver = TerminalApprover(allowed, tell=str, policy=policy)  # the error says it
+    approver = TerminalApprover(allowed, tell=str, policy=policy)  # the error contains it
     approval = await approver.approve(request)
-    assert approval is not None  # a call by itself is kept nowhere
+    assert approval is not None  # a single call is never stored
     settled = settle(request, approval)
     if settled is None:
         reason = f" {approval.reason}" if policy is not None and approval.reason else ""
@@ -206,7 +206,7 @@ def _read_arguments(given: Sequence[str]) -> JsonObject:
 
 @asynccontextmanager
 async def _connect(application: Application, options: dict[str, Any]) -> AsyncIterator[Registry]:
-    """Connect the ensembles that are named, or all that are configured."""
+    """Connect the named ensembles, or all that are configured."""
     from vibe_llms.exceptions import ConverseError
     from vibe_llms.invocables.registry import Registry
 
@@ -223,7 +223,7 @@ async def _connect(application: Application, options: dict[str, Any]) -> AsyncIt
                 note(f"{name}: {error}")
         if servers or (not is_named and application.configuration.servers):
             ensembles += await _produce_servers(application, servers or None)
-        # One that fails hides no others.
+        # One failure does not hide others.
         async with Registry(ensembles, tolerant=not is_named) as registry:
             yield registry
 
@@ -245,7 +245,7 @@ async def _produce_servers(
 def _survey(
     application: Application, options: dict[str, Any]
 ) -> tuple[list[tuple[Registration, int]], list[str]]:
-    """Return the invocables with what their schemas cost, and what could not be connected."""
+    """Return the invocables with the cost of their schemas, and the connection failures."""
     from vibe_llms.interfaces.cli.interrupts import run
     from vibe_llms.models.counting import count_invocable
 
@@ -286,7 +286,7 @@ def _describe(registration: Registration) -> str:
 
 
 def survey_names(ensembles: Sequence[str]) -> list[str]:
-    """Return the names of what ensembles have; connects those that are named, and no server."""
+    """Return the names in ensembles; connect the named ones, and no server."""
     from vibe_llms.application import Application
 
     names = split_names(ensembles)

@@ -1,4 +1,4 @@
-"""``vibe worker``: performs runs that others have asked for."""
+"""``vibe worker``: execute queued runs."""
 
 from __future__ import annotations
 
@@ -92,5 +92,5 @@ async def _work(
         note(f"Worker for {', '.join(each.name for each in queues)}. Press Ctrl-C to stop.")
         await told.wait()
         note("Stopped; other workers take over unfinished work.")
-        for number in (signal.SIGINT, signal.SIGTERM):  # a second one does not wait
+        for number in (signal.SIGINT, signal.SIGTERM):  # a second signal ends it immediately
             loop.remove_signal_handler(number)

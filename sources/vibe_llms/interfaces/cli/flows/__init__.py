@@ -1,1 +1,1 @@
-"""What the commands below ``vibe flow`` have in common: how a run is performed and shown."""
+"""Shared code of the ``vibe flow`` commands: execution and display of a run."""

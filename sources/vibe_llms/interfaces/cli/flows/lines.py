@@ -1,4 +1,4 @@
-"""Shows the run of a flow line by line: for pipes, logs, and whoever wants no picture."""
+"""Line-by-line display of a flow's run, for pipes, logs and plain output."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from vibe_llms.messages.identities import access_now
 
 @define
 class LineView:
-    """Says of each visit that costs something when it begins, and what became of it.
+    """Line display: one line when a visit with costs begins, and one for its result.
 
     Attributes:
-        run_id: Of the run; empty before it has begun.
+        run_id: Id of the run; empty before it begins.
     """
 
     run_id: str = ""
     _course: Course = attrs.field(factory=Course, init=False)
 
     def hear(self, event: FlowEvent | VisitEvent) -> None:
-        """Take what happens."""
+        """Process an event."""
         if isinstance(event, VisitEvent):
             return
         self._course.feed(event, access_now())
@@ -47,13 +47,13 @@ class LineView:
                 self._tell_end()
 
     def pause(self) -> None:
-        """Nothing is in the way of a question."""
+        """Do nothing: lines do not disturb a question."""
 
     def resume(self) -> None:
-        """Nothing was put aside."""
+        """Do nothing: ``pause`` changed nothing."""
 
     def close(self) -> None:
-        """Nothing is left to be put back."""
+        """Do nothing: there is nothing to restore."""
 
     def _tell(self, event: NodeFinishedEvent) -> None:
         visit = self._course.survey(event.node)[-1]

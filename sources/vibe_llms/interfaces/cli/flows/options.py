@@ -1,4 +1,4 @@
-"""Options that the commands share which run a flow."""
+"""Options shared by the commands that run a flow."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ follow_option = click.option(
 
 
 def run_options(function: _Function) -> _Function:
-    """Add the options of a run: its model, its bounds, its tools, and JSON."""
+    """Add the options of a run: its model, limits, tools, and JSON."""
     options = [
         click.option("--model", "-m", type=MODEL, help="Model to use instead of the task's."),
         *(

@@ -1,4 +1,4 @@
-"""Performs the run of a flow for a command, shows it meanwhile, and tells what came of it."""
+"""Execute a flow's run for a command, show its progress, and report the result."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ def perform(
     strict: bool = True,
     application: Application | None = None,
 ) -> int:
-    """Perform a run and shows it; the final response goes to standard output, all else beside it.
+    """Execute a run and show it; only the final response goes to standard output.
 
     Args:
         options: Those of ``run_options``.
-        work: What is performed, with the adapter that the options describe.
-        strict: Whether what is harmless in a task is an error.
-        application: Where it is loaded already.
+        work: Executes the run with the adapter that the options describe.
+        strict: Whether harmless mistakes in a task are errors.
+        application: The application if it is already loaded.
 
     Returns:
         The exit code.
 
     Raises:
-        ConverseError: The run did not begin.
-        KeyboardInterrupt: Ctrl-C was pressed; how to go on has been said.
+        ConverseError: The run did not start.
+        KeyboardInterrupt: Ctrl-C was pressed; the command to resume has been shown.
     """
     config = AdapterConfig(
         strict_validation=strict,
@@ -118,9 +118,9 @@ async def _perform(
 async def _follow(
     application: Application, html: str | None
 ) -> AsyncIterator[Callable[[object], object]]:
-    """Give what keeps the page of the run while it goes on, where one is wanted."""
+    """Provide the listener that updates the run's HTML page during the run, if requested."""
     if html is None:
-        yield str  # hears everything, and does nothing
+        yield str  # accepts every event and does nothing
         return
     from vibe_llms.exceptions import StoreError
     from vibe_llms.flows.live_pages import LivePage
@@ -131,7 +131,7 @@ async def _follow(
     def save(page: str) -> None:
         try:
             save_document(page, path)
-        except StoreError as error:  # which is no reason to stop what was paid for
+        except StoreError as error:  # not a reason to stop paid work
             if not complaints:
                 complaints.append(str(error))
                 note(complaints[0])
@@ -150,7 +150,7 @@ def _tell_end(result: AdapterResult, *, as_json: bool) -> int:
         write_json(export_result(result))
     elif result.success:
         write(result.final_response)
-    sys.stdout.flush()  # before what is said of it
+    sys.stdout.flush()  # before messages about it
     if not result.success:
         if not as_json:
             for error in result.errors:
@@ -183,7 +183,7 @@ def _choose_code(result: AdapterResult) -> ExitCode:
         case "cancelled":
             return ExitCode.INTERRUPTED
         case _:
-            # of no kind: a tool that failed, or a choice where nothing fits, and no model
+            # errors without a kind: a failed tool, or a choice without a match or model
             error = result.error
             if error is None or type(error) is ConverseError:
                 return ExitCode.INCOMPLETE

@@ -1,4 +1,4 @@
-"""Shows the run of a flow on a terminal: its nodes with what each took, while they are visited."""
+"""Live display of a flow's run on a terminal: its nodes with time, tokens and costs."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _WORDS: Final = 400
 
 
 class PictureView:
-    """Draws the nodes of a flow at the bottom of a terminal, and its last state for good.
+    """Live picture of a flow's nodes at the bottom of a terminal; the last state remains.
 
-    The nodes are in the order in which they can come, those of branches one step in; below them
-    are the last words of the answers that are on their way. Where there are more nodes than rows,
-    those around the running ones are shown.
+    The nodes are in execution order, those of branches indented by one step; below them are the
+    last words of arriving answers. If there are more nodes than rows, those around the running
+    ones are shown.
 
     Attributes:
-        run_id: Of the run; empty before it has begun.
+        run_id: Id of the run; empty before it begins.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class PictureView:
         self._ticking: asyncio.Task[None] | None = None
 
     def hear(self, event: FlowEvent | VisitEvent) -> None:
-        """Take what happens."""
+        """Process an event."""
         if isinstance(event, VisitEvent):
             self._hear_words(event)
             return
@@ -79,17 +79,17 @@ class PictureView:
             self._draw_again()
 
     def pause(self) -> None:
-        """Leave the terminal to a question."""
+        """Release the terminal for a question."""
         self._is_paused = True
         self._tail.settle([])
 
     def resume(self) -> None:
-        """Go on drawing."""
+        """Continue drawing."""
         self._is_paused = False
         self._draw()
 
     def close(self) -> None:
-        """Draw the last state for good; may be called again."""
+        """Draw the last state for good; idempotent."""
         if self._ticking is not None:
             self._ticking.cancel()
             self._ticking = None
@@ -110,18 +110,18 @@ class PictureView:
         if not isinstance(event.event, ContentDeltaEvent) or event.event.kind != "text":
             return
         node, said = self._words.get(event.branch, ("", ""))
-        # The same branch speaks anew at each node.
+        # Each node starts a new answer in the same branch.
         said = said if node == event.node else ""
         self._words[event.branch] = event.node, (said + event.event.text)[-_WORDS:]
         self._draw_again()
 
     async def _tick(self) -> None:
-        while True:  # times go on while nothing else happens
+        while True:  # durations advance between events
             self._draw()
             await asyncio.sleep(_TICK_SECONDS)
 
     def _draw_again(self) -> None:
-        """Draw, but not so often that it would take the time of what is shown."""
+        """Draw again, but so rarely that drawing does not slow the run."""
         if time.monotonic() - self._drawn >= _PAUSE_SECONDS:
             self._draw()
 
@@ -147,7 +147,7 @@ class PictureView:
         ]
 
     def _compose_words(self, flow: Flow, columns: int) -> list[str]:
-        """Return the end of each answer that is on its way, as much as a line holds."""
+        """Return the end of each arriving answer, one line each."""
         running = {
             visit.branch: visit.node
             for visit in self._course.visits
@@ -167,12 +167,12 @@ class PictureView:
 
 
 def is_drawable(file: TextIO) -> bool:
-    """Return whether a picture can be drawn there: on a terminal that can move its cursor."""
+    """Return whether the stream is a terminal with cursor movement."""
     return file.isatty() and os.environ.get("TERM") not in (None, "", "dumb")
 
 
 def _choose(rows: Sequence[NodeRow], room: int) -> Sequence[NodeRow]:
-    """Return as many rows as there is room for, the one that is at work in their middle."""
+    """Return as many rows as fit, centred on the running one."""
     room = max(1, room)
     if len(rows) <= room:
         return rows

@@ -1,4 +1,4 @@
-"""The nodes of a flow as rows, in the order in which they can come, with what became of each."""
+"""Rows of a flow's nodes, in execution order, with their results."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _BRANCH = "\N{BOX DRAWINGS LIGHT VERTICAL} "
 
 @frozen(kw_only=True)
 class NodeRow:
-    """A node, and what has become of it.
+    """Row of a node and its state.
 
     Attributes:
         node: Its id.
-        state: ``None`` where it was not reached.
-        head: Its mark and what is written on it, one step in for each split that it is within.
-        cells: Visits, time, tokens and money, each empty where there is nothing to say.
+        state: ``None`` if it was not reached.
+        head: Its mark and label, indented by one step for each enclosing split.
+        cells: Visits, time, tokens and costs; empty if there is nothing to show.
     """
 
     node: str
@@ -62,7 +62,7 @@ def compose_rows(flow: Flow, course: Course, now: datetime | None = None) -> lis
 
 
 def compose_difference_rows(difference: TaskDifference) -> list[tuple[str, str, str]]:
-    """Return a row for each node, edge and other part in which two versions of a task differ."""
+    """Return a row for each node, edge and other part that differs between two task versions."""
     return [
         *((each.change, each.node, ", ".join(each.details)) for each in difference.nodes),
         *(
@@ -75,9 +75,9 @@ def compose_difference_rows(difference: TaskDifference) -> list[tuple[str, str, 
 
 @functools.lru_cache(maxsize=1)
 def order_nodes(flow: Flow) -> Sequence[str]:
-    """Return the nodes so that each comes behind all that lead to it, but for ways back.
+    """Sort the nodes topologically, ignoring back edges.
 
-    A diagram may name a join before the last branch; a list that did so would be hard to read.
+    A diagram may name a join before the last branch; a list in that order would be hard to read.
     """
     order: list[str] = []
     seen: set[str] = set()
@@ -96,7 +96,7 @@ def order_nodes(flow: Flow) -> Sequence[str]:
 
 @functools.lru_cache(maxsize=1)
 def find_depths(flow: Flow) -> Mapping[str, int]:
-    """Return within how many splits each node is: between one and its join, and only there."""
+    """Return each node's depth: the number of splits that enclose it, up to their joins."""
     depths = dict.fromkeys(flow.nodes, 0)
     for split, join in flow.joins.items():
         inside: set[str] = set()

@@ -1,1 +1,1 @@
-"""What the commands about runs share: the run that is named, and words for what happens."""
+"""Shared code of the commands about runs: the named run, and descriptions of events."""

@@ -1,4 +1,4 @@
-"""``vibe runs diff --live``: a model is asked anew at each step of a run."""
+"""``vibe runs diff --live``: ask a model again at each step of a run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 async def compare_live(word: str, options: Mapping[str, Any], *, as_json: bool, yes: bool) -> int:
-    """Compare step by step, and shows each."""
+    """Compare a run with a live model step by step, and show each step."""
     from vibe_llms.instruments.living import LiveComparison
 
     store, summary = open_run(word)

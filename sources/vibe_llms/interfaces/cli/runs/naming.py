@@ -1,4 +1,4 @@
-"""The run that a command names, what it waits for, and how it goes on."""
+"""Find the run that a command names, what it waits for, and how to resume it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ run_argument = click.argument("word", metavar="RUN", type=RUN)
 
 
 def address_option(function: _Function) -> _Function:
-    """Add ``--address``, by which a command speaks to an agents daemon."""
+    """Add ``--address``, the address of an agents daemon."""
     option = click.option(
         "--address",
         default="",
@@ -37,7 +37,7 @@ def address_option(function: _Function) -> _Function:
 
 
 def _refuse_nothing(context: click.Context, option: click.Parameter, value: str) -> str:
-    """Refuse an address that is empty: of a variable that is not set, mostly."""
+    """Reject an empty address: usually that of an unset variable."""
     source = context.get_parameter_source(option.name or "")
     if not value.strip() and source is not ParameterSource.DEFAULT:
         raise click.BadParameter("it is empty. Remove it to use the runs of this machine.")
@@ -46,10 +46,10 @@ def _refuse_nothing(context: click.Context, option: click.Parameter, value: str)
 
 @asynccontextmanager
 async def open_runs(address: str) -> AsyncIterator[LocalRuns | RemoteRuns]:
-    """Give the runs of a daemon, or without an address those of this machine's store.
+    """Open the runs of a daemon, or without an address those of this machine's store.
 
     Raises:
-        ConfigurationError: The address is none.
+        ConfigurationError: The address is invalid.
     """
     if address:
         from vibe_llms.agents.remote import connect
@@ -64,12 +64,12 @@ async def open_runs(address: str) -> AsyncIterator[LocalRuns | RemoteRuns]:
 
 
 async def find_run(runs: LocalRuns | RemoteRuns, word: str) -> RunSummary:
-    """Find the run that a word names or begins.
+    """Find a run by its id or a prefix of it.
 
     Raises:
-        UnknownConversationError: There is none.
-        AmbiguousIdentityError: There are several.
-        StoreError: It is a conversation that has not run yet.
+        UnknownConversationError: No run matches.
+        AmbiguousIdentityError: Several runs match.
+        StoreError: It is a conversation without a run.
     """
     from vibe_llms.agents.local import LocalRuns
 
@@ -80,7 +80,7 @@ async def find_run(runs: LocalRuns | RemoteRuns, word: str) -> RunSummary:
 
 
 def _find_here(store: ConversationStore, word: str) -> RunSummary:
-    """Find the run of a store that a word names or begins."""
+    """Find a run of a store by its id or a prefix of it."""
     from vibe_llms.interfaces.cli.access import resolve_identity
     from vibe_llms.runs.surveying import read_summary
 
@@ -90,7 +90,7 @@ def _find_here(store: ConversationStore, word: str) -> RunSummary:
 
 @contextmanager
 def _saying_where(word: str, *place: str) -> Iterator[None]:
-    """Say of a run that there is not how those are found that there are."""
+    """Add to an unknown-run error how to list the existing runs."""
     from vibe_llms.exceptions import UnknownConversationError
     from vibe_llms.interfaces.cli.program import compose_command
 
@@ -103,11 +103,11 @@ def _saying_where(word: str, *place: str) -> Iterator[None]:
 
 
 async def _find_there(runs: Runs, word: str) -> RunSummary:
-    """Find the run of a daemon that a word names or begins."""
+    """Find a run of a daemon by its id or a prefix of it."""
     from vibe_llms.conversations.stores.naming import is_identity_form
     from vibe_llms.exceptions import AmbiguousIdentityError, UnknownConversationError
 
-    if not is_identity_form(word):  # else it would be another path
+    if not is_identity_form(word):  # otherwise it would be another path
         raise UnknownConversationError(identity=word)
     try:
         return await runs.find(word)
@@ -122,7 +122,7 @@ async def _find_there(runs: Runs, word: str) -> RunSummary:
 
 
 async def read_logged(runs: Runs, summary: RunSummary) -> list[LoggedEvent]:
-    """Return what has happened in a run up to now."""
+    """Return the events of a run up to now."""
     from vibe_llms.conversations.run_logs.log import LoggedEvent
 
     found = []
@@ -136,12 +136,12 @@ async def read_logged(runs: Runs, summary: RunSummary) -> list[LoggedEvent]:
 
 
 def open_run(word: str) -> tuple[ConversationStore, RunSummary]:
-    """Open the store, and finds the run that a word names or begins.
+    """Open the store, and find a run by its id or a prefix of it.
 
     Raises:
-        UnknownConversationError: There is none.
-        AmbiguousIdentityError: There are several.
-        StoreError: It is a conversation that has not run yet.
+        UnknownConversationError: No run matches.
+        AmbiguousIdentityError: Several runs match.
+        StoreError: It is a conversation without a run.
     """
     from vibe_llms.interfaces.cli.access import open_store
 
@@ -150,7 +150,7 @@ def open_run(word: str) -> tuple[ConversationStore, RunSummary]:
 
 
 def compose_run_command(verb: str, summary: RunSummary, address: str = "") -> str:
-    """Return a command line about a run, for the same place."""
+    """Compose a command line about a run, for the same place."""
     from vibe_llms.interfaces.cli.program import compose_command
 
     if verb == "resume" and summary.kind == "flow" and not address:
@@ -160,10 +160,10 @@ def compose_run_command(verb: str, summary: RunSummary, address: str = "") -> st
 
 
 def advise_to_resume(summary: RunSummary, address: str = "") -> str:
-    """Say how a run goes on that somebody has answered, or that has come to rest."""
+    """Describe how to resume a run that was answered or is idle."""
     command = compose_run_command("resume", summary, address)
     if (address or summary.order) and summary.state in ("stopped", "ended"):
-        return f"Resume it with: {command}"  # whoever hosts it leaves it as it is
+        return f"Resume it with: {command}"  # its host does not resume it
     if address:
         return "The daemon continues it."
     if summary.state == "working":
@@ -176,7 +176,7 @@ def advise_to_resume(summary: RunSummary, address: str = "") -> str:
 
 
 def export_summary(summary: RunSummary) -> dict[str, Any]:
-    """Return where a run stands as plain data."""
+    """Return the state of a run as plain data."""
     import attrs
 
     return attrs.asdict(summary, recurse=False)

@@ -1,4 +1,4 @@
-"""The versions that a file had in a repository of git, oldest first."""
+"""Versions of a file in a git repository, oldest first."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _SECONDS: Final = 30.0
 
 
 class Revision(NamedTuple):
-    """A version.
+    """One version of a file.
 
     Attributes:
-        name: Its short hash, and what was said of it.
-        data: What the file held.
+        name: Its short hash and commit subject.
+        data: The file's content.
     """
 
     name: str
@@ -25,14 +25,14 @@ class Revision(NamedTuple):
 
 
 def read_revisions(file: Path, between: str) -> list[Revision]:
-    """Return what a file held at a revision, and at each later one that has changed it.
+    """Return the file's content at a revision, and at each later one that changed it.
 
     Args:
-        file: In the work tree of a repository; it need not be there any more.
-        between: ``GOOD..BAD``, as git takes it; what is left out is ``HEAD``.
+        file: In the work tree of a repository; it may have been deleted.
+        between: ``GOOD..BAD``, in git's syntax; an omitted one is ``HEAD``.
 
     Raises:
-        RequestError: Git is not there, or does not find one of them.
+        RequestError: Git is missing, or does not find one of them.
     """
     good, dots, bad = between.partition("..")
     if not dots or not good or bad.startswith("."):

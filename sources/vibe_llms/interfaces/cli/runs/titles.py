@@ -1,4 +1,4 @@
-"""What runs without a name are told apart by: what was first said in them."""
+"""Titles of unnamed runs: their first words."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _MOST: Final = 500
 
 @define
 class Titles:
-    """Knows first words by the ids of runs; one question for all of them."""
+    """Cache of first words by run id; one query for all runs."""
 
     _known: dict[str, str] = attrs.field(factory=dict)
 
     async def name(
         self, runs: LocalRuns | RemoteRuns, rows: Sequence[RunSummary]
     ) -> tuple[RunSummary, ...]:
-        """Return runs, those without a name under their first words. Raises ConverseError."""
+        """Return the runs, unnamed ones titled with their first words. Raises ConverseError."""
         unknown = [each.id for each in rows if not each.name and each.id not in self._known]
         if unknown:
             self._known |= dict.fromkeys(unknown, "") | await _read_words(runs)

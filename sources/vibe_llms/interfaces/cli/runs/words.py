@@ -1,4 +1,4 @@
-"""Where a run stands, and what happens in it, in one line each."""
+"""One-line descriptions of a run's state and events."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _DECISIONS = {"allow": "allowed", "deny": "denied", "edit": "allowed with other 
 
 
 def describe_spending(summary: RunSummary) -> str:
-    """Return what a run used, as far as that is known."""
+    """Describe a run's known usage."""
     parts = (
         count(summary.visits, "visit") if summary.kind == "flow" else "",
         count(summary.steps, "answer"),
@@ -60,19 +60,19 @@ def describe_spending(summary: RunSummary) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """Return a number of things."""
+    """Format a number of things."""
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def describe_logged(logged: LoggedEvent) -> str:
-    """Return what happened, with its number and moment; empty where it is of no interest."""
+    """Describe a logged event with its number and time; empty if it is of no interest."""
     words = describe_event(logged.event)
     moment = logged.timestamp.astimezone().strftime("%H:%M:%S")
     return f"{logged.sequence:>4}  {moment}  {words}" if words else ""
 
 
 def describe_event(event: LogEvent) -> str:
-    """Return what happened; empty where it is of no interest to people."""
+    """Describe an event; empty if it is of no interest to users."""
     return _describe_step(event) or _describe_letter(event) or _describe_node(event)
 
 

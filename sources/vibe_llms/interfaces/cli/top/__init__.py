@@ -1,5 +1,5 @@
 """``vibe top``: runs on a screen of the terminal.
 
-What is to be seen is a value, a ``View``, into which updates are folded; a ``Feed`` reads the runs
-and tells the updates; ``screen`` and ``asking`` draw, with Textual, which nothing else may import.
+The state is a value, a ``View``, into which updates are folded; a ``Feed`` reads the runs and
+produces the updates; ``screen`` and ``asking`` draw with Textual, which nothing else may import.
 """

@@ -1,4 +1,4 @@
-"""A call that waits for an approval, shown whole in front of the screen, and what is answered."""
+"""Dialogs for answering a call that waits for an approval."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from vibe_llms.runs.waiting import Waiting
 
 
 class ApprovalScreen(ModalScreen[Approval | None]):
-    """Asks whether a call may be executed; ``None`` where somebody leaves with Escape.
+    """Dialog that asks to approve a call; ``None`` if the user leaves with Escape.
 
-    What is typed before it was drawn is no answer: nobody has seen what it would be to.
+    Keys typed before it was drawn are ignored: the user has not seen the call yet.
 
     Args:
         waiting: The call.
-        others: How many wait besides.
+        others: Number of other waiting calls.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -65,19 +65,19 @@ class ApprovalScreen(ModalScreen[Approval | None]):
         return self._is_seen or action not in ("allow", "refuse", "refuse_all", "edit")
 
     def action_leave(self) -> None:
-        """Answer nothing."""
+        """Leave without an answer."""
         self.dismiss(None)
 
     def action_allow(self, scope: str) -> None:
-        """Let it be executed as it is."""
+        """Approve the call unchanged."""
         self.dismiss(allow(self.waiting.request, scope=Scope(scope)))
 
     def action_refuse(self) -> None:
-        """Refuse it this time."""
+        """Deny the call once."""
         self._ask_why(Scope.ONCE)
 
     def action_refuse_all(self) -> None:
-        """Refuse it, and each that is identical."""
+        """Deny the call and all identical ones."""
         self._ask_why(Scope.CALL)
 
     def _ask_why(self, scope: Scope) -> None:
@@ -88,7 +88,7 @@ class ApprovalScreen(ModalScreen[Approval | None]):
         self.app.push_screen(LineScreen("Reason for the model (Enter for none)"), take)
 
     def action_edit(self) -> None:
-        """Let it be executed with other arguments."""
+        """Approve the call with other arguments."""
 
         def take(approval: Approval | None) -> None:
             if approval is not None:
@@ -98,7 +98,7 @@ class ApprovalScreen(ModalScreen[Approval | None]):
 
 
 class EditScreen(ModalScreen[Approval | None]):
-    """Asks for other arguments; ``None`` where somebody leaves with Escape.
+    """Dialog for other arguments; ``None`` if the user leaves with Escape.
 
     Args:
         waiting: The call.
@@ -122,11 +122,11 @@ class EditScreen(ModalScreen[Approval | None]):
             yield Footer(show_command_palette=False)
 
     def action_leave(self) -> None:
-        """Leave the arguments as they are."""
+        """Leave the arguments unchanged."""
         self.dismiss(None)
 
     def action_take(self) -> None:
-        """Take the arguments, where they make sense."""
+        """Accept the arguments if they are valid."""
         try:
             arguments = parse_arguments(self.query_one(TextArea).text)
         except ValueError as error:

@@ -1,4 +1,4 @@
-"""Questions in front of the screen."""
+"""Input dialogs in front of the screen."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from textual.widgets import Input, Static
 
 
 class LineScreen(ModalScreen[str | None]):
-    """Asks for a line; ``None`` where somebody leaves with Escape.
+    """Dialog for a line of text; ``None`` if the user leaves with Escape.
 
     Args:
-        question: What is asked.
-        text: What stands there at first.
+        question: The question.
+        text: The initial text.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Leave")]

@@ -1,4 +1,4 @@
-"""What happens in the run that is looked at, folded of its events; as much as a screen needs."""
+"""Recent events of the selected run, folded to as much as a screen needs."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ _TURNING: Final = (
 
 @frozen(kw_only=True)
 class CourseLine:
-    """One thing that has happened.
+    """One event of a run.
 
     Attributes:
-        number: Of the event; 0 for what happens within a visit, which is numbered elsewhere.
-        moment: When; ``None`` where that was not told.
-        words: What, in one line.
-        is_tool: It is about a call.
+        number: Of the event; 0 for events within a visit, which are numbered elsewhere.
+        moment: Its time; ``None`` if unknown.
+        words: Its description, in one line.
+        is_tool: Whether it concerns a call.
     """
 
     number: int
@@ -69,15 +69,15 @@ class CourseLine:
 
 @frozen(kw_only=True)
 class RunCourse:
-    """What has happened in a run, and what is happening.
+    """Past and current events of a run.
 
     Attributes:
-        after: The number of the event behind which it begins.
-        sequence: The number of the last event that it has.
-        lines: What has happened, oldest first.
-        asked: The address of the model that is being asked; empty where none is.
-        calls: What is being called, by the keys of the calls, in the order of their beginning.
-        said: What a model is writing just now, its end.
+        after: The number of the event after which it begins.
+        sequence: The number of its last event.
+        lines: Past events, oldest first.
+        asked: The address of the model that is being asked; empty if there is none.
+        calls: Running calls by their keys, in the order of their start.
+        said: The end of the text that a model is currently writing.
     """
 
     after: int = 0
@@ -89,12 +89,12 @@ class RunCourse:
 
 
 def begin_course(after: int = 0) -> RunCourse:
-    """Return the course of a run of which nothing is known, from an event on."""
+    """Return an empty course that begins after an event."""
     return RunCourse(after=after, sequence=after)
 
 
 def tell(course: RunCourse, event: ToldEvent) -> RunCourse:
-    """Return the course with one more event; what it has already is not taken twice."""
+    """Add an event to the course; ignore an event that it already has."""
     if not isinstance(event, LoggedEvent):
         return _pass(course, event)
     if event.sequence <= course.sequence:
@@ -104,7 +104,7 @@ def tell(course: RunCourse, event: ToldEvent) -> RunCourse:
 
 
 def _pass(course: RunCourse, event: object) -> RunCourse:
-    """Take what stands in no log, or in that of a visit."""
+    """Add an event that is not logged, or is logged in a visit."""
     place = ""
     while isinstance(event, VisitEvent):
         place, event = f"{place}{event.node}: ", event.event
@@ -121,7 +121,7 @@ def _pass(course: RunCourse, event: object) -> RunCourse:
 
 
 def _go_on(course: RunCourse, event: object) -> RunCourse:
-    """Take over what is under way."""
+    """Update the running model and calls."""
     match event:
         case GenerationStartedEvent(model=model):
             return attrs.evolve(course, asked=model, said="")

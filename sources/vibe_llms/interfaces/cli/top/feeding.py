@@ -1,6 +1,6 @@
-"""Reads how runs stand and what happens in one of them, again and again, and tells it.
+"""Poll the states of runs and the events of one run, and publish them.
 
-Nothing that fails there ends it: it is said, and tried again.
+Errors do not end the polling: they are reported, and it is retried.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ _SHARE: Final = 5
 
 @define(eq=False)
 class Board:
-    """Has the view, and tells who waits for a change.
+    """Current view, with notification of changes.
 
     Attributes:
-        view: As it is by now.
+        view: The current view.
     """
 
     view: View = attrs.field(factory=View)
@@ -65,21 +65,21 @@ class Board:
             self._changed = asyncio.Event()
 
     async def wait(self, is_so: Callable[[View], bool]) -> None:
-        """Wait until something is so."""
+        """Wait until a condition is true."""
         while not is_so(self.view):
             await self._changed.wait()
 
 
 @define(eq=False)
 class BoardFeed:
-    """Reads runs for a board, as long as it runs.
+    """Feed of a board: polls runs until cancelled.
 
     Attributes:
-        runs: That are read.
-        board: What is read is told there.
+        runs: Source of the runs.
+        board: Receiver of the updates.
 
     Args:
-        name: Gives those a title that have no name.
+        name: Returns a title for runs without a name.
     """
 
     runs: Runs
@@ -88,13 +88,13 @@ class BoardFeed:
     _wanted: asyncio.Event = attrs.field(factory=asyncio.Event)
 
     async def run(self) -> None:
-        """Read until it is cancelled."""
+        """Poll until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._survey())
             group.create_task(self._follow_selected())
 
     def hurry(self) -> None:
-        """Ha it looked at once how the runs stand."""
+        """Poll the states of the runs immediately."""
         self._wanted.set()
 
     # --- the list --------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ class BoardFeed:
                 self.board.tell(WaitingRead(summary.id, tuple(found)))
 
     async def _tell_slow(self, work: Coroutine[Any, Any, None]) -> None:
-        """Perform work, and says so where it takes long."""
+        """Execute work, and report if it is slow."""
         query, task = self.board.view.query, asyncio.ensure_future(work)
         try:
             await asyncio.wait({task}, timeout=_SLOW_SECONDS)
@@ -143,7 +143,7 @@ class BoardFeed:
             task.cancel()
 
     async def _pause(self, seconds: float) -> None:
-        """Wait, unless it is to hurry or something else is wanted."""
+        """Wait for the interval, a hurry, or another query."""
         query, selected = self.board.view.query, self.board.view.selected
         other = self.board.wait(lambda view: (view.query, view.selected) != (query, selected))
         waits = {asyncio.ensure_future(each) for each in (self._wanted.wait(), other)}
@@ -170,7 +170,7 @@ class BoardFeed:
         await self.board.wait(lambda view: view.selected != run_id)
 
     async def _follow(self, run_id: str) -> None:
-        """Tell what happens in a run, however often that breaks off; of a long one its end."""
+        """Follow the events of a run, with reconnects; of a long run, only the end."""
         await asyncio.sleep(_REST_SECONDS)
         summary, failures = self.board.view.summary, 0
         if summary is None:
@@ -183,7 +183,7 @@ class BoardFeed:
             except UnknownConversationError:
                 self.board.tell(CourseFailed(run_id, "This run was deleted."))
                 return
-            except RequestError:  # its log is shorter than what is known of it: it is another
+            except RequestError:  # the log is shorter than what was read: another run replaced it
                 self.board.tell(CourseBegun(run_id, 0))
             except (ConverseError, OSError) as error:
                 self.board.tell(CourseFailed(run_id, str(error)))
@@ -196,4 +196,4 @@ class BoardFeed:
         async with aclosing(self.runs.watch(run_id, after=after)) as told:
             async for event in told:
                 self.board.tell(EventTold(run_id, event))
-                await asyncio.sleep(0)  # many may come at once, and the screen is drawn meanwhile
+                await asyncio.sleep(0)  # lets the screen draw between many events

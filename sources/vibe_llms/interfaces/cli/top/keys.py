@@ -1,4 +1,4 @@
-"""The keys of a screen in as many lines as they take, where a footer has no room for them."""
+"""Key bindings of a screen over several lines, if a footer is too narrow for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SMALL_COLUMNS: Final = 70
 
 
 class Keys(Static):
-    """Tells which keys do what just now; a footer does where it is wide enough."""
+    """Display of the active key bindings; a footer suffices if it is wide enough."""
 
     DEFAULT_CSS = """
     Keys { height: auto; display: none; color: $text-muted; padding: 0 1; }
@@ -22,7 +22,7 @@ class Keys(Static):
         super().__init__(markup=False)
 
     def on_mount(self) -> None:
-        """Begin to hear which keys do something."""
+        """Subscribe to changes of the active key bindings."""
         self.screen.bindings_updated_signal.subscribe(self, self._tell)
         self._tell(self.screen)
 

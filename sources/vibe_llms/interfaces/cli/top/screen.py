@@ -1,4 +1,4 @@
-"""Draws the view with Textual, and takes what is typed."""
+"""Draw the view with Textual, and handle the keys."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ _STYLES: Final = {
 
 
 class TopApp(App[None]):
-    """The screen.
+    """Textual application of ``vibe top``.
 
     Args:
-        runs: That are shown.
-        place: Where they are, to be told above them.
-        name: Gives those a title that have no name.
+        runs: Source of the runs.
+        place: Their location, shown above them.
+        name: Returns a title for runs without a name.
     """
 
     ENABLE_COMMAND_PALETTE = False
@@ -114,12 +114,12 @@ class TopApp(App[None]):
         self.run_worker(self.feed.run())
         self.set_interval(_DRAW_SECONDS, self.draw)
 
-    # --- what is drawn ---------------------------------------------------------------------------
+    # --- drawing ---------------------------------------------------------------------------------
 
     def draw(self) -> None:
-        """Draw what has changed, ages included."""
+        """Draw the changes, including ages."""
         if not self.screen_stack[0].query("#rows"):
-            return  # it is being taken down
+            return  # the application is shutting down
         self._take_selection()
         self._leave_answered()
         view, now = self.board.view, datetime.now(UTC)
@@ -164,7 +164,7 @@ class TopApp(App[None]):
                 Option(look, id=name) for name, look in zip(names, looks, strict=True)
             )
             options.scroll_to(y=at, animate=False)
-            # A page that is yet to be read has no rows; the run is looked at nevertheless.
+            # A page that is not read yet has no rows; the selected run is shown nevertheless.
             lit = view.selected in names
             options.highlighted = names.index(view.selected) if lit else None
         self._rows = rows
@@ -183,13 +183,13 @@ class TopApp(App[None]):
         if before is None or before.selected != view.selected:
             self._find("#course").anchor()
 
-    # --- what is typed ---------------------------------------------------------------------------
+    # --- keys ------------------------------------------------------------------------------------
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         self._take_selection()
 
     def _take_selection(self) -> None:
-        """Take over which row is lit: before the rows are drawn anew, so that no key is lost."""
+        """Read the highlighted row before the rows are drawn again, so that no key is lost."""
         option = self._find("#rows").highlighted_option
         selected = self._drawn[0].selected if self._drawn else ""
         if option is not None and option.id not in (selected, self.board.view.selected):
@@ -213,16 +213,16 @@ class TopApp(App[None]):
         return True
 
     def action_turn_filter(self, step: int) -> None:
-        """Show runs in the next state, or the one before."""
+        """Filter by the next or previous state."""
         index = FILTERS.index(self.board.view.query.state)
         self.board.tell(FilterChosen(FILTERS[(index + step) % len(FILTERS)]))
 
     def action_turn_page(self, forward: bool) -> None:
-        """Show the next page, or the one before."""
+        """Show the next or previous page."""
         self.board.tell(PageTurned(forward))
 
     def action_find(self) -> None:
-        """Ask for words that runs shall have."""
+        """Ask for words to filter the runs."""
         question = "Filter the runs of this page; empty for all"
         known = self.board.view.words
 
@@ -232,10 +232,10 @@ class TopApp(App[None]):
 
         self.push_screen(LineScreen(question, known), take)
 
-    # --- what is said to the run that is looked at -----------------------------------------------
+    # --- messages to the selected run ------------------------------------------------------------
 
     def action_answer(self) -> None:
-        """Show the first call that waits, and takes the answer."""
+        """Show the first waiting call, and send the user's answer."""
         run_id, (waiting, *others) = self.board.view.selected, self.board.view.waiting
         name = words.flatten(waiting.request.name)
 
@@ -254,7 +254,7 @@ class TopApp(App[None]):
         self.push_screen(ApprovalScreen(waiting, len(others)), take)
 
     def _leave_answered(self) -> None:
-        """Take a call away that somebody else has answered meanwhile, and says so."""
+        """Close the dialog of a call that was answered elsewhere, and report it."""
         shown = [each for each in self.screen_stack if isinstance(each, ApprovalScreen)]
         known = {(each.conversation_id, each.key) for each in self.board.view.waiting}
         for screen in shown:
@@ -262,12 +262,12 @@ class TopApp(App[None]):
             if (waiting.conversation_id, waiting.key) not in known:
                 name = words.flatten(waiting.request.name)
                 self._notice(f"{name} no longer awaits approval: it has been answered.")
-                while self.screen is not screen:  # what is asked in front of it
+                while self.screen is not screen:  # close the dialogs in front of it
                     self.pop_screen()
                 screen.dismiss(None)
 
     def action_say(self) -> None:
-        """Ask for words that the run shall hear."""
+        """Ask for a message to the run."""
         run_id = self.board.view.selected
 
         async def send(text: str) -> None:
@@ -281,7 +281,7 @@ class TopApp(App[None]):
         self.push_screen(LineScreen(f"Message to {run_id[:8]}"), take)
 
     def action_stop(self) -> None:
-        """Ask whether the run shall end where it is."""
+        """Ask whether to stop the run."""
         run_id = self.board.view.selected
 
         async def stop(reason: str) -> None:
@@ -295,7 +295,7 @@ class TopApp(App[None]):
         self.push_screen(LineScreen(f"Reason to stop {run_id[:8]} (shown with the run)"), take)
 
     def _perform(self, work: Coroutine[Any, Any, None]) -> None:
-        """Say something to a run, and what became of it."""
+        """Send a message to a run, and report the result."""
 
         async def perform() -> None:
             try:
@@ -311,12 +311,12 @@ class TopApp(App[None]):
 
 
 def _colour(summary: RunSummary, row: str) -> Content:
-    """Light the state of a run, which is the first word of its row."""
+    """Colour the state of a run, the first word of its row."""
     return Content(row).stylize(_STYLES.get(summary.tone, ""), 0, len(summary.tone))
 
 
 def _compose_course(view: View) -> Content:
-    """Write what has happened in a run."""
+    """Format the events of a run."""
     course = view.course
     lines = [Content(words.describe_line(each)) for each in course.lines]
     if course.after:

@@ -1,4 +1,4 @@
-"""What the screen shows, as a value, and how it changes."""
+"""State of the screen as a value, and its updates."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ FILTERS: Final[tuple[RunState | None, ...]] = (
 
 @frozen(kw_only=True)
 class Query:
-    """Which runs are asked for.
+    """Query of the runs to list.
 
     Attributes:
-        state: In which they are to be; ``None`` for any.
-        passed: The last run of each page before, the first page first.
+        state: The state to filter by; ``None`` for any.
+        passed: The last run of each previous page, the first page first.
     """
 
     state: RunState | None = None
@@ -44,30 +44,30 @@ class Query:
 
     @property
     def states(self) -> Sequence[RunState]:
-        """In which of these states they are to be."""
+        """The states to filter by."""
         return STATES if self.state is None else (self.state,)
 
     @property
     def after(self) -> str:
-        """The run behind which to begin."""
+        """The run after which the page begins."""
         return self.passed[-1] if self.passed else ""
 
 
 @frozen(kw_only=True)
 class View:
-    """What the screen shows.
+    """State of the screen.
 
     Attributes:
-        query: Which runs are asked for.
-        words: What those that are shown have in their texts.
-        rows: The runs of the page; ``None`` before any were read.
-        has_more: There is another page.
-        selected: The id of the run that is looked at; empty where there is none.
-        course: What happens in it.
-        waiting: What of it waits for an approval.
-        fault: Why nobody knows how runs stand just now; empty where all is well.
-        course_fault: The same of the run that is looked at.
-        notice: What became of what was asked last.
+        query: Query of the listed runs.
+        words: Words that the shown runs contain.
+        rows: The runs of the page; ``None`` before the first read.
+        has_more: Whether there is another page.
+        selected: The id of the selected run; empty if there is none.
+        course: Its events.
+        waiting: Its calls that wait for an approval.
+        fault: The reason why the states of runs are currently unknown; empty if they are known.
+        course_fault: The same for the selected run.
+        notice: The result of the last action.
     """
 
     query: Query = attrs.field(factory=Query)
@@ -88,13 +88,13 @@ class View:
 
     @property
     def summary(self) -> RunSummary | None:
-        """Where the run stands that is looked at."""
+        """The summary of the selected run."""
         return next((each for each in self.rows or () if each.id == self.selected), None)
 
 
 @frozen
 class RowsRead:
-    """How the runs of a page stand."""
+    """Update: the runs of a page were read."""
 
     query: Query
     rows: tuple[RunSummary, ...]
@@ -103,7 +103,7 @@ class RowsRead:
 
 @frozen
 class RowsFailed:
-    """It could not be read how the runs of a page stand, or not yet."""
+    """Update: reading the runs of a page failed, or is slow."""
 
     query: Query
     fault: str
@@ -111,42 +111,42 @@ class RowsFailed:
 
 @frozen
 class FilterChosen:
-    """Other runs are wanted."""
+    """Update: another filter was chosen."""
 
     state: RunState | None
 
 
 @frozen
 class WordsChosen:
-    """Runs are wanted that have these words."""
+    """Update: words to filter by were chosen."""
 
     words: str
 
 
 @frozen
 class PageTurned:
-    """The next page is wanted, or the one before."""
+    """Update: the next or previous page was chosen."""
 
     forward: bool
 
 
 @frozen
 class PagesLost:
-    """The run behind which a page begins is there no longer."""
+    """Update: the run after which a page begins no longer exists."""
 
     query: Query
 
 
 @frozen
 class RunSelected:
-    """Another run is looked at."""
+    """Update: another run was selected."""
 
     run_id: str
 
 
 @frozen
 class CourseBegun:
-    """A run is followed from an event on."""
+    """Update: a run is followed from an event on."""
 
     run_id: str
     after: int
@@ -154,7 +154,7 @@ class CourseBegun:
 
 @frozen
 class EventTold:
-    """Something has happened in a run."""
+    """Update: an event of a run arrived."""
 
     run_id: str
     event: ToldEvent
@@ -162,7 +162,7 @@ class EventTold:
 
 @frozen
 class CourseFailed:
-    """A run cannot be followed, or not just now; empty where it can again."""
+    """Update: a run currently cannot be followed; empty if it can be again."""
 
     run_id: str
     fault: str
@@ -170,7 +170,7 @@ class CourseFailed:
 
 @frozen
 class WaitingRead:
-    """What of a run waits for an approval."""
+    """Update: the calls of a run that wait for an approval."""
 
     run_id: str
     waiting: tuple[Waiting, ...]
@@ -178,7 +178,7 @@ class WaitingRead:
 
 @frozen
 class Noticed:
-    """What became of what was asked for."""
+    """Update: the result of an action."""
 
     notice: str
 
@@ -202,7 +202,7 @@ Update: TypeAlias = (
 def fold(view: View, update: Update) -> View:
     """Return the view after an update.
 
-    What is told of another page, or another run, than is looked at by now changes nothing.
+    Updates of another page or run than the current one are ignored.
     """
     match update:
         case RowsRead() | RowsFailed() | PagesLost() if update.query != view.query:
@@ -259,7 +259,7 @@ def _ask(view: View, query: Query) -> View:
 
 
 def _select_anew(before: View, view: View) -> View:
-    """See to it that a run is looked at which is shown: the same, or who has come to its place."""
+    """Select a run that is shown: the same, or the one now in its place."""
     identities = [each.id for each in view.shown]
     if view.rows is not None and view.selected not in identities:
         old = [each.id for each in before.shown]

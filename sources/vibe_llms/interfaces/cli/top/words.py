@@ -1,6 +1,6 @@
-"""The words of the screen: rows of the list, and what is said above it and of one run.
+"""Texts of the screen: rows of the list, and the lines above it and about one run.
 
-Whatever comes out of here is text in which nothing is that could command a terminal, one line each.
+All texts are single lines without characters that could control a terminal.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _GAP: Final = "  "
 
 
 def flatten(text: str) -> str:
-    """Return a text as one line that commands nothing."""
+    """Return a text as one line without control characters."""
     return sanitize(" ".join(text.split()))
 
 
 def compose_header(columns: int) -> str:
-    """Return what stands above the columns of the list."""
+    """Return the column headers of the list."""
     return _compose([name for name, _ in _COLUMNS], "model", "name", columns)
 
 
 def compose_row(summary: RunSummary, columns: int, now: datetime) -> str:
-    """Return a run as a line of so many columns at most."""
+    """Format a run as a line with a maximum number of columns."""
     cells = [
         f"{summary.tone.replace('_', ' ')} {summary.waiting or ''}",
         describe_age((now - summary.updated).total_seconds()),
@@ -48,7 +48,7 @@ def compose_row(summary: RunSummary, columns: int, now: datetime) -> str:
 
 
 def describe_name(summary: RunSummary) -> str:
-    """Return what a run is called, or else what it is."""
+    """Return the name of a run, or else its kind."""
     name = flatten(summary.name)
     return name or ("a flow" if summary.kind == "flow" else "")
 
@@ -57,7 +57,7 @@ def _compose(cells: list[str], model: str, name: str, columns: int) -> str:
     fixed = ""
     for cell, (column, width) in zip(cells, _COLUMNS, strict=True):
         wider = f"{fixed}{_GAP if fixed else ''}{_fit(cell, width)}"
-        # Half of a number is another; and by its name a run is known, not by what it costs.
+        # A cut number is a different number; and a run is identified by its name, not its cost.
         room = columns - (_NAME if column in _LESSER else 0)
         if measure_text(wider) > room:
             break
@@ -76,19 +76,19 @@ def _compose(cells: list[str], model: str, name: str, columns: int) -> str:
 
 
 def _fit(text: str, columns: int) -> str:
-    # An id is known by its beginning: an ellipsis would take the place of a letter that tells it.
+    # An id is identified by its beginning: an ellipsis would replace a significant letter.
     flat = flatten(text)
     cut = flat[:columns] if flat.isascii() and flat.isalnum() else shorten(flat, columns)
     return cut + " " * max(0, columns - measure_text(cut))
 
 
 def shorten_end(text: str, columns: int) -> str:
-    """Cut a line, and leaves its blanks as they are."""
+    """Cut a line, and keep its spaces."""
     return text if measure_text(text) <= columns else text[: max(0, columns)]
 
 
 def describe_age(seconds: float) -> str:
-    """Return how long ago something was, in four letters at most."""
+    """Format the age of a moment in at most four letters."""
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
         if seconds >= size:
             return f"{min(int(seconds // size), 999)}{unit}"
@@ -96,7 +96,7 @@ def describe_age(seconds: float) -> str:
 
 
 def describe_page(view: View, place: str) -> str:
-    """Return what stands at the top: where it is, which runs these are, and what they used."""
+    """Return the top line: the place, the listed runs, and their usage."""
     rows = view.shown
     known = [each.cents for each in rows if each.cents is not None]
     parts = [
@@ -127,7 +127,7 @@ def _describe_waiting(rows: tuple[RunSummary, ...]) -> str:
 
 
 def describe_nothing(view: View) -> str:
-    """Return what is said in the place of an empty list."""
+    """Return the placeholder of an empty list."""
     if view.rows is None or view.shown:
         return ""
     if view.rows:
@@ -138,14 +138,14 @@ def describe_nothing(view: View) -> str:
 
 
 def describe_trouble(view: View) -> str:
-    """Return why what is seen may be old; empty where it is not."""
+    """Return the reason why the display may be stale; empty if it is not."""
     if view.fault:
         return f"Not reachable, retrying: {flatten(view.fault)}"
     return f"Cannot follow this run: {flatten(view.course_fault)}" if view.course_fault else ""
 
 
 def describe_head(summary: RunSummary) -> tuple[str, str]:
-    """Return two lines about a run: what it is called, and where it stands."""
+    """Return two lines about a run: its name and its state."""
     title = f"{summary.id}  {describe_name(summary)}".rstrip()
     detail = summary.detail if summary.state != "waiting" else ""
     parts = (
@@ -161,7 +161,7 @@ def describe_head(summary: RunSummary) -> tuple[str, str]:
 
 
 def describe_now(view: View) -> str:
-    """Return what a run is doing at the moment."""
+    """Describe the current activity of a run."""
     course = view.course
     if course.calls:
         return flatten(f"calls {', '.join(name for _, name in course.calls)} …")
@@ -169,7 +169,7 @@ def describe_now(view: View) -> str:
 
 
 def describe_waiting(view: View, address: str) -> str:
-    """Return what of a run waits: for an approval, or for somebody here who goes on with it."""
+    """Describe what a run waits for: an approval, or a user here who resumes it."""
     if not view.waiting:
         summary = view.summary
         is_left = (
@@ -186,7 +186,7 @@ def describe_waiting(view: View, address: str) -> str:
 
 
 def describe_line(line: CourseLine) -> str:
-    """Return a line of what has happened in a run."""
+    """Format a line about an event of a run."""
     number = f"{line.number:>4}" if line.number else "   ·"
     moment = line.moment.astimezone().strftime("%H:%M:%S") if line.moment else " " * 8
     return f"{number}  {moment}  {'  ' * line.is_tool}{flatten(line.words)}"

@@ -1,1 +1,1 @@
-"""``vibe batches``: what workers perform, seen and spoken to from any machine."""
+"""``vibe batches``: show and control the workers' batches from any machine."""

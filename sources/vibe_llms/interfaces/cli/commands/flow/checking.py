@@ -64,7 +64,7 @@ def check(
     for file in files:
         try:
             found = run(_check(application, file, config, tools, servers))
-        except ConfigurationError as error:  # as where a file cannot be read
+        except ConfigurationError as error:  # such as an unreadable file
             errors += error.findings
             continue
         errors += found.errors
@@ -92,7 +92,7 @@ def check(
 
 
 def _survey_wants(application: Application, found: TaskCheck, model: str | None) -> list[Finding]:
-    """Return what the models of a task still need here, such as a key."""
+    """Return the missing requirements of a task's models here, such as a key."""
     import os
 
     from vibe_llms.flows.refusals import asks_model

@@ -61,7 +61,7 @@ def diff(old: str, new: str, mermaid: bool, html: str | None, as_json: bool) -> 
 
 
 def _read_version(word: str) -> Task:
-    """Read the task in a file, or that of the run that a word names."""
+    """Read the task in a file, or that of a run by its id or a prefix of it."""
     from pathlib import Path
 
     from vibe_llms.exceptions import UnknownConversationError

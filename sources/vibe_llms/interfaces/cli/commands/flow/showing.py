@@ -62,7 +62,7 @@ def show(
 
 
 def _find_run(store: ConversationStore, word: str | None) -> str:
-    """Return the run that a word begins; the newest one without a word."""
+    """Resolve a run's id or a prefix of it; return the newest run if it is omitted."""
     from vibe_llms.exceptions import UnknownConversationError
     from vibe_llms.flows.visiting import TAG
     from vibe_llms.interfaces.cli.access import open_index

@@ -1,1 +1,1 @@
-"""``vibe runs``: what runs on this machine, seen and spoken to from any terminal."""
+"""``vibe runs``: show and control runs on this machine from any terminal."""

@@ -73,7 +73,7 @@ async def approve(word: str, address: str, **options: Any) -> int:
 
 
 def _select(found: Sequence[Waiting], digest: str) -> Sequence[Waiting]:
-    """Raise UnknownNameError where no call that waits has such a digest."""
+    """Raise UnknownNameError if no waiting call has this digest."""
     waiting = [each for each in found if each.request.digest.startswith(digest.lower())]
     if not waiting:
         from vibe_llms.exceptions import UnknownNameError
@@ -146,7 +146,7 @@ def _decide(request: ApprovalRequest, options: dict[str, Any]) -> Approval:
 
 
 async def _give(runs: Runs, run_id: str, waiting: Waiting, approval: Approval) -> ExitCode:
-    """Answer one call; returns the exit code, which says whether it counts."""
+    """Answer one call; return the exit code, which tells whether the answer applies."""
     from vibe_llms.exceptions import UnknownNameError
     from vibe_llms.interfaces.cli.runs.words import ANSWERED
 
@@ -156,12 +156,12 @@ async def _give(runs: Runs, run_id: str, waiting: Waiting, approval: Approval) -
         note(f"Too late: another answer for {waiting.request.name} arrived first and applies.")
         return ExitCode.INCOMPLETE
     write(f"{ANSWERED[approval.decision]}: {waiting.request.name}")
-    sys.stdout.flush()  # before what is said of it
+    sys.stdout.flush()  # before messages about it
     return ExitCode.SUCCESS
 
 
 async def _tell_nothing_waits(runs: Runs, summary: RunSummary) -> ExitCode:
-    """Say that there is nothing to answer, and by whom it was, where it was asked at all."""
+    """Report that no call is waiting, and who answered it if it was ever asked."""
     from vibe_llms.events.engine import ApprovalAnsweredEvent
     from vibe_llms.exceptions import end_sentence
     from vibe_llms.interfaces.cli.runs.words import describe_event

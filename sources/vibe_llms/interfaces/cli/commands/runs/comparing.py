@@ -108,7 +108,7 @@ def _compare_stored(first: str, second: str, as_json: bool) -> int:
 
 
 def _write_tasks(difference: RunDifference) -> bool:
-    """Write how the tasks of two flows, and their variables, differ; tell whether that is it."""
+    """Write the differences of two flows' tasks and variables; return whether they are tasks."""
     from vibe_llms.flows.differences import compare_tasks
     from vibe_llms.flows.reading import read_task
     from vibe_llms.foundation.json_types import is_same
@@ -182,7 +182,7 @@ def bisect(word: str, versions: tuple[str, ...], revisions: str, as_json: bool) 
     with tempfile.TemporaryDirectory() as folder:
         files = []
         for number, revision in enumerate(found):
-            # Its name tells how a task is written.
+            # A task's format follows from the file name.
             files.append(file := Path(folder) / f"{number}-{Path(versions[0]).name}")
             file.write_bytes(revision.data)
         return _bisect(word, [*map(str, files)], [each.name for each in found], as_json)

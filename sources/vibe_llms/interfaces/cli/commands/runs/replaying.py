@@ -80,7 +80,7 @@ def replay(
     )
     import attrs
 
-    # A log alone does not say that the process of its run is gone.
+    # The log alone does not show whether the run's process has ended.
     replayed = attrs.evolve(run(perform_replay(store, summary, variant, task)), state=summary.state)
     if as_json:
         difference = replayed.difference
@@ -93,7 +93,7 @@ def replay(
 
 
 async def _digest_tools(given: Sequence[str]) -> dict[str, str]:
-    """Connect ensembles, and returns the digest of what they have."""
+    """Connect ensembles and return the digest of their tools."""
     from vibe_llms.engine.patterns import digest_pattern
     from vibe_llms.interfaces.cli.access import load_application
     from vibe_llms.interfaces.cli.tooling import produce_ensembles, split_names
@@ -106,7 +106,7 @@ async def _digest_tools(given: Sequence[str]) -> dict[str, str]:
 
 
 def read_text(given: str | None) -> str | None:
-    """Return what an option says, or the file that it names with an @."""
+    """Return an option's value, or the content of the file that it names with an @."""
     if given is None or not given.startswith("@"):
         return given
     try:
@@ -191,7 +191,7 @@ def keep(word: str, folder: Path) -> None:
 
 
 def _compose_given(store: ConversationStore, summary: RunSummary, folder: Path) -> tuple[str, str]:
-    """Return with what the run is held against today, and what to do about it."""
+    """Return the test's argument for comparing the run today, and a hint for the user."""
     if summary.kind == "flow":
         from vibe_llms.flows.records import read_record
 

@@ -103,10 +103,10 @@ def _resume_conversation(summary: RunSummary, options: dict[str, Any]) -> int:
 
 
 def _ensure_tools(session: ChatSession) -> None:
-    """See to it that what the run has still to call is here: else the model is told it is gone.
+    """Check that tools for the run's open calls exist: otherwise the model is told they are gone.
 
     Raises:
-        RequestError: Something is not.
+        RequestError: A tool is missing.
     """
     from vibe_llms.engine.tails import read_tail
     from vibe_llms.exceptions import RequestError, Stage

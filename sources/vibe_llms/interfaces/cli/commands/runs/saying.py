@@ -40,7 +40,7 @@ async def send(word: str, text: str, address: str) -> None:
         note(_LATER)
         return
     write("Sent.")
-    sys.stdout.flush()  # before what is said of it
+    sys.stdout.flush()  # before messages about it
     if after.state != "waiting":
         note(advise_to_resume(after, address))
 

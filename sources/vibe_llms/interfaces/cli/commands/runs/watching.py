@@ -88,7 +88,7 @@ async def _follow(
 async def _listen(told: AsyncGenerator[ToldEvent]) -> AsyncGenerator[ToldEvent | None]:
     """Yield events, and ``None`` after an interval without one: the run may have broken off.
 
-    Close what tells at the end.
+    Close the source of events at the end.
     """
     coming = asyncio.ensure_future(anext(told, _END))
     try:
@@ -121,10 +121,10 @@ def _write(logged: LoggedEvent, *, as_json: bool) -> None:
 
 
 def _has_come_to_rest(summary: RunSummary, address: str) -> bool:
-    """Return whether nothing will come unless somebody does something."""
-    if summary.state == "broken_off":  # a daemon goes on with what it was asked for itself
+    """Return whether the run stays idle until a user acts."""
+    if summary.state == "broken_off":  # a daemon resumes the runs that it was asked for
         return not (address and summary.order)
-    # One that was told to stop has still to hear of it.
+    # A run with a stop request still has to receive it.
     return not summary.starts and summary.state in ("waiting", "stopped", "ended")
 
 

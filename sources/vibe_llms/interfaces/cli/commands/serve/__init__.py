@@ -1,1 +1,1 @@
-"""``vibe serve``: programs that answer others over HTTP."""
+"""``vibe serve``: HTTP servers."""

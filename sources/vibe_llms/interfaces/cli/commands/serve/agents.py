@@ -60,7 +60,7 @@ def agents(file: Path | None, log: bool, yes: bool, **given: Any) -> None:
     check_url(settings.runner)
     if settings.queues:
         read_queues(settings.queues)
-    refuse_foreign(configuration)  # before anything listens
+    refuse_foreign(configuration)  # before the server listens
     tell_untrusted(configuration)
     tell = functools.partial(_tell, describe_gateway(application.plugins))
     produce = functools.partial(_produce, settings, log, yes)

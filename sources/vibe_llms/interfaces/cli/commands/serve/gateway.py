@@ -59,7 +59,7 @@ def gateway(
     from vibe_llms.daemons.gateway.tables import find_provider
     from vibe_llms.daemons.server import override
 
-    # Before anything listens, so that mistakes come first, all at once.
+    # Before the server listens, so that all mistakes are reported first, together.
     application = _load(model, yes=yes)
     resolve = functools.partial(find_provider, application)
     read = GatewaySettings() if file is None else read_settings(file, resolve)
@@ -85,11 +85,11 @@ def gateway(
         authorizer or read.authorizer,
         log or contents,
         file=file,
-        needs_models=bool(read.models),  # also of a worker that is begun again later
+        needs_models=bool(read.models),  # also for a worker that is restarted later
         keeps_contents=contents,
         hosts=hosts,
     )
-    _produce(model, yes, None, False, file=file)  # what an authorizer opens is a worker's
+    _produce(model, yes, None, False, file=file)  # connections of an authorizer belong to a worker
     tell_untrusted(load_configuration())
     is_guarded = bool(authorizer or read.authorizer)
     serve(produce, settings, is_guarded=is_guarded, on_ready=_tell, on_reload=_reload)
@@ -106,17 +106,17 @@ def _produce(
 
 
 def _load(model: str | None, *, yes: bool) -> Application:
-    # What no table of the gateway retries is not retried.
+    # Retries are configured only in the gateway's tables.
     return load_application(yes=yes, model=model, limits={"attempts": 1})
 
 
 def _fetch(application: Application, addresses: Collection[str]) -> None:
-    """Fetch what these models lack: later nothing is, whoever asks for it."""
+    """Download the missing parts of these models: requests never download anything later."""
     import asyncio
 
     async def fetch() -> None:
         for address in addresses:
-            with contextlib.suppress(ConverseError):  # it is noted next, or when it is asked
+            with contextlib.suppress(ConverseError):  # reported next, or on request
                 await application.access_model(address)
         await application.close()
 
@@ -124,7 +124,7 @@ def _fetch(application: Application, addresses: Collection[str]) -> None:
 
 
 def _tell_wants(application: Application, providers: Collection[str]) -> None:
-    """Tell of what is named and cannot be asked as things are; others may be asked."""
+    """Report named models that lack something, such as a key; others can be asked."""
     from vibe_llms.plugins.wants import refuse_wants
 
     for name in sorted(providers):

@@ -94,7 +94,7 @@ def tools(stdio: bool, file: Path | None, log: bool, yes: bool, **given: Any) ->
 
 
 def _refuse_network(given: dict[str, Any]) -> None:
-    """Refuse what says how to serve over HTTP. Raises UsageError."""
+    """Reject options for serving over HTTP. Raises UsageError."""
     offered = ("ensembles", "mcp", "allowed", "approver")
     said = [name for name, value in given.items() if value and name not in offered]
     if said or given["port"] is not None:
@@ -105,7 +105,7 @@ def _refuse_network(given: dict[str, Any]) -> None:
 
 
 def _override(settings: ToolsSettings, given: dict[str, Any]) -> ToolsSettings:
-    """Return the settings, of which those are replaced that the command line has."""
+    """Return the settings, overridden by the command line's options."""
     from vibe_llms.daemons.server import override
 
     names = {
@@ -115,7 +115,7 @@ def _override(settings: ToolsSettings, given: dict[str, Any]) -> ToolsSettings:
         "approver": given.pop("approver"),
         "authorizer": given.pop("authorizer"),
     }
-    if names["ensembles"] or names["mcp"]:  # who names some means these alone
+    if names["ensembles"] or names["mcp"]:  # an explicit selection excludes all others
         settings = attrs.evolve(settings, ensembles=names["ensembles"], mcp=names["mcp"])
     said = {name: value for name, value in names.items() if value}
     return attrs.evolve(settings, server=override(settings.server, given), **said)

@@ -60,7 +60,7 @@ def purge(days: float, dry_run: bool, as_json: bool, yes: bool) -> None:
 
 
 def _collect() -> Sequence[str]:
-    """Remove the content that nothing names any more; returns its ids."""
+    """Remove unreferenced content; return its ids."""
     from vibe_llms.conversations.proof import collect_content, plan_collection
     from vibe_llms.interfaces.cli.access import open_store
 
@@ -86,5 +86,5 @@ async def _remove(old: Sequence[RunSummary]) -> None:
         for each in old:
             try:
                 await runs.delete(each.id)
-            except UnknownConversationError:  # somebody else has removed it
+            except UnknownConversationError:  # another process has removed it
                 continue
