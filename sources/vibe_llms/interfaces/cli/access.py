@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 _SURE_LETTERS = 4
-"""So many letters of an id are no word that one happens to begin with."""
+"""Minimum length of an id's prefix that cannot be a word of text."""
 
 
 def load_configuration(**command_line: Any) -> Configuration:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _UNKNOWN = "?"
 _LEAST_NAME = 12
-"""What the name of a model keeps where the terminal is narrow."""
+"""Minimum width of a model's name on a narrow terminal."""
 
 
 def compose_tables(account: Account) -> str:

@@ -27,7 +27,7 @@ from vibe_llms.invocables.approvals import (
 
 _CHOICES = "Allow [o]nce, [a]lways (this call), [n]ever, [e]dit, or Enter to deny? "
 _MOST_CHARACTERS = 4_000
-"""More of the arguments is not shown at once; nobody would read it."""
+"""Maximum length of the arguments that are shown at once; users would not read more."""
 
 
 @define

@@ -45,7 +45,7 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 """
 
 _LISTING = frozenset({33, 63, 64})
-"""The types of completion that show candidates and insert none: see COMP_TYPE in bash's manual."""
+"""Completion types that list candidates and insert none: see COMP_TYPE in bash's manual."""
 
 
 class Bash(BashComplete):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 _GARBAGE_THRESHOLD = 100_000
-"""New objects between two looks for garbage: what is imported is none, and each look costs."""
+"""New objects between two garbage collections: imports create no garbage; each one costs time."""
 
 
 def main() -> None:

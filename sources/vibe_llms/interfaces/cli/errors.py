@@ -46,7 +46,7 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.INTERRUPTED: "Interrupted (Ctrl-C).",
     ExitCode.PIPE_CLOSED: "The reader of the output closed it.",
 }
-"""The table of exit codes, as the manual has it."""
+"""The table of exit codes, as in the manual."""
 
 
 def classify_error(error: BaseException) -> ExitCode:

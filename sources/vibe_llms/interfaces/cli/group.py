@@ -107,7 +107,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "completion": ("completion:completion", "Print the shell completion script."),
     },
 }
-"""From sections to commands: where each is, nowhere if it has others, and one line about it."""
+"""Maps sections to commands: module (empty if it has subcommands) and description."""
 
 BELOW: dict[str, dict[str, tuple[str, str]]] = {
     "batches": {
@@ -158,7 +158,7 @@ BELOW: dict[str, dict[str, tuple[str, str]]] = {
         "purge": ("purging:purge", "Delete finished runs older than a number of days."),
     },
 }
-"""From commands that have others to these: each in a module of the folder of that name."""
+"""Maps commands to their subcommands: each in a module of the folder of that name."""
 
 _HELPS = {
     "batches": (
@@ -183,7 +183,7 @@ _HELPS = {
         "database, or a plugin's store. A path names another directory.\n"
     ),
 }
-"""What those say of themselves."""
+"""Help texts of commands with subcommands."""
 
 _HELP = """Converse with any language model from your terminal.
 

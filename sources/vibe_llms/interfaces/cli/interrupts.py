@@ -40,7 +40,7 @@ class Interruption:
 
 # Default outside of any work, where nothing can be interrupted: never set.
 _interruption = contextvars.ContextVar("interruption", default=Interruption())  # noqa: B039
-"""Of the work in whose context, or in a thread of which, this is asked."""
+"""The interruption of the current work, also in its threads."""
 
 
 def access_interruption() -> Interruption:

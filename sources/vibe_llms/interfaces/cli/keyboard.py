@@ -22,10 +22,10 @@ from vibe_llms.interfaces.cli.output import repair
 
 _POLL_SECONDS = 0.1
 _BLOCK_BYTES = 4096
-"""A terminal gives no longer line."""
+"""Maximum length of a line that a terminal returns."""
 
 _reading = threading.Lock()
-"""Held by the one thread that reads the terminal."""
+"""Lock of the one thread that reads the terminal."""
 
 
 class Screen(Protocol):

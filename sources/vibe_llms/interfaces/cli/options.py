@@ -101,9 +101,9 @@ class _Number(click.FloatRange):
 
 
 DAYS = _Number(min=0, max=36_500)
-"""A century is more than anything is old, and less than dates can be put back."""
+"""Up to a century: more than the age of any data, and dates can go back that far."""
 GRACE = _Number(min=0, max=86_400)
-"""In seconds: a day, after which nobody waits for whoever leaves."""
+"""In seconds, up to a day: no user waits longer for a process that shuts down."""
 
 
 def refuse_empty(context: click.Context, parameter: click.Parameter, value: Any) -> Any:

@@ -24,14 +24,14 @@ _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
     "\U00016fe4\U0001d159\U000e0100-\U000e01ef]"
 )
-"""What Python takes for printable, and nobody sees: fillers, blanks, selectors of variants."""
+"""Invisible characters that Python considers printable: fillers, blanks, variant selectors."""
 _SEQUENCES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 _LEAST_COLUMNS = 16
-"""What the last column of a table keeps before others are cut."""
+"""Minimum width of the last column of a table before others are cut."""
 
 _USEFUL_COLUMNS = 20
-"""Where another column would have to be cut below this, a table is no table any longer."""
+"""Minimum useful width of the other columns; below it, rows are not shown as a table."""
 
 _INDENT = "    "
 

@@ -45,7 +45,7 @@ SYNONYMS = MappingProxyType(
         for word in sorted({word for others in _OURS.values() for word in others.split()})
     }
 )
-"""From another word to those of ours that it may mean; what there is decides which it does."""
+"""Maps foreign words to possible commands of this program; the first available one is chosen."""
 
 
 def find_command(word: str, known: Iterable[str]) -> str | None:

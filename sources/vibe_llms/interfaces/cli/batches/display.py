@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vibe_llms.messages.canisters import Origin
 
 Draw: TypeAlias = "Callable[[int, int | None, str], object]"
-"""Draws a bar, of how many are done, of how many, and with which words behind it."""
+"""Draws a bar from the number done, the total, and the text after it."""
 
 _INTERVAL_SECONDS = 0.2
 _GROUPS_LIMIT = 10

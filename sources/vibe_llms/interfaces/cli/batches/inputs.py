@@ -22,7 +22,7 @@ from vibe_llms.invocables.workers import run_in_thread
 _BLOCK_BYTES = 65_536
 _KEYS = ("prompt", "id")
 _FINDINGS_LIMIT = 3
-"""How many bad lines are told of; how many more there are is said."""
+"""Maximum number of invalid lines to report; the others are counted."""
 
 _FORMS = 'Each line must be a JSON string or an object such as {"prompt": "…", "id": "…"}.'
 

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 STANDARD: Final = "-"
 _OWN: Final = ("concurrency", "retries", "cap", "priority")
-"""Options of the command that only a batch on a runner takes, or takes like any other."""
+"""Options of the command that a batch on a runner takes, some of them also elsewhere."""
 
 _LOOK_SECONDS: Final = 0.5
 _SAMPLES: Final = 60
-"""Over how many looks the rate is taken: half a minute."""
+"""Number of samples for the rate: half a minute."""
 
 
 class Pace:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
 _PATIENCE = 32
-"""A rest of up to so many lines is parsed anew with each line, a longer one more seldom."""
+"""A rest up to this many lines is parsed again with each line, a longer one less often."""
 
 
 class BlockSplitter:

@@ -239,7 +239,7 @@ _ALL = (
 )
 COMMANDS: dict[str, SlashCommand] = {command.name: command for command in _ALL}
 _ALSO = {"/exit": "/quit"}
-"""What other programs have taught everybody's fingers."""
+"""Aliases that users know from other programs."""
 
 KEYS = (
     "Enter sends. Alt-Enter (or Esc, Enter), or a backslash before Enter, starts a new "

@@ -32,11 +32,11 @@ if TYPE_CHECKING:  # their import costs time, and only invocations need them
     from vibe_llms.events.flow import LogEvent
 
 _FOLDED = 160
-"""So many characters of arguments and results are shown; a reader wants to read the answer."""
+"""Maximum length of arguments and results; a reader wants to read the answer."""
 _PARTING = frozenset({"invocation.finished", "invocation.started", "response.finished"})
-"""What comes between two texts: a call, or the end of a turn."""
+"""Events between two texts: a call, or the end of a turn."""
 _MOST_LOSSES = 4
-"""More kinds of losses than these are not named in a line; a reader wants to read the answer."""
+"""Maximum number of kinds of losses in one line; a reader wants to read the answer."""
 
 
 class ChatOutput(Protocol):

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 INPUT_ROLES = frozenset({"user", "document", "supervisor"})
 _BLAMING = (RequestError, TranslationLossError, LimitError)
-"""These say that what was said is to blame, and nothing around it."""
+"""Errors caused by the message itself, not by its environment."""
 
 
 @define(kw_only=True)

@@ -9,7 +9,7 @@ from vibe_llms.messages.canisters import AnyCanister, Origin, StopReason
 from vibe_llms.messages.views import text_of
 
 GO_ON = "Continue where you stopped."
-"""What is said to a model in the user's name, so that it goes on with an answer."""
+"""The message sent in the user's name to continue an answer."""
 
 _CUTS = {
     StopReason.LIMIT: "The answer was cut off at its length limit.",

@@ -48,10 +48,10 @@ class Echo:
 
 
 _BEGIN_UPDATE, _END_UPDATE = "\x1b[?2026h", "\x1b[?2026l"
-"""What is between them is shown at once, by terminals that can; others ignore the words."""
+"""Text in between is shown at once, by terminals that can; others ignore these sequences."""
 
 _BEGIN_CUTTING, _END_CUTTING = "\x1b[?7l", "\x1b[?7h"
-"""Between them, lines that are too long are cut. Final lines wrap: better so than cut."""
+"""In between, lines that are too long are cut. Final lines wrap instead, which is better."""
 
 _STYLES = re.compile(r"\x1b\[[0-9;]*m")
 

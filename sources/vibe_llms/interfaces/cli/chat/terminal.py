@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from vibe_llms.events.flow import LogEvent
 
 _INTERVAL_SECONDS = 0.04
-"""At most so often is the tail drawn: more is not seen, and costs."""
+"""Minimum time between two draws of the tail: faster ones are invisible and cost time."""
 
 _MAXIMUM_COLUMNS = 100
 """Longer lines are hard to read."""

@@ -39,7 +39,7 @@ _Channel = TypeVar("_Channel")
 
 LOCAL = "local:"
 _STANDARD = "-"
-"""The name for standard input, and for standard output."""
+"""Name of standard input and of standard output."""
 
 
 @command("batch")

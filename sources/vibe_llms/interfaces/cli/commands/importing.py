@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _STEP = 20
-"""After how many conversations it is shown anew how far their import has come."""
+"""Number of imported conversations between two updates of the progress."""
 
 
 @define

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _PLUGIN_KEYS = ("module", "package", "enabled", "kind")
-"""Settings of a provider that say which code it is, and nothing of its models."""
+"""Settings of a provider that select its code and say nothing about its models."""
 
 
 @click.group("models", cls=Group, default="list")

@@ -22,7 +22,7 @@ BOUNDS = {
     "max_tokens": (_COUNT, "Limit of tokens, input plus output."),
     "max_cost_cents": (_MONEY, "Limit of the cost in US cents."),
 }
-"""The bounds of a run that its config has, by their names there."""
+"""Limits of a run in its config, by their names there."""
 
 task_argument = click.argument("file", type=click.Path())
 run_argument = click.argument("identity", metavar="RUN", type=FLOW_RUN)

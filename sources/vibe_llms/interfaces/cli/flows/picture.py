@@ -32,7 +32,7 @@ _STYLES: Final[dict[VisitState | None, tuple[str, ...]]] = {
 _PAUSE_SECONDS: Final = 0.1
 _TICK_SECONDS: Final = 0.5
 _WORDS: Final = 400
-"""So many characters of a running answer are remembered: more than a line shows."""
+"""Number of characters kept of a running answer: more than a line shows."""
 
 
 class PictureView:

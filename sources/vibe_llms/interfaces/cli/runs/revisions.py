@@ -9,7 +9,7 @@ from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.processes.running import run_program
 
 _SECONDS: Final = 30.0
-"""How long one question to git may take."""
+"""Timeout of one git command, in seconds."""
 
 
 class Revision(NamedTuple):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vibe_llms.runs.summaries import RunSummary
 
 _MOST: Final = 500
-"""So many of the latest conversations a daemon tells at once."""
+"""Maximum number of recent conversations that a daemon lists at once."""
 
 
 @define

@@ -42,7 +42,7 @@ from vibe_llms.runs.summaries import RunSummary, describe_ending
 
 _COLUMNS = 100
 ANSWERED = {"allow": "Allowed", "deny": "Denied", "edit": "Allowed with other arguments"}
-"""What an answer has done, when it counts."""
+"""Effects of an answer that applies."""
 
 _DECISIONS = {"allow": "allowed", "deny": "denied", "edit": "allowed with other arguments"}
 

@@ -27,10 +27,10 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.interfaces.cli.runs.words import describe_event
 
 LINES: Final = 200
-"""How many lines are kept of a run: of those before, `vibe runs watch` tells."""
+"""Number of lines kept of a run: `vibe runs watch` shows the earlier ones."""
 
 SAID: Final = 2_000
-"""How many letters are kept of what a model is writing."""
+"""Number of characters kept of the text that a model is writing."""
 
 _CALLS: Final = 20
 _ASKED: Final = (GenerationStartedEvent,)

@@ -39,10 +39,10 @@ _LOOK_SECONDS: Final = 1.0
 _SLOW_SECONDS: Final = 2.0
 _LONGEST_SECONDS: Final = 8.0
 _REST_SECONDS: Final = 0.2
-"""Who goes through a list does not want to follow each run that is passed."""
+"""Delay before following a run, so that runs passed while scrolling are not followed."""
 
 _SHARE: Final = 5
-"""How many times as long as a look takes nothing is looked at."""
+"""Factor of the pause after a poll to the poll's duration."""
 
 
 @define(eq=False)

@@ -8,7 +8,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 SMALL_COLUMNS: Final = 70
-"""In so many columns all keys of each screen fit a footer, which is one line."""
+"""From this width on, all keys of each screen fit a footer of one line."""
 
 
 class Keys(Static):

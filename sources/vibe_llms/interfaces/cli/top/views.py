@@ -15,7 +15,7 @@ from vibe_llms.runs.surveying import STATES
 from vibe_llms.runs.waiting import Waiting
 
 PAGE: Final = 99
-"""How many runs are shown at once; one more is asked for, and a daemon gives a hundred."""
+"""Number of runs per page; one more is requested, and a daemon returns up to a hundred."""
 
 FILTERS: Final[tuple[RunState | None, ...]] = (
     None,
@@ -27,7 +27,7 @@ FILTERS: Final[tuple[RunState | None, ...]] = (
     "stopped",
     "ended",
 )
-"""In which state runs are to be, in the order in which one goes through; ``None`` for any."""
+"""States to filter by, in cycling order; ``None`` for any."""
 
 
 @frozen(kw_only=True)

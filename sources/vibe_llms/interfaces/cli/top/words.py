@@ -19,7 +19,7 @@ from vibe_llms.runs.summaries import RunSummary
 _COLUMNS: Final = (("state", 10), ("last", 4), ("run", 8), ("tokens", 6), ("cost", 8))
 _LESSER: Final = frozenset({"tokens", "cost"})
 _NAME: Final = 14
-"""What is left for the name of a run at least, before other columns have room."""
+"""Minimum width of a run's name before less important columns are shown."""
 _MODEL_SHARE: Final = 3
 _GAP: Final = "  "
 

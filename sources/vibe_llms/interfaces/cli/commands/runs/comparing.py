@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 _OPTIONS = {"controls": "control"}
-"""What options are called whose values have other names."""
+"""Options whose parameters have different names."""
 
 
 @command("diff")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from vibe_llms.runs.summaries import RunSummary
 
 _LOOK_SECONDS: Final = 2.0
-"""How often it is looked whether a run that says nothing still has a process."""
+"""Interval for checking whether a silent run still has a process."""
 
 _END: Final = object()
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vibe_llms.runs.copying import CopyReport
 
 _DIGITS = 16
-"""So much of a digest is shown; --json has all of it."""
+"""Number of shown digits of a digest; --json has all."""
 
 
 @command("copy")
