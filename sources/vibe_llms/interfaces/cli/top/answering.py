@@ -1,4 +1,4 @@
-"""Dialogs for answering a call that waits for an approval."""
+"""Dialogs that show a call waiting for an approval completely, and take its answer."""
 
 from __future__ import annotations
 
