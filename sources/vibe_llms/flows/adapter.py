@@ -1,6 +1,6 @@
-"""Running tasks: from a task file, or the same as plain data, to what came of it.
+"""Run tasks: from a task file, or its content as plain data, to the result.
 
-``UniversalAdapter`` is for asynchronous code, and so is ``execute_task``, the same in one call;
+``UniversalAdapter`` is for asynchronous code; ``execute_task`` does the same in one call.
 ``run_task`` is for synchronous code.
 """
 
@@ -32,11 +32,11 @@ from vibe_llms.invocables.ensembles import Ensemble, gather_ensembles
 from vibe_llms.runs.opening import ClaimedRun
 
 Share: TypeAlias = Callable[[Iterable[Ensemble]], list[Ensemble]]
-"""Returns ensembles in the place of others."""
+"""Function that returns ensembles to use in place of others."""
 
 
 class AdapterSettings(TypedDict, total=False):
-    """All that an adapter takes besides its config; see :class:`UniversalAdapter`."""
+    """Arguments of an adapter other than its config; see :class:`UniversalAdapter`."""
 
     tools: Iterable[Tool] | Tool
     application: Application | None
@@ -47,7 +47,7 @@ class AdapterSettings(TypedDict, total=False):
 
 
 class UniversalAdapter:
-    """Runs tasks.
+    """Runner of tasks.
 
     ::
 
@@ -56,16 +56,17 @@ class UniversalAdapter:
         print(result.final_response if result.success else result.errors)
 
     Args:
-        config: What bounds each run, and how strictly tasks are looked at.
-        tools: What models may invoke besides what the task names, and tool nodes, too.
-        application: Where models and tools are found; by default what this process has configured.
-        store: Where runs are kept, node by node, so that they can be resumed; ``None`` for nowhere.
-        approver: Is asked about invocations that need it; without one, such a run waits.
-        listener: Hears of each visit, and of what happens within.
-        predicates: Functions that tasks may name as predicates, besides those of plugins: each by
-            its own name, or as ``{"name": function}``. One takes the response, and if it wants to
-            the :class:`~vibe_llms.plugins.specification.flows.PredicateContext`.
-        share: Has the MCP servers that a task names take their connections from a pool, say.
+        config: Limits of each run, and how strictly tasks are checked.
+        tools: Tools that models and tool nodes may invoke in addition to those of the task.
+        application: Source of models and tools; by default, this process's configuration.
+        store: Store of runs, node by node, so that they can be resumed; ``None`` to store nothing.
+        approver: Decides about invocations that need approval; without one, such a run waits.
+        listener: Receives events of visits, and events within visits.
+        predicates: Functions that tasks may use as predicates, in addition to those of plugins:
+            under their own names, or as ``{"name": function}``. A predicate takes the response and,
+            optionally, the :class:`~vibe_llms.plugins.specification.flows.PredicateContext`.
+        share: Replaces the ensembles of a task, for example so that its MCP servers use pooled
+            connections.
     """
 
     def __init__(
@@ -91,16 +92,16 @@ class UniversalAdapter:
 
     @property
     def application(self) -> Application:
-        """The application in which models and tools are found."""
+        """Application that provides models and tools."""
         return self._given_application or access_application()
 
     async def check(self, task: Written) -> TaskCheck:
-        """Looks for all that is wrong with a task, as is done before each run; nothing is asked.
+        """Find all mistakes in a task, as before each run; no model is asked.
 
-        What it may invoke is connected for that, and nothing of it invoked.
+        Its tools are connected for the check, but not invoked.
 
         Raises:
-            ConfigurationError: There is no task to look at.
+            ConfigurationError: The input is not a readable task.
         """
         strict = self.config.strict_validation
         reading = await asyncio.to_thread(examine_task, task, strict=strict)
@@ -116,18 +117,20 @@ class UniversalAdapter:
         claimed: ClaimedRun | None = None,
         passing: tuple[type[ConverseError], ...] = (),
     ) -> AdapterResult:
-        """Runs a task until it has ended, or comes to rest for another reason.
+        """Run a task until it ends, or stops for another reason.
 
-        What is wrong with the task, and whatever it fails of, is in the ``errors`` of the result;
-        with a mistake in it nothing is sent.
+        Mistakes in the task and failures of the run are in the ``errors`` of the result. If the
+        task has a mistake, nothing is sent.
 
         Args:
             task: The path of a file, or the same as plain data.
-            variables: For ``{{name}}`` in prompts, besides those in the task.
-            run_id: What the run is called, and its conversation; a new name by default.
-            conversation: Instead: of the run, where one was begun that has not come to its flow.
-            claimed: The same run, where its log was claimed for this.
-            passing: Errors that do not end the run: the result has them, and it can be resumed.
+            variables: Values for ``{{name}}`` in prompts, in addition to those in the task.
+            run_id: Id of the run and of its conversation; a new one by default.
+            conversation: Alternative to ``run_id``: existing conversation of a run whose flow has
+                not started.
+            claimed: The same run, if its log was already claimed.
+            passing: Errors that do not end the run: the result contains them, and the run can be
+                resumed.
         """
         strict = self.config.strict_validation
         try:
@@ -148,18 +151,18 @@ class UniversalAdapter:
         claimed: ClaimedRun | None = None,
         passing: tuple[type[ConverseError], ...] = (),
     ) -> AdapterResult:
-        """Goes on with a run that came to rest before its end; one that has ended is told again.
+        """Resume a run that stopped before its end; for an ended run, return its result again.
 
-        It goes on with the task as it was when it began, and with its bounds, but for those that
-        this adapter's config changes.
+        The run keeps the task with which it started, and its limits except those that this
+        adapter's config changes.
 
         Args:
             claimed, passing: See :meth:`execute`.
 
         Raises:
             UnknownConversationError: There is no such run.
-            StoreError: It is no run of a task, or the adapter has no store. That it is on its way
-                is an error of the result.
+            StoreError: It is not a run of a task, or the adapter has no store. If the run is
+                already active, the result contains that as an error.
         """
         store = self._access_store()
         record = await asyncio.to_thread(read_record, store, run_id)
@@ -183,19 +186,19 @@ class UniversalAdapter:
         variables: Mapping[str, JsonValue] | None = None,
         task: Written | None = None,
     ) -> AdapterResult:
-        """Runs anew from a node on: what was before it holds, what is from there on may be other.
+        """Repeat a run from a node on: earlier visits are kept, later ones may differ.
 
-        Its bounds are those of the run, but for those that this adapter's config changes.
+        It keeps the limits of the run, except those that this adapter's config changes.
 
         Args:
-            node: The id of the node.
-            visit: Which of its visits is the first that is made anew, from 1.
-            variables: Instead of those that the run was given, by name.
-            task: Instead of the run's own; its diagram has to be the same up to that node.
+            node: Id of the node.
+            visit: Number of the node's visit from which the run is repeated, from 1.
+            variables: Replacements for variables of the run, by name.
+            task: Replacement for the run's task; its diagram must be the same up to that node.
 
         Raises:
             UnknownConversationError: There is no such run.
-            RequestError: It has not come to that visit, or the task differs before it.
+            RequestError: The run has not reached that visit, or the task differs before it.
             StoreError: The adapter has no store.
         """
         record = await asyncio.to_thread(read_record, self._access_store(), run_id)
@@ -207,14 +210,14 @@ class UniversalAdapter:
         given = {**record.started.variables, **(variables or {})}
         before, conversation = record.cut(node, visit), begin_conversation(reading.task)
         other = (await asyncio.to_thread(check_task, reading)).flow
-        if task is not None and other is not None:  # without one, the run says what is wrong
+        if task is not None and other is not None:  # without a flow, the run reports the mistakes
             before = carry_over(before, node, record.flow, other)
         return await TaskRun(
             self, reading, conversation, given, before=before, config=config
         ).perform()
 
     def _compose_config(self, record: FlowRecord) -> tuple[TaskReading, AdapterConfig]:
-        """Returns what bounds a run that goes on, and its task, with what is odd about that."""
+        """Return the task of a resumed run, with its findings, and the limits of the run."""
         known = {field.name for field in attrs.fields(AdapterConfig)}
         kept = {name: value for name, value in record.settings.items() if name in known}
         warnings = (
@@ -234,7 +237,7 @@ class UniversalAdapter:
 
 
 def _ensure_config(config: object) -> AdapterConfig:
-    """Raises TypeError for what is none, such as variables in its place."""
+    """Raise TypeError if the argument is not a config, such as variables in its place."""
     if isinstance(config, AdapterConfig):
         return config
     kind = type(config).__name__
@@ -248,7 +251,7 @@ async def execute_task(
     variables: Mapping[str, JsonValue] | None = None,
     **settings: Unpack[AdapterSettings],
 ) -> AdapterResult:
-    """Runs a task; see :meth:`UniversalAdapter.execute`."""
+    """Run a task; see :meth:`UniversalAdapter.execute`."""
     return await UniversalAdapter(config, **settings).execute(task, variables)
 
 
@@ -259,5 +262,5 @@ def run_task(
     variables: Mapping[str, JsonValue] | None = None,
     **settings: Unpack[AdapterSettings],
 ) -> AdapterResult:
-    """Runs a task, for synchronous code; it works anywhere, also where an event loop runs."""
+    """Run a task from synchronous code; works anywhere, even while an event loop runs."""
     return access_portal().call(lambda: execute_task(task, config, variables=variables, **settings))

@@ -1,7 +1,7 @@
-"""The course that a run of a flow has taken: its visits in their order, as its events tell it.
+"""Course of a flow's run: its visits in order, folded from its events.
 
-For those who look at a run, while it is on its way or afterwards. What goes on from there is
-decided by ``state``, which is a fold of the same events.
+Used to display a run, during or after it. How the run continues is decided by ``state``, which is
+another fold of the same events.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from vibe_llms.messages.views import add_usages
 
 
 class VisitState(enum.StrEnum):
-    """How far a visit is. One that waits goes on when the run is taken up again."""
+    """State of a visit. A waiting visit continues when the run is resumed."""
 
     RUNNING = "running"
     WAITING = "waiting"
@@ -35,18 +35,18 @@ class VisitState(enum.StrEnum):
 
 @define
 class Visit:
-    """One visit of a node, as far as it is.
+    """One visit of a node, finished or not.
 
     Attributes:
-        node: The id of the node.
-        number: How often the node was visited, this time included.
-        branch: Which branch is there, from 0.
-        state: How far it is.
-        started: When it began; ``None`` where it asked nothing of anybody.
-        finished: How it ended; ``None`` before.
-        ended: When it ended, or came to rest with the run.
-        conversations: Those in which it keeps what is said, by what is asked in them:
-            the node's own words have an empty purpose.
+        node: Id of the node.
+        number: Number of this visit of the node, from 1.
+        branch: Number of the branch, from 0.
+        state: State of the visit.
+        started: When it began; ``None`` if it asked neither a model nor a tool.
+        finished: Event that ended it; ``None`` before.
+        ended: When it ended, or was suspended with the run.
+        conversations: Ids of its conversations, by purpose; the purpose of the node's own
+            conversation is empty.
     """
 
     node: str
@@ -59,7 +59,7 @@ class Visit:
     conversations: dict[str, str] = attrs.field(factory=dict)
 
     def measure(self, now: datetime | None = None) -> float | None:
-        """Returns its seconds, up to now where it is still running; ``None`` where unknown."""
+        """Return its duration in seconds, up to now if it is running; ``None`` if unknown."""
         end = self.ended or (now if self.state is VisitState.RUNNING else None)
         if self.started is None or end is None:
             return None
@@ -68,13 +68,13 @@ class Visit:
 
 @frozen(kw_only=True)
 class Sum:
-    """What several visits come to; ``None`` where it is known of none of them.
+    """Sum of several visits; a part is ``None`` if it is not known of any visit.
 
     Attributes:
-        visits: How many there are.
-        seconds: How long they took; those of branches that run at once are added up, too.
-        usage: What models' answers used.
-        cost_cents: What these cost, in US cents.
+        visits: Number of visits.
+        seconds: Total duration; concurrent branches are added up, too.
+        usage: Usage of the model responses.
+        cost_cents: Cost of the responses, in US cents.
     """
 
     visits: int
@@ -89,11 +89,11 @@ class Sum:
         now: datetime | None = None,
         ended: FlowEndedEvent | None = None,
     ) -> Sum:
-        """Adds visits up; of a known and an unknown part the known one counts.
+        """Add up visits; unknown parts are ignored.
 
         Args:
-            now: Up to when running ones have taken.
-            ended: Adds what was used beside visits, such as by who judged the goal.
+            now: Time up to which running visits are measured.
+            ended: End of the run; adds usage outside of visits, such as for judging the goal.
         """
         all_ = list(visits)
         spent: list[NodeFinishedEvent | FlowEndedEvent] = [
@@ -110,7 +110,7 @@ class Sum:
 
     @property
     def tokens(self) -> int | None:
-        """What was used, in and out."""
+        """Number of input and output tokens."""
         if self.usage is None:
             return None
         return _add(self.usage.total_input_tokens, self.usage.total_output_tokens)
@@ -118,15 +118,15 @@ class Sum:
 
 @define
 class Course:
-    """What has happened in a run so far; changed by :meth:`feed` alone.
+    """Course of a run so far; only :meth:`feed` changes it.
 
     Attributes:
-        started: How it began, the last time that it was taken up; ``None`` before.
-        began: When it began first.
-        ended: How it came to rest; ``None`` while it has not.
-        last: When something happened last.
-        visits: In the order in which they began.
-        edges: How often each edge was taken, by its place in the flow.
+        started: Event of its last start or resumption; ``None`` before.
+        began: When it first began.
+        ended: End or suspension of the run; ``None`` while it is working.
+        last: Time of the last event.
+        visits: Visits in the order in which they began.
+        edges: How often each edge was taken, by its index in the flow.
     """
 
     started: FlowStartedEvent | None = None
@@ -139,19 +139,19 @@ class Course:
 
     @classmethod
     def read(cls, logged: Iterable[TimedEvent]) -> Course:
-        """Returns the course that a log tells; events of other kinds are passed over."""
+        """Return the course recorded in a log; events of other kinds are ignored."""
         course = cls()
         for each in logged:
             course.feed(each.event, each.timestamp)
         return course
 
     def feed(self, event: object, moment: datetime) -> None:
-        """Takes an event that happened at a moment."""
+        """Apply an event and its time."""
         match event:
             case FlowStartedEvent():
                 self.started, self.ended = event, None
                 self.began = self.began or moment
-                for visit in self._open.values():  # what lies between is no time of the visit
+                for visit in self._open.values():  # time between runs does not count
                     visit.state, visit.started, visit.ended = VisitState.WAITING, None, None
             case NodeStartedEvent():
                 visit = self._access(event.node, event.visit, event.branch)
@@ -169,20 +169,20 @@ class Course:
 
     @property
     def states(self) -> Mapping[str, VisitState]:
-        """The state of each node that was reached: that of its last visit that is not over."""
+        """State of each reached node: that of its unfinished visit, otherwise of its last one."""
         found: dict[str, VisitState] = {}
         for visit in self.visits:
             if found.get(visit.node) not in (VisitState.RUNNING, VisitState.WAITING):
                 found[visit.node] = visit.state
         if self.ended and self.ended.node and self.ended.reason != "ended":
-            # it may have stopped there before the visit began
+            # the run may have stopped there before the visit began
             is_failure = self.ended.reason == "failed"
             found[self.ended.node] = VisitState.FAILED if is_failure else VisitState.WAITING
         return found
 
     @property
     def total(self) -> Sum:
-        """What all visits come to, and what was asked about the goal."""
+        """Sum of all visits and of the judgment of the goal."""
         return Sum.of(self.visits, ended=self.ended)
 
     def survey(self, node: str) -> Sequence[Visit]:
@@ -190,7 +190,7 @@ class Course:
         return [visit for visit in self.visits if visit.node == node]
 
     def measure(self, now: datetime | None = None) -> float | None:
-        """Returns the seconds from its first event to its last, or to now while it runs."""
+        """Return the seconds from its first event to its last, or to now while it runs."""
         end = now if now is not None and self.ended is None else self.last
         return None if self.began is None or end is None else (end - self.began).total_seconds()
 
@@ -217,7 +217,7 @@ class Course:
 
 
 class TimedEvent(Protocol):
-    """An event and when it happened, as a log has it."""
+    """Event of a log, with its time."""
 
     @property
     def timestamp(self) -> datetime: ...

@@ -1,6 +1,7 @@
-"""Draws what became of a flow into its diagram, as Mermaid that Mermaid reads.
+"""Draw the course of a run into its flow's diagram; the result is valid Mermaid.
 
-What was written stays, comments and layout too: links get counts, and all else is added behind.
+The original text stays, including comments and layout: links get counts, and everything else is
+appended.
 """
 
 from __future__ import annotations
@@ -30,23 +31,24 @@ STYLES: Final[Mapping[str, str]] = {
     VisitState.FAILED: "fill:#fee2e2,stroke:#b91c1c,stroke-width:4px,color:#7f1d1d",
     UNREACHED: "fill:#f8fafc,stroke:#94a3b8,stroke-dasharray:4 4,color:#64748b",
 }
-"""What nodes look like in each state, on light and dark paper; marks and lines say it, too."""
+"""Styles of nodes by state, for light and dark backgrounds; marks and lines show the state,
+too."""
 
 _TAKEN: Final = "stroke-width:3.5px"
 _NOT_TAKEN: Final = "opacity:0.45"
 
 
 def annotate(text: str, course: Course, styles: Mapping[str, str] = STYLES) -> str:
-    """Returns a diagram with what has happened: states, times, tokens, money, edges taken.
+    """Return a diagram with the course of a run: states, times, tokens, cost, edges taken.
 
     Args:
         text: The diagram that was run.
-        course: What has happened.
-        styles: Of each state; those that have none are left to whoever draws it, by the names
-            of the classes, which are those of the states with ``flow-`` before.
+        course: Course of the run.
+        styles: Style of each state. For a state without one, the renderer decides by the name of
+            the class, which is ``flow-`` and the state.
 
     Raises:
-        ConfigurationError: The diagram is none.
+        ConfigurationError: The diagram is invalid.
     """
     diagram = parse_diagram(text)
     flow = compile_flow(diagram).flow
@@ -62,7 +64,7 @@ def annotate(text: str, course: Course, styles: Mapping[str, str] = STYLES) -> s
 
 
 def _describe(flow: Flow, course: Course) -> dict[str, str]:
-    """Says what to write on each node that was reached."""
+    """Return the text to add to each node that was reached."""
     found = {}
     for name, state in course.states.items():
         if name in flow.nodes:

@@ -1,4 +1,4 @@
-"""Forks of flows that are performed later, by whoever hosts runs."""
+"""Forks of flows that a worker performs later."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ def begin_fork(
     visit: int = 1,
     variables: Mapping[str, JsonValue] | None = None,
 ) -> str:
-    """Writes a run that has been where another one was when a visit began. Does file work.
+    """Write a run with the state of another one before a visit. Does file work.
 
-    Whoever takes it up goes on from there. It is asked for last: one whose writer was killed
-    before has not been asked for, and is never begun.
+    The worker that takes the run continues from there. The request for the run is written last: if
+    the writer is killed before that, the run has no request and is never started.
 
     Args:
         node: The id of the node.
-        wanted: By what it is asked for.
-        visit: Which of the node's visits is the first that is made anew, from 1.
-        variables: Instead of those that the run was given, by name.
+        wanted: Request for the run.
+        visit: Number of the node's visit from which the run is repeated, from 1.
+        variables: Replacements for variables of the run, by name.
 
     Returns:
         The id of the new run.
 
     Raises:
         UnknownConversationError: There is no such run.
-        RequestError: It has not come to that visit.
-        StoreError: It is no run of a flow, or something cannot be written.
+        RequestError: The run has not reached that visit.
+        StoreError: It is not a run of a flow, or something cannot be written.
     """
     record = read_record(store, run_id)
     before = record.cut(node, visit)
-    # What it was asked, without the answer that it came to.
+    # The question of the run, without its answer.
     identity = store.fork(run_id, from_index=1)
     started = FlowStartedEvent(
         run_id=identity,

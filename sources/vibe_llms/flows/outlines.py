@@ -1,4 +1,4 @@
-"""Where a run of a flow stands, for those who draw it themselves: its diagram and its nodes."""
+"""Outline of a flow's run, for clients that draw it themselves: its diagram and its nodes."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class OutlinedNode:
     """One node of a flow.
 
     Attributes:
-        id: As the diagram has it.
-        title: What is written on it, or else its id.
-        kind: Of the node.
-        state: Of its last visit that is not over; ``unreached`` where there was none.
-        visits: How many there were.
-        conversation_id: Of what was said at the last of them; empty where nothing was.
+        id: Id in the diagram.
+        title: Text on the node, or its id.
+        kind: Kind of the node.
+        state: State of its unfinished visit, otherwise of its last; ``unreached`` without visits.
+        visits: Number of visits.
+        conversation_id: Id of the conversation of its last visit; empty without one.
     """
 
     id: str
@@ -44,16 +44,16 @@ class OutlinedNode:
 
 @frozen(kw_only=True)
 class Outline:
-    """Where a run of a flow stands.
+    """Outline of a flow's run.
 
     Attributes:
-        diagram: As Mermaid, with what has happened; the looks of states are left to who draws it,
-            by classes such as ``flow-done``.
-        nodes: Of the flow, as the diagram names them.
-        goal: What the flow is for.
-        response: The final response; empty before the flow has ended.
-        verdicts: What became of each condition of the goal: its ``description``,
-            ``evaluation_type``, ``is_met`` and ``evidence``; empty before they were looked at.
+        diagram: Mermaid diagram with the course of the run; the renderer styles states by classes
+            such as ``flow-done``.
+        nodes: Nodes of the flow, in the order of the diagram.
+        goal: Goal of the flow.
+        response: Final response; empty before the flow has ended.
+        verdicts: Verdict on each condition of the goal: its ``description``, ``evaluation_type``,
+            ``is_met`` and ``evidence``; empty before the evaluation.
     """
 
     diagram: str
@@ -64,12 +64,12 @@ class Outline:
 
 
 def read_outline(store: ConversationStore, run_id: str) -> Outline:
-    """Reads where a run stands, also before it has begun. Does file work.
+    """Read the outline of a run, even before it has started. Does file work.
 
     Raises:
         UnknownConversationError: The store has no such conversation.
-        StoreError: It is no run of a flow.
-        ConfigurationError: What it has of the task does not read.
+        StoreError: It is not a run of a flow.
+        ConfigurationError: The stored task is invalid.
     """
     try:
         record = read_record(store, run_id)
@@ -87,7 +87,7 @@ def read_outline(store: ConversationStore, run_id: str) -> Outline:
 
 
 def _find_response(record: FlowRecord) -> str:
-    """Return what a flow has said in the end; empty where it does not lead there."""
+    """Return the final response of a flow; empty if its log does not lead to an end."""
     try:
         return FlowState.fold(record.flow, record.events).final or ""
     except (ConfigurationError, CorruptionError, KeyError, IndexError):  # a log that was changed
@@ -95,7 +95,7 @@ def _find_response(record: FlowRecord) -> str:
 
 
 def _find_task(store: ConversationStore, run_id: str) -> Task | None:
-    """Return the task of a run that is ordered and has not begun."""
+    """Return the task of a run that was requested and has not started."""
     for each in store.open_log(run_id).read():
         if isinstance(each.event, RunRequestedEvent):
             task = each.event.order.get("task")

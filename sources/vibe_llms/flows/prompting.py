@@ -1,4 +1,4 @@
-"""Which nodes say something, and what is wrong with prompts and with choices by what was said."""
+"""Checks of prompts, and of choices that depend on a response."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from vibe_llms.flows.tasks import Task
 
 
 def survey_speaking(flow: Flow) -> list[str]:
-    """Returns the ids of nodes whose visits say something."""
+    """Return the ids of nodes whose visits produce responses."""
     return [node.id for node in flow.nodes.values() if node.kind in ENGAGED]
 
 
 def find_unused_prompts(count: int, flow: Flow) -> Iterator[Found]:
-    """Yields prompts that are never put."""
+    """Yield prompts that are never used."""
     used = {node.prompt for node in flow.nodes.values()}
     for index in range(count):
         if index not in used:
@@ -29,9 +29,9 @@ def find_unused_prompts(count: int, flow: Flow) -> Iterator[Found]:
 
 
 def find_early_choices(task: Task, flow: Flow, knowledge: Knowledge) -> Iterator[FlowFault]:
-    """Yields choices by what was said where nothing can have been said."""
+    """Yield choices that depend on a response where there cannot be one."""
     if any(rule.predicate for rule in task.categories.values()):
-        return  # which may look at variables
+        return  # predicates may look at variables
     speaking = frozenset(knowledge.speaking)
     for name in flow.dominators.immediate:
         node, choices = flow.nodes[name], flow.exits[name].choices

@@ -1,4 +1,4 @@
-"""Reads a task from a file or from plain data, and finds all mistakes in it at once."""
+"""Read a task from a file or from plain data, and find all mistakes in it at once."""
 
 from __future__ import annotations
 
@@ -17,28 +17,29 @@ from vibe_llms.tables.json_documents import find_excess, parse_json_document
 from vibe_llms.tables.reading import KeyPath, TableReader
 
 Written: TypeAlias = Path | str | Mapping[str, Any]
-"""A task as it is handed in: the path of its file, or the same as plain data."""
+"""Input form of a task: the path of its file, or its content as plain data."""
 
 PLACE: Final = "task"
-"""What a task is called that was read from no file."""
+"""Name of a task that was not read from a file."""
 
 SCHEMA_KEY: Final = "$schema"
-"""By which editors find the schema of a file; it says nothing to us."""
+"""Key with which editors find the schema of a file; ignored here."""
 
 _OURS: Final = {"place"}
 
 
 @frozen(kw_only=True)
 class TaskReading:
-    """What came of reading a task.
+    """Result of reading a task.
 
     Attributes:
-        task: As far as it could be read; what could not is named in ``unread`` and is empty.
-        document: Where it is written.
-        errors: What is wrong with it; with any of these it does not run.
-        warnings: What is odd, but harms nobody.
-        unread: The parts of the task about which nothing is known.
-        strict: Whether what is harmless is an error.
+        task: The task, as far as it could be read; unreadable parts are named in ``unread`` and
+            empty.
+        document: Document of the task.
+        errors: Mistakes in the task; it does not run with any of these.
+        warnings: Harmless findings.
+        unread: Parts of the task that could not be read.
+        strict: Whether harmless findings are errors.
     """
 
     task: Task
@@ -49,12 +50,12 @@ class TaskReading:
     strict: bool = True
 
     def find(self, path: KeyPath, message: str, line: int = 0, column: int = 0) -> Finding:
-        """Makes a finding about a value, or about a place within a text.
+        """Make a finding about a value, or about a place within a text.
 
         Args:
-            path: The way to the value, such as ``("prompts", 0, "template")``.
-            line: Within the text, from 1; 0 where the whole of it is meant.
-            column: The same.
+            path: Path of the value, such as ``("prompts", 0, "template")``.
+            line: Line within the text, from 1; 0 for the whole text.
+            column: Column of that line, likewise.
         """
         return find_within(self.document, path, message, line, column)
 
@@ -62,7 +63,7 @@ class TaskReading:
         """Returns the task.
 
         Raises:
-            ConfigurationError: There are mistakes in it; all of them.
+            ConfigurationError: The task has mistakes; lists all of them.
         """
         if self.errors:
             raise ConfigurationError(findings=self.errors)
@@ -74,19 +75,19 @@ def read_task(written: Written, *, strict: bool = True) -> Task:
 
     Args:
         written: The path of a file ending in ``.json`` or ``.toml``, or the same as plain data.
-        strict: Whether what is unknown is an error. What could be a misspelt word always is.
+        strict: Whether unknown keys are errors. A key that could be misspelt always is.
 
     Raises:
-        ConfigurationError: With all the mistakes in it, or why it cannot be read.
+        ConfigurationError: The task has mistakes (lists all of them), or cannot be read.
     """
     return examine_task(written, strict=strict).access_task()
 
 
 def examine_task(written: Written, *, strict: bool = True) -> TaskReading:
-    """Reads a task as far as that can be done, for whoever wants to find even more mistakes.
+    """Read a task as far as possible, so that callers can look for more mistakes.
 
     Raises:
-        ConfigurationError: There is no table to read.
+        ConfigurationError: The input is not a readable table.
     """
     document = access_document(written)
     reader = _TaskReader(document, strict=strict)
@@ -119,10 +120,10 @@ def examine_task(written: Written, *, strict: bool = True) -> TaskReading:
 
 
 def access_document(written: Written) -> Document:
-    """Returns what was written, as plain data with places.
+    """Return the input as plain data with places.
 
     Raises:
-        ConfigurationError: It cannot be read, or is no table.
+        ConfigurationError: The input cannot be read, or is not a table.
     """
     if isinstance(written, Mapping):
         excess = find_excess(written)
@@ -137,7 +138,7 @@ def access_document(written: Written) -> Document:
 def find_within(
     document: Document, path: KeyPath, message: str, line: int = 0, column: int = 0
 ) -> Finding:
-    """Makes a finding about a place within a text of a document; see :meth:`TaskReading.find`."""
+    """Make a finding about a place within a text of a document; see :meth:`TaskReading.find`."""
     place, line_there, column_there, name = document.locate(path)
     if line:
         name = f"{name}:{line}:{column}" if column else f"{name}:{line}"
@@ -147,7 +148,7 @@ def find_within(
 
 
 REGISTRY: Final = "resource_registry"
-"""The one component of a task without which it can be read, where that is not done strictly."""
+"""The only component that a task may lack, unless it is read strictly."""
 
 _EMPTY: Final[Mapping[str, Any]] = {
     "goal": Goal(description="unread"),
@@ -155,11 +156,11 @@ _EMPTY: Final[Mapping[str, Any]] = {
     "prompts": (),
     "flow_diagram": FlowDiagram(mermaid="graph TD"),
 }
-"""In the place of what could not be read."""
+"""Placeholders for components that could not be read."""
 
 
 class _TaskReader(TableReader):
-    """Reads the tables of a task; what is unknown is an error, or else a warning."""
+    """Reader of a task's tables; unknown keys are errors or, if not strict, warnings."""
 
     def __init__(self, document: Document, *, strict: bool) -> None:
         super().__init__(document.locate, document.produce_reader().findings)
@@ -167,17 +168,17 @@ class _TaskReader(TableReader):
         self.warnings: list[Finding] = []
 
     def report_unknown(self, path: KeyPath, known: Iterable[str]) -> None:
-        """Appends a finding about a key that is none of those that are known."""
+        """Append a finding about an unknown key."""
         known = list(known)
         if path[-1] == SCHEMA_KEY:
             return
         is_misspelt = any(find_nearest(word, [str(path[-1])]) for word in known)
-        # A misspelt word is never harmless: what it should have said would be missing in silence.
+        # A misspelt key is never harmless: its value would be missing without notice.
         report = self.report if is_misspelt else self.report_harmless
         report(path, f"Unknown key{end_among(path[-1], known)}")
 
     def report_harmless(self, path: KeyPath, message: str) -> None:
-        """Append a finding that is an error where the task is read strictly, else a warning."""
+        """Append a finding that is an error if the task is read strictly, otherwise a warning."""
         findings = self.findings
         if not self.strict:
             self.findings = self.warnings
@@ -186,7 +187,7 @@ class _TaskReader(TableReader):
 
 
 def _survey_halves(tree: object) -> Iterable[KeyPath]:
-    """Yields where a text cannot be written as UTF-8."""
+    """Yield the paths of texts that cannot be written as UTF-8."""
     ahead: list[tuple[KeyPath, object]] = [((), tree)]
     while ahead:
         path, each = ahead.pop()

@@ -1,4 +1,4 @@
-"""What came of a task."""
+"""Results of tasks."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from vibe_llms.messages.canisters import Usage
 
 @frozen(kw_only=True)
 class GoalVerdict:
-    """What became of one condition of the goal.
+    """Verdict on one condition of the goal.
 
     Attributes:
         description: The condition, in words.
-        evaluation_type: How it was looked at, such as ``CONTAINS``.
+        evaluation_type: How it was evaluated, such as ``CONTAINS``.
         is_met: Whether it holds.
-        confidence: In the verdict, from 0 to 1; 0 where it could not be looked at.
+        confidence: Confidence in the verdict, from 0 to 1; 0 if the condition could not be
+            evaluated.
         evidence: Why, in a sentence for people that quotes the place.
     """
 
@@ -37,7 +38,7 @@ class GoalVerdict:
 
     @classmethod
     def read(cls, plain: Mapping[str, JsonValue]) -> GoalVerdict:
-        """Make a verdict of what the log of a run has of it."""
+        """Make a verdict from its record in the log of a run."""
         confidence = plain.get("confidence")
         return cls(
             description=str(plain.get("description", "")),
@@ -62,26 +63,26 @@ class GoalVerdict:
 
 @frozen(kw_only=True)
 class AdapterResult:
-    """What came of a task.
+    """Result of a task.
 
     Attributes:
-        success: Whether the flow came to its end. Whether that met the goal, ``goal_met`` says.
-        goal_met: Whether the conditions of the goal are met; ``None`` where it did not end.
-        responses: What each node said last, by its id.
-        final_response: What was said when the flow ended; empty before.
-        verification: What became of each condition of the goal.
-        errors: Why it did not come to its end, or what is wrong with the task; a line each.
-        warnings: What is odd in the task but harms nobody, and why visits failed from which the
-            flow went on.
-        reason: Why it came to rest, as a stable word; ``refused`` where it did not begin.
-        limit: The name of the limit that was reached, where that is why.
-        path: The nodes that were visited, in the order in which the visits ended.
-        requests: How many answers models gave.
-        usage: What these used; ``None`` where no vendor said.
-        cost_cents: What they cost, in US cents; ``None`` where no price is known.
-        run_id: What the run is called: by that it is resumed, forked and shown, where a store has
-            it; empty where none began.
-        error: The first of the errors for programs, where it has a type.
+        success: Whether the flow ended. ``goal_met`` says whether it met the goal.
+        goal_met: Whether the conditions of the goal are met; ``None`` if the flow did not end.
+        responses: Last response of each node, by its id.
+        final_response: Last response when the flow ended; empty if it did not.
+        verification: Verdict on each condition of the goal.
+        errors: Why the flow did not end, or the mistakes in the task; a line each.
+        warnings: Harmless findings about the task, and reasons of failed visits after which the
+            flow continued.
+        reason: Why the run stopped, as a stable word; ``refused`` if it did not start.
+        limit: Name of the limit that was reached, if that is the reason.
+        path: Visited nodes, in the order in which the visits ended.
+        requests: Number of model responses.
+        usage: Usage of the responses; ``None`` if no vendor reported it.
+        cost_cents: Cost of the responses, in US cents; ``None`` if no price is known.
+        run_id: Id of the run, with which a stored run is resumed, forked and shown; empty if no run
+            started.
+        error: First of the errors as an exception, for programs, if it has a type.
     """
 
     success: bool
@@ -114,7 +115,7 @@ def refuse(
     warnings: Sequence[Finding] = (),
     error: ConverseError | None = None,
 ) -> AdapterResult:
-    """Says why a task was not begun."""
+    """Return the result of a task that was not started."""
     if error is None:
         error = ConfigurationError(findings=tuple(findings))
     return AdapterResult(
@@ -132,10 +133,10 @@ def produce_result(
     warnings: Sequence[Finding] = (),
     failure: ConverseError | None = None,
 ) -> AdapterResult:
-    """Says what came of a run, from where it stands.
+    """Return the result of a run from its state.
 
     Args:
-        failure: What could not be written down at the end.
+        failure: Error that prevented the end from being recorded.
     """
     ending = state.ending or FlowEndedEvent(
         run_id=run_id,

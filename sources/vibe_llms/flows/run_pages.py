@@ -1,4 +1,4 @@
-"""The page of a flow's run: where it went, what was said at each node, and what that cost."""
+"""Page of a flow's run: its course, the messages at each node, and the cost."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ _LEGEND: Final = (
 
 
 def read_run_page(store: ConversationStore, run_id: str) -> str:
-    """Writes the page of a run as it is in the store. Does file work.
+    """Write the page of a stored run. Does file work.
 
     Raises:
         UnknownConversationError: The store has no such conversation.
-        StoreError: It is no run of a flow.
-        ConfigurationError: What it has of the task does not read.
+        StoreError: It is not a run of a flow.
+        ConfigurationError: The stored task is invalid.
     """
     return _RunPage(store, read_record(store, run_id)).compose()
 
 
 class _RunPage:
-    """Composes the page of one run."""
+    """Composer of the page of one run."""
 
     def __init__(self, store: ConversationStore, record: FlowRecord) -> None:
         self.store = store
@@ -79,7 +79,7 @@ class _RunPage:
                 title=task.goal.description,
                 mark=compose_mark(*_describe_whole(summary)),
                 facts=self._survey_facts(),
-                diagram=annotate(task.flow_diagram.mermaid, course, {}),  # page.css has the looks
+                diagram=annotate(task.flow_diagram.mermaid, course, {}),  # page.css has the styles
                 hint="Select a node to see its messages.",
                 legend=_LEGEND,
                 nodes=self.anchors,
@@ -108,7 +108,8 @@ class _RunPage:
         }
 
     def _choose_first(self) -> str:
-        """Returns what is shown first: where something is amiss or going on, else the last word."""
+        """Return the section to show first: a node that failed, waits or is active, else the last
+        one."""
         states = self.states
         for state in (VisitState.FAILED, VisitState.RUNNING, VisitState.WAITING):
             for name in states:
@@ -165,7 +166,7 @@ class _RunPage:
         ]
         for purpose, identity in visit.conversations.items():
             parts += self._compose_conversation(purpose, identity)
-        # Else the conversation of the visit has it already.
+        # Otherwise the conversation of the visit contains it already.
         if finished and finished.response and "" not in visit.conversations:
             parts.append(f'<div class="plain" dir="auto">{escape(finished.response)}</div>')
         if finished and finished.category:
@@ -180,10 +181,10 @@ class _RunPage:
         return "\n".join(parts)
 
     def _compose_conversation(self, purpose: str, identity: str) -> Iterator[str]:
-        """Yields what was said in the conversation of a visit; of judges it is folded."""
+        """Yield the messages in the conversation of a visit; those of judges are folded."""
         try:
             canisters = self.store.read(identity, tolerant=True).canisters if identity else ()
-        except ConverseError:  # begun, and nothing said yet; or deleted since
+        except ConverseError:  # without messages yet, or deleted since
             canisters = ()
         messages = [
             compose_message(
@@ -242,13 +243,13 @@ _TONES: Final = {
 
 
 def _describe_whole(summary: RunSummary) -> tuple[str, str]:
-    """Returns the state of a run, and what to call it."""
+    """Return the state of a run, and its label."""
     state = _TONES.get(summary.tone, VisitState.WAITING)
     return state, f"{MARKS[state]} {summary.label}"
 
 
 def _compose_end(course: Course) -> Iterator[str]:
-    """Yields why the run stopped before its end."""
+    """Yield why the run stopped before the flow ended."""
     if course.ended and course.ended.detail:
         kind = "trouble" if course.ended.reason == "failed" else "plain"
         yield (

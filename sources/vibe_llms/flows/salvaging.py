@@ -1,7 +1,7 @@
-"""What can be told of the parts of a task that could not be read as a whole.
+"""Read the parts of a task that could not be read as a whole.
 
-One wrong word makes a list of prompts one that is not read; what is wrong with the others is to be
-found all the same.
+A single invalid prompt makes the whole list of prompts unreadable; the mistakes in the others must
+be found, too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from vibe_llms.flows.tasks import RegistryEntry
 
 
 def survey_templates(reading: TaskReading) -> list[str] | None:
-    """Returns all templates, empty where one is none; ``None`` where nobody knows how many."""
+    """Return all templates, empty for an invalid one; ``None`` if their number is unknown."""
     if "prompts" not in reading.unread:
         return [each.template for each in reading.task.prompts]
     prompts = reading.document.tree.get("prompts")
@@ -24,9 +24,9 @@ def survey_templates(reading: TaskReading) -> list[str] | None:
 
 
 def survey_entries(reading: TaskReading) -> dict[str, RegistryEntry | None] | None:
-    """Returns the entries of the registry by name; ``None`` for one that could not be read.
+    """Return the entries of the registry by name; ``None`` for an unreadable entry.
 
-    ``None`` instead of all where nobody knows which there are.
+    Returns ``None`` instead of a mapping if the names are unknown.
     """
     if "resource_registry" not in reading.unread:
         return {each.name: each for each in reading.task.resource_registry.entries}
@@ -39,6 +39,6 @@ def survey_entries(reading: TaskReading) -> dict[str, RegistryEntry | None] | No
 
 
 def survey_names(reading: TaskReading, key: str, read: Iterable[str]) -> frozenset[str]:
-    """Returns the keys of a table of the task; of one that could not be read, those written."""
+    """Return the keys of a table of the task; if it could not be read, the keys in the file."""
     table = reading.document.tree.get(key) if key in reading.unread else None
     return frozenset(map(str, table) if isinstance(table, Mapping) else read)

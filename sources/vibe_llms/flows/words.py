@@ -1,4 +1,4 @@
-"""The numbers of a run in few words: for diagrams, pages and terminals."""
+"""Short descriptions of a run's numbers, for diagrams, pages and terminals."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ MARKS: Final = {
     VisitState.WAITING: "\N{DOUBLE VERTICAL LINE}",
     VisitState.FAILED: "\N{BALLOT X}",
 }
-"""What shows a state where there is no colour."""
+"""Marks that show a state without colour."""
 
 
 def describe_seconds(seconds: float | None) -> str:
-    """Returns a length of time; nothing where it is unknown, or nobody would have noticed it."""
+    """Describe a duration; empty if it is unknown or below 0.05 seconds."""
     if seconds is None or seconds < 0.05:
         return ""
     if seconds < 9.95:
@@ -32,7 +32,7 @@ def describe_seconds(seconds: float | None) -> str:
 
 
 def describe_tokens(tokens: int | None) -> str:
-    """Returns how many tokens, in two figures or three; nothing where that is unknown."""
+    """Describe a number of tokens with two or three digits; empty if it is unknown."""
     if tokens is None:
         return ""
     if tokens < 1_000:
@@ -42,7 +42,7 @@ def describe_tokens(tokens: int | None) -> str:
 
 
 def describe_cost(cents: float | None) -> str:
-    """Returns an amount of money in dollars; nothing where it is unknown."""
+    """Describe an amount of money in dollars; empty if it is unknown."""
     if cents is None:
         return ""
     if 0 < cents < 0.01:
@@ -51,14 +51,14 @@ def describe_cost(cents: float | None) -> str:
 
 
 def describe_sum(total: Sum) -> list[str]:
-    """Returns what visits came to, each part that is known in its own words."""
+    """Describe the sum of visits; a separate text for each known part."""
     return _describe_parts(
         f"{TIMES}{total.visits}" if total.visits > 1 else "", total.seconds, total
     )
 
 
 def describe_whole(total: Sum, seconds: float | None) -> list[str]:
-    """Returns what a run came to, in as many words, with the time that it has taken."""
+    """Describe the sum of a run in the same way, with its duration."""
     count = f"{total.visits} visit{'s' * (total.visits != 1)}"
     return _describe_parts(count, seconds, total)
 
@@ -74,5 +74,5 @@ def _describe_parts(count: str, seconds: float | None, total: Sum) -> list[str]:
 
 
 def describe_reason(event: FlowEndedEvent) -> str:
-    """Returns what became of a run."""
+    """Describe the end of a run."""
     return describe_ending(event.reason, event.limit, event.goal_met)
