@@ -1,7 +1,7 @@
-"""What the run of a flow has used, and what is left of it for the next who asks.
+"""Budgets of flows: usage of a run, and the rest that is left for further requests.
 
-Each conversation of a visit is counted for itself, as a whole: so what is taken up again counts
-once, and what was cut off counts, too. Subflows use what is left of the flow they are part of.
+Each conversation of a visit is counted separately and as a whole: a resumed visit counts once, and
+an interrupted one counts, too. Subflows use the rest of the budget of their flow.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ BUDGETS: Final[Mapping[str, str]] = {
     "max_tokens": "run_tokens",
     "max_cost_cents": "run_cents",
 }
-"""The budgets of a flow, and what each is called as a limit of a visit's engine."""
+"""Budgets of a flow, with the names of the corresponding engine limits of a visit."""
 
 
 @frozen(kw_only=True)
 class Spending:
-    """What answers of models have used.
+    """Usage of model responses.
 
     Attributes:
-        requests: How many there were.
-        usage: ``None`` where no vendor said.
-        cost_cents: In US cents; ``None`` where no price is known.
+        requests: Number of responses.
+        usage: Usage; ``None`` if no vendor reported it.
+        cost_cents: Cost in US cents; ``None`` if no price is known.
     """
 
     requests: int = 0
@@ -56,7 +56,7 @@ class Spending:
 
     @property
     def tokens(self) -> int:
-        """Input and output, as far as vendors have said."""
+        """Number of input and output tokens, as far as vendors reported them."""
         usage = self.usage
         if usage is None:
             return 0
@@ -64,12 +64,12 @@ class Spending:
 
 
 def measure(canisters: Sequence[AnyCanister]) -> Spending:
-    """Adds up what the answers in a conversation used."""
+    """Add up the usage of the responses in a conversation."""
     origins: dict[str, Origin] = {}
     for canister in canisters:
         origin = canister.origin
         if origin is not None:
-            # The canisters of a turn share one origin, which counts once.
+            # The canisters of a turn share one origin; count it once.
             origins.setdefault(canister.turn_id or canister.id, origin)
     costs = [cost for each in origins.values() if (cost := price_in_cents(each)) is not None]
     return Spending(
@@ -80,18 +80,18 @@ def measure(canisters: Sequence[AnyCanister]) -> Spending:
 
 
 def read_spending(event: NodeFinishedEvent | FlowEndedEvent) -> Spending:
-    """Returns what an event says was used."""
+    """Return the usage that an event records."""
     return Spending(requests=event.requests, usage=event.usage, cost_cents=event.cost_cents)
 
 
 @frozen
 class VisitGrant:
-    """What one visit may use.
+    """Share of the budgets for one visit.
 
     Attributes:
-        limits: For its engine.
-        budgets: Those of the limits that stand for what is left of a budget, with its name.
-        config: Has the budgets.
+        limits: Limits of its engine.
+        budgets: Limits that represent the rest of a budget, with the name of that budget.
+        config: Config with the budgets.
     """
 
     limits: Limits
@@ -99,13 +99,13 @@ class VisitGrant:
     config: AdapterConfig
 
     def find_error(self, limit: str) -> LimitError | None:
-        """Returns why the flow cannot go on when a visit has reached a limit; if it cannot."""
+        """Return why the flow cannot continue after a visit has reached a limit, if it cannot."""
         name = self.budgets.get(limit)
         return None if name is None else tell_limit(name, self.config)
 
 
 def tell_limit(name: str, config: AdapterConfig) -> LimitError:
-    """Says that a run has reached one of its bounds."""
+    """Return the error of a run that has reached one of its limits."""
     value = getattr(config, name)
     return LimitError(
         limit=name,
@@ -118,14 +118,14 @@ def tell_limit(name: str, config: AdapterConfig) -> LimitError:
 
 @define(eq=False)
 class Budget:
-    """What a run has used so far, and what is left.
+    """Usage of a run so far, and the rest of its budgets.
 
     Attributes:
-        config: Has the budgets.
-        settled: What finished visits have used.
-        whole: That of the flow of which this is a part; ``None`` for one by itself.
-        forgiven: What unfinished visits had used before the run was asked for anew: its limits
-            begin anew then.
+        config: Config with the budgets.
+        settled: Usage of finished visits.
+        whole: Budget of the enclosing flow; ``None`` outside of subflows.
+        forgiven: Usage of unfinished visits before the run was requested again, which resets its
+            limits.
     """
 
     config: AdapterConfig
@@ -137,25 +137,25 @@ class Budget:
 
     @property
     def open(self) -> Spending:
-        """What visits have used that are not finished."""
+        """Usage of unfinished visits."""
         return self._add(self._open)
 
     @property
     def spending(self) -> Spending:
-        """What all visits have used."""
+        """Usage of all visits."""
         return self.settled + self.open
 
     def note(self, identity: str, spending: Spending) -> None:
-        """Takes down what the answers in the conversation of a visit have used, all together."""
+        """Record the total usage of the responses in the conversation of a visit."""
         self._open[identity] = spending
 
     def begin_part(self, identity: str) -> Budget:
-        """Returns the budget of a subflow, which uses up this one."""
+        """Return the budget of a subflow, which is part of this one."""
         part = self._open[identity] = Budget(self.config, whole=self)
         return part
 
     def settle(self, identities: Iterable[str]) -> Spending:
-        """Returns what a visit has used that is finished, in all of its conversations."""
+        """Settle a finished visit; return its usage in all of its conversations."""
         identities = list(identities)
         spending = self._add(identities)
         for identity in identities:
@@ -165,9 +165,10 @@ class Budget:
 
     @contextmanager
     def grant(self, limits: Limits) -> Iterator[VisitGrant]:
-        """Gives a visit what is left.
+        """Grant a visit the rest of the budgets.
 
-        Each that is on its way is expected to ask once; what else they use is not known before.
+        One request is reserved for each visit in progress; their other usage is not known in
+        advance.
         """
         whole = self
         while whole.whole is not None:
@@ -181,7 +182,7 @@ class Budget:
         self._asking += 1
         config, known = self.config, {name: getattr(self.config, name) for name in BUDGETS}
         budgets = {name: value for name, value in known.items() if value is not None}
-        if not budgets:  # what was used so far need not be added up
+        if not budgets:  # no need to add up the usage
             return VisitGrant(limits, {}, config)
         spent, forgiven, granted = self.spending, self.forgiven, {}
         used = {
@@ -190,9 +191,9 @@ class Budget:
             "max_cost_cents": (spent.cost_cents or 0.0) - (forgiven.cost_cents or 0.0),
         }
         for name, value in budgets.items():
-            left = math.ceil(value - used[name])  # a visit may begin while anything is left
+            left = math.ceil(value - used[name])  # a visit may start while anything is left
             if left <= 0:
-                # An engine that may take no step stops before it asks.
+                # An engine without steps stops before its first request.
                 return VisitGrant(attrs.evolve(limits, run_steps=0), {"run_steps": name}, config)
             if left <= getattr(limits, BUDGETS[name]):
                 granted[BUDGETS[name]] = left

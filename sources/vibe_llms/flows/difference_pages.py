@@ -1,4 +1,4 @@
-"""The page of two versions of a task: one diagram, and what has changed at each node."""
+"""Page of two versions of a task: one diagram, and the changes of each node."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from vibe_llms.foundation.reprs import escape
 
 
 def compose_difference_page(old: Task, new: Task) -> str:
-    """Writes two versions of a task as one HTML page, to be encoded as UTF-8.
+    """Write two versions of a task as one HTML page, to be encoded as UTF-8.
 
     Raises:
-        ConfigurationError: One of the diagrams is none.
+        ConfigurationError: One of the diagrams is invalid.
     """
     difference = compare_tasks(old, new)
     anchors = {each.node: f"node-{number}" for number, each in enumerate(difference.nodes)}
@@ -74,18 +74,18 @@ def _compose_lines(change: NodeChange) -> str:
 
 @frozen(kw_only=True)
 class _Line:
-    """A line of a prompt with its mark; ``tag`` says whether it was deleted or inserted."""
+    """Line of a prompt; ``tag`` marks it as deleted or inserted."""
 
     tag: str
     text: str
 
 
 def compare_prompts(old: PromptTemplate | None, new: PromptTemplate | None) -> Iterator[_Line]:
-    """Yields the lines of both prompts, each with a mark of what became of it."""
+    """Yield the lines of both prompts, each with a mark of its change."""
     tags = {"-": "del", "+": "ins", " ": ""}
     before, after = (_survey_lines(each) for each in (old, new))
     for line in difflib.ndiff(before, after):
-        if line[0] in tags:  # the others, with a question mark, point into lines
+        if line[0] in tags:  # lines with a question mark are hints of difflib
             yield _Line(tag=tags[line[0]], text=line)
 
 

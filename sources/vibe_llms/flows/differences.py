@@ -1,4 +1,4 @@
-"""What distinguishes two versions of a task, as one diagram and in words."""
+"""Differences of two versions of a task, as one diagram and in words."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vibe_llms.mermaid.shapes import BRACKETS
 
 
 class Change(enum.StrEnum):
-    """What became of a node or an edge."""
+    """Kinds of changes of nodes and edges."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -41,12 +41,12 @@ _EDGE_STYLES: Final = {
 
 @frozen(kw_only=True)
 class NodeChange:
-    """What became of a node.
+    """Change of a node.
 
     Attributes:
-        details: What of it has changed, in a word each: ``label``, ``kind``, ``prompt``.
-        old: The prompt that it put; ``None`` where it put none.
-        new: The one that it puts now.
+        details: Changed properties of the node: ``label``, ``kind``, ``prompt``.
+        old: Previous prompt; ``None`` without one.
+        new: New prompt; ``None`` without one.
     """
 
     node: str
@@ -58,7 +58,7 @@ class NodeChange:
 
 @frozen(kw_only=True)
 class EdgeChange:
-    """An edge that is new, or no longer there; one with another label is both."""
+    """Added or removed edge; a changed label counts as both."""
 
     source: str
     target: str
@@ -69,12 +69,12 @@ class EdgeChange:
 
 @frozen(kw_only=True)
 class TaskDifference:
-    """What distinguishes two versions of a task.
+    """Differences of two versions of a task.
 
     Attributes:
-        nodes: Those that are not as they were.
-        edges: The same; ``number`` is the place in the diagram that has it.
-        others: The names of the other parts that have changed, such as ``goal``.
+        nodes: Changed nodes.
+        edges: Changed edges; ``number`` is the index in the diagram that has the edge.
+        others: Names of the other parts that have changed, such as ``goal``.
     """
 
     nodes: tuple[NodeChange, ...] = ()
@@ -86,15 +86,15 @@ class TaskDifference:
 
 
 def compare_tasks(old: Task, new: Task) -> TaskDifference:
-    """Compares two versions of a task. Nodes are the same where their ids are.
+    """Compare two versions of a task. Nodes with the same id are the same node.
 
     Raises:
-        ConfigurationError: One of the diagrams is none.
+        ConfigurationError: One of the diagrams is invalid.
     """
     before, after = _Side.of(old), _Side.of(new)
     names = dict.fromkeys([*after.flow.nodes, *before.flow.nodes])
     nodes = [each for name in names if (each := _compare_nodes(before, after, name))]
-    # The diagram is told by its nodes and edges; from where a task was read is no difference.
+    # The diagram is compared by its nodes and edges; the place of the file does not matter.
     seen = {"flow_diagram", "place"}
     if any(each.old != each.new for each in nodes):
         seen.add("prompts")
@@ -114,14 +114,14 @@ def compare_tasks(old: Task, new: Task) -> TaskDifference:
 
 
 def draw_difference(old: Task, new: Task, styles: Mapping[str, str] = STYLES) -> str:
-    """Returns two versions of a task as one diagram, the new one with what is gone added behind.
+    """Return two versions of a task as one diagram: the new one, with removed parts appended.
 
     Args:
-        styles: Of nodes that were added, removed, changed; the names of the classes are these
-            with ``flow-`` before. Without any, there is no legend either.
+        styles: Styles of added, removed and changed nodes; the names of the classes are the keys,
+            prefixed with ``flow-``. Without styles, there is no legend either.
 
     Raises:
-        ConfigurationError: One of the diagrams is none.
+        ConfigurationError: One of the diagrams is invalid.
     """
     difference = compare_tasks(old, new)
     before = parse_diagram(old.flow_diagram.mermaid)
@@ -136,7 +136,7 @@ def draw_difference(old: Task, new: Task, styles: Mapping[str, str] = STYLES) ->
     ]
     if not lines:
         return after.text
-    # Styles name edges by their numbers, which are known only in the whole.
+    # Styles refer to edges by numbers, which are known only in the complete diagram.
     whole = parse_diagram(append_lines(after.text, lines))
     looks = style_edges(whole, _style_edges(len(after.edges), difference))
     whole = parse_diagram(append_lines(whole.text, looks))
@@ -202,7 +202,8 @@ def _find_details(
 
 
 def _find_missing(here: _Side, there: _Side, change: Change) -> Iterator[EdgeChange]:
-    """Yields the edges of one side that the other has not, each as often as it has it less."""
+    """Yield the edges that the other side lacks; an edge that it has less often, by the
+    difference."""
     left = [(edge.source, edge.target, edge.label) for edge in there.flow.edges]
     for edge, number in zip(here.flow.edges, here.numbers, strict=True):
         key = (edge.source, edge.target, edge.label)
@@ -237,12 +238,13 @@ def _restore_edges(before: Diagram, difference: TaskDifference) -> Iterator[str]
 
 
 def _name(id_: str) -> str:
-    """Returns what to call a node at the beginning of a line, where these words mean something."""
+    """Return the name of a node at the beginning of a line, where keywords have a meaning."""
     return f"{id_}_" if id_ in ("call", "click", "href") else id_
 
 
 def _style_edges(count: int, difference: TaskDifference) -> dict[int, str]:
-    """Gives the edges their looks by their numbers in the whole; removed ones come last."""
+    """Return the styles of edges by their numbers in the complete diagram; removed ones come
+    last."""
     gone = [each for each in difference.edges if each.change is Change.REMOVED]
     added = [each for each in difference.edges if each.change is Change.ADDED]
     return {
@@ -252,7 +254,8 @@ def _style_edges(count: int, difference: TaskDifference) -> dict[int, str]:
 
 
 def _survey_legend(difference: TaskDifference, taken: set[str]) -> list[Change]:
-    """Returns what has to be explained; nothing where the diagram has such names already."""
+    """Return the changes to explain; none if the diagram already has nodes with the legend's
+    names."""
     shown = {each.change for each in difference.nodes}
     shown |= {each.change for each in difference.edges}
     is_free = not any(name.startswith(_LEGEND) for name in taken)

@@ -1,4 +1,4 @@
-"""What is wrong with a part of a task, before anybody knows in which file it stands."""
+"""Mistakes in parts of a task, before their place in a file is known."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from vibe_llms.foundation.attrs_classes import frozen
 
 
 class Severity(enum.StrEnum):
-    """What a mistake does to a run.
+    """Effect of a mistake on a run.
 
-    ``ERROR``: there is none. ``HARMLESS``: there is one, unless the task is checked strictly.
-    ``WARNING``: there is one in any case.
+    ``ERROR``: the task does not run. ``HARMLESS``: it runs, unless it is checked strictly.
+    ``WARNING``: it always runs.
     """
 
     ERROR = "error"
@@ -22,7 +22,7 @@ class Severity(enum.StrEnum):
 
 
 class TaskRule(enum.StrEnum):
-    """What a part of a task can be at odds with; the guide to checks explains each."""
+    """Rules that a part of a task can violate; the guide to checks explains each."""
 
     SENSE = "sense"
     ARROW = "arrow"
@@ -105,7 +105,7 @@ SEVERITIES: Final[Mapping[TaskRule, Severity]] = {
         Severity.WARNING,
     ),
 }
-"""What being at odds with each rule does: the one place where that is decided."""
+"""Severity of each rule's violation; decided only here."""
 
 
 @frozen(kw_only=True)
@@ -113,10 +113,10 @@ class FlowFault:
     """One mistake in a template or a diagram.
 
     Attributes:
-        line: In that text, from 1.
-        column: In that line, from 1.
-        message: What is wrong, and what to write instead.
-        rule: What it is at odds with.
+        line: Line in that text, from 1.
+        column: Column in that line, from 1.
+        message: Description of the mistake and its fix.
+        rule: Violated rule.
     """
 
     line: int
@@ -126,5 +126,5 @@ class FlowFault:
 
     @property
     def weight(self) -> Severity:
-        """What it does to a run."""
+        """Effect on a run."""
         return SEVERITIES[self.rule]

@@ -1,4 +1,4 @@
-"""Who hears what is said to the run of a flow: a visit that asks a model."""
+"""Recipient of messages to the run of a flow: a visit that asks a model."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from vibe_llms.runs.waiting import survey_waiting
 
 
 def find_hearer(store: ConversationStore, run_id: str) -> str | None:
-    """Returns the conversation of the visit that hears what is said to a flow. Does file work.
+    """Return the conversation that receives messages to a flow. Does file work.
 
-    That is a visit under way that asks a model, in a subflow, too: of several the first that waits
-    for an approval, else the first in the order of the flow's branches.
+    It belongs to a visit in progress that asks a model, in the flow or a subflow. Of several, the
+    first that waits for an approval is chosen, otherwise the first in the order of the flow's
+    branches.
 
     Raises:
-        ConfigurationError: What the store has of its task does not read.
-        StoreError: A log does not read.
+        ConfigurationError: The stored task is invalid.
+        StoreError: A log cannot be read.
     """
     found = [*_survey_asking(store, run_id)]
     for identity in found:

@@ -1,8 +1,8 @@
-"""What stands in double braces in a prompt, and how it is replaced.
+"""Templates: parse references in double braces, and render them.
 
-A template is read once, into texts and references with their places; rendering looks references
-up and does nothing else: no code is evaluated, and what is put in is not looked through for
-braces again, so that a model's words can never ask for more. ``\\{{`` stands for ``{{`` itself.
+A template is parsed once, into texts and references with their places. Rendering only looks up
+references: no code is evaluated, and inserted values are not searched for braces, so that a model's
+response cannot insert further values. ``\\{{`` stands for ``{{`` itself.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 LOOP_NAMES: Final = ("index", "count")
 ADDRESS: Final = "source_url"
-"""The field of an entry that is meant where none is named."""
+"""Default field of an entry."""
 
 _BRACES: Final = re.compile(r"\\\{\{|\{\{")
 _NAME: Final = r"[^\W\d][\w-]*"
@@ -42,14 +42,14 @@ _REMEDY: Final = (
 
 @frozen(kw_only=True)
 class Reference:
-    """One pair of double braces.
+    """Reference in double braces.
 
     Attributes:
-        source: Where its value is looked for.
-        name: Of the variable, the entry, the node; for a loop ``index`` or ``count``.
-        field: Of the entry; ``source_url`` where none is named.
-        line: Where it begins in the template, from 1.
-        column: In that line, from 1.
+        source: Source of its value.
+        name: Name of the variable or entry, or id of the node; for a loop ``index`` or ``count``.
+        field: Field of the entry; ``source_url`` by default.
+        line: Line in the template where it begins, from 1.
+        column: Column in that line, from 1.
     """
 
     source: Source
@@ -66,10 +66,10 @@ class Reference:
 
 @frozen(kw_only=True)
 class Template:
-    """A template that was read: texts as they stand, and references between them.
+    """Parsed template: literal texts, and references between them.
 
     Attributes:
-        faults: What does not read; with any of these it is not rendered.
+        faults: Syntax errors; with any of these the template is not rendered.
     """
 
     parts: tuple[str | Reference, ...]
@@ -77,19 +77,19 @@ class Template:
 
     @property
     def references(self) -> tuple[Reference, ...]:
-        """What has to be known before it can be rendered."""
+        """References that rendering looks up."""
         return tuple(part for part in self.parts if isinstance(part, Reference))
 
 
 @frozen(kw_only=True)
 class TemplateScope:
-    """What references may mean.
+    """Values that references look up.
 
     Attributes:
-        variables: What was given for the run; what is no text is written as JSON.
-        registry: The fields of each entry, by its name.
-        responses: What each node said last.
-        loop: The round of the innermost loop, from 0, and how many there may be.
+        variables: Variables of the run; values other than texts are written as JSON.
+        registry: Fields of each entry, by its name.
+        responses: Last response of each node.
+        loop: Round of the innermost loop, from 0, and the maximum number of rounds.
     """
 
     variables: Mapping[str, JsonValue] = attrs.field(factory=dict)
@@ -99,7 +99,7 @@ class TemplateScope:
 
 
 def read_template(text: str) -> Template:
-    """Reads a template; never fails, but says what is wrong with it."""
+    """Parse a template; never fails, but returns syntax errors as faults."""
     parts: list[str | Reference] = []
     faults: list[FlowFault] = []
     literal: list[str] = []
@@ -124,10 +124,10 @@ def read_template(text: str) -> Template:
 
 
 def render_template(template: Template, scope: TemplateScope) -> str:
-    """Puts in what references mean.
+    """Replace references with their values.
 
     Raises:
-        RequestError: One of them means nothing here; names its place and the nearest right word.
+        RequestError: A reference is unknown; names its place and the nearest known word.
     """
     for fault in template.faults:
         raise _refuse(fault.line, fault.column, fault.message)
@@ -137,7 +137,7 @@ def render_template(template: Template, scope: TemplateScope) -> str:
 
 
 class _LineCounter:
-    """Counts lines as far as it is asked, so that a long template is gone through once."""
+    """Incremental line counter, which scans a long template only once."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -151,7 +151,7 @@ class _LineCounter:
 
 
 def _survey_braces(text: str) -> Iterator[tuple[int, int]]:
-    """Yields where double braces begin and end; what is never closed ends with its line."""
+    """Yield where double braces begin and end; unclosed ones end with their line."""
     position = 0
     while found := _BRACES.search(text, position):
         start, position = found.span()

@@ -1,8 +1,8 @@
-"""A stored run of a flow, walked through without a model and without tools.
+"""Replay of a flow's stored run, without models and tools.
 
-The pure machine says at each event where the flow would be, and is held against where the run was.
-Another version of the task is held against what was visited: the first visit of a node that is
-another there, or that other edges leave, is the first that differs.
+At each event, the pure machine computes the place of the flow, which is compared with the place of
+the run. Another version of the task is compared with the recorded visits: the first visit of a node
+that is different there, or has different edges, is the first difference.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 
 @frozen
 class _Version:
-    """A version of a task, as far as a visit depends on it.
+    """Version of a task, as far as a visit depends on it.
 
     Attributes:
-        given: The names of the variables that the caller has set: the task's own do not count.
-        model: The model that the caller has asked in place of the task's; empty for none.
+        given: Names of the variables set by the caller, which override the task's own.
+        model: Model chosen by the caller instead of the task's; empty for none.
     """
 
     task: Task
@@ -64,7 +64,7 @@ class _Version:
     def describe(self, name: str) -> JsonValue:
         """Return all that a visit of a node depends on, as plain data; ``None`` without the node.
 
-        What is only for people, such as the description of a prompt, is left out.
+        Texts that are only for people, such as the description of a prompt, are omitted.
         """
         task, flow = self.task, self.check.access_flow()
         node = flow.nodes.get(name)
@@ -82,7 +82,7 @@ class _Version:
         if node.prompt is not None:
             prompt = task.prompts[node.prompt]
             parts |= {"template": prompt.template, "role": prompt.role}
-            # Instructions are given with the goal, where nothing was said before.
+            # Instructions are sent with the goal as the first message.
             parts["goal"] = task.goal.description if prompt.role == "system" else ""
         if node.kind in (NodeKind.PROMPT, NodeKind.TOOL):
             parts |= {"ensembles": task.ensembles, "mcp": task.mcp}
@@ -100,7 +100,8 @@ class _Version:
         return "" if is_same(old, new) else f"{name} is another"
 
     def compare_goal(self, other: _Version) -> str:
-        """Say whether another version would look at other conditions in the end."""
+        """Describe how another version would evaluate other conditions at the end; empty if
+        not."""
         old, new = (attrs.asdict(each.task.goal)["target_conditions"] for each in (self, other))
         return "" if is_same(old, new) else "the conditions of the goal differ"
 
@@ -110,7 +111,7 @@ class _Version:
         return self.check.invocations[node.id].references
 
     def _resolve(self, reference: Reference) -> JsonValue:
-        """Return what the task itself puts in for a reference."""
+        """Return the value that the task itself defines for a reference."""
         if reference.source == "registry":
             entry = self.task.resource_registry.find(reference.name)
             return None if entry is None else attrs.asdict(entry)
@@ -122,15 +123,15 @@ class _Version:
 async def replay_flow_run(
     store: ConversationStore, identity: str, task: TaskReading | None = None
 ) -> Replay:
-    """Replays the run of a flow, and what its visits have asked. Does file work.
+    """Replay the run of a flow, and the requests of its visits. Does file work.
 
     Args:
-        task: Another version of the task, which is held against what was visited.
+        task: Another version of the task, which is compared with the recorded visits.
 
     Raises:
         UnknownConversationError: There is no such run.
-        StoreError: It is no run of a flow.
-        ConfigurationError: There are mistakes in the task.
+        StoreError: It is not a run of a flow.
+        ConfigurationError: The task has mistakes.
     """
     record = read_record(store, identity)
     own = _Version.read(record.reading, record)
@@ -165,7 +166,8 @@ def _conclude(record: FlowRecord, steps: Sequence[ReplayStep]) -> Replay:
 async def _replay_visit(
     store: ConversationStore, event: NodeStartedEvent, other: _Version | None
 ) -> Sequence[ReplayStep]:
-    """Replay what a visit has asked, or its subflow; nothing where it was cut off before."""
+    """Replay the requests of a visit, or its subflow; nothing if the visit was interrupted
+    before."""
     identity = event.conversation_id
     try:
         if not (log := store.open_log(identity).read()):
@@ -182,16 +184,17 @@ async def _replay_visit(
 
 
 class FlowWalk:
-    """Goes through the events of a run.
+    """Walk through the events of a run.
 
     Attributes:
-        state: Where the run stands by what it has gone through.
+        state: State of the run after the events so far.
 
     Args:
-        flow: Of the task.
-        max_iterations: How many visits the run might have.
-        compare: Returns what of a node is another in another version of the task; empty if nothing.
-        goal: What of the goal is another in that version; empty if nothing.
+        flow: Flow of the task.
+        max_iterations: Maximum number of visits of the run.
+        compare: Returns the first difference of a node in another version of the task; empty if
+            there is none.
+        goal: Difference of the goal in that version; empty if there is none.
     """
 
     def __init__(
@@ -207,11 +210,11 @@ class FlowWalk:
         self._goal = goal
 
     def check(self, logged: LoggedEvent) -> Iterator[ReplayStep]:
-        """Yields what is to be told of an event, before the state goes on by it."""
+        """Yield the replay steps of an event, then apply the event to the state."""
         number, event = logged.sequence, logged.event
         if isinstance(event, NodeStartedEvent):
             difference = self._check_place(event) or self._compare(event.node)
-            if difference:  # else the visit is told when it is over
+            if difference:  # otherwise the visit is reported when it ends
                 yield self._tell(number, event, difference)
         elif isinstance(event, NodeFinishedEvent):
             place = self._check_place(event)
@@ -244,7 +247,7 @@ class FlowWalk:
     def _check_place(self, event: NodeStartedEvent | NodeFinishedEvent) -> str:
         branch = self.state.branches.get(event.branch)
         if branch is None:
-            # What judges the goal is asked when all branches are over.
+            # The goal is judged when all branches have ended.
             ends = self.state.final is not None and isinstance(event, NodeStartedEvent)
             return "" if ends else f"branch {event.branch} does not exist"
         if (branch.node, branch.visit) != (event.node, event.visit):

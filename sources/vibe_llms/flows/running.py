@@ -1,4 +1,4 @@
-"""One run of a task: it is looked at, what it needs is opened, and its flow is driven."""
+"""One run of a task: check the task, connect its tools, and drive its flow."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from vibe_llms.flows.adapter import UniversalAdapter
 
 FlowListener: TypeAlias = Callable[[FlowEvent | VisitEvent], object]
-"""Hears of each visit of a flow, and of what happens within."""
+"""Receives events of a flow's visits, and events within visits."""
 
 
 @define(eq=False)
@@ -75,16 +75,17 @@ class TaskRun:
     """One run of a task.
 
     Attributes:
-        adapter: How it is run.
+        adapter: Adapter that runs the task.
         reading: The task.
-        conversation: Of the run.
-        given: Variables, besides those of the task.
-        before: Visits of another run from which this one goes on.
-        config: Instead of the adapter's.
-        listener: Instead of the adapter's.
-        budget: What it may use; a part of another's where it is a subflow.
-        claimed: The same run, where its log was claimed for this.
-        passing: Errors that do not end it: the log has no end, and it can be taken up later.
+        conversation: Conversation of the run.
+        given: Variables in addition to those of the task.
+        before: Visits of another run, which this one continues.
+        config: Replacement for the adapter's config.
+        listener: Replacement for the adapter's listener.
+        budget: Budget of the run; part of another run's budget if it is a subflow.
+        claimed: The same run, if its log was already claimed.
+        passing: Errors that do not end the run: the log has no end, and the run can be resumed
+            later.
     """
 
     adapter: UniversalAdapter
@@ -111,14 +112,14 @@ class TaskRun:
         return Budget(self.config)
 
     async def look(self) -> TaskCheck:
-        """Looks for all that is wrong with it; what it may invoke is connected for that."""
+        """Find all mistakes in the task; its tools are connected for that."""
         reading, predicates = await self._survey()
         known = Surroundings(predicates=predicates)
         try:
             async with self._connect(reading.task) as registry:
                 known = attrs.evolve(known, tools=_survey_tools(registry))
         except UnknownNameError:
-            pass  # among the findings already
+            pass  # already a finding
         except ConverseError as error:
             failure = Finding(place=reading.document.place, message=str(error))
             reading = attrs.evolve(reading, errors=(*reading.errors, failure))
@@ -131,23 +132,23 @@ class TaskRun:
         check = await asyncio.to_thread(look_at_files, check, has_tools=has_tools)
         if check.errors:
             return check
-        # By what is known of the model without asking it, or loading anything for it.
+        # Uses only known data about the model: sends no request and loads nothing.
         asked = application.resolve_address(self.config.model or check.task.resource_llm.address)
         attributes = application.catalogue.access_attributes(asked)
         return attrs.evolve(check, bound=await self._bound(check, known.tools or {}, attributes))
 
     async def perform(self) -> AdapterResult:
-        """Runs it, or what is left of it; with a mistake in it nothing is sent."""
+        """Run the task, or the rest of it; if the task has a mistake, nothing is sent."""
         application = self.adapter.application
         reading, predicates = await self._survey()
         known = Surroundings(variables=self.given, predicates=predicates)
         check = await asyncio.to_thread(check_task, reading, known)  # reads the files of subflows
         try:
-            check.access_flow()  # before anything is connected
-            encode_document(self.given)  # else a prompt would fail of it, or the log
+            check.access_flow()  # before connecting to anything
+            encode_document(self.given)  # otherwise a prompt or the log would fail later
             async with self._connect(check.task) as registry:
                 known = attrs.evolve(known, tools=_survey_tools(registry))
-                # Once more, with the tools that are there now.
+                # Check again with the connected tools.
                 check = await asyncio.to_thread(check_task, reading, known)
                 check = await self._foresee(check)
                 check.access_flow()
@@ -171,14 +172,15 @@ class TaskRun:
             return refuse((), check.warnings, error)
 
     async def _foresee(self, check: TaskCheck) -> TaskCheck:
-        """Adds what the models of the task and its subflows would refuse."""
+        """Add findings about requests that the models of the task and its subflows would
+        refuse."""
         adapter = self.adapter
         return await asyncio.to_thread(
             foresee, check, adapter.application, self.config.model, has_tools=bool(adapter.tools)
         )
 
     async def _survey(self) -> tuple[TaskReading, Predicates]:
-        """Returns the task with what it names and nobody has, and the predicates of plugins."""
+        """Return the task with findings about unknown names, and the predicates of plugins."""
         application, is_asked = self.adapter.application, self.config.model is None
         unknown = find_unknown_names(self.reading, application.configuration, is_asked=is_asked)
         reading = attrs.evolve(self.reading, errors=(*self.reading.errors, *unknown))
@@ -188,11 +190,11 @@ class TaskRun:
     async def _bound(
         self, check: TaskCheck, tools: Tools, attributes: ModelAttributes
     ) -> FlowBound:
-        """Works out what a run can come to at most.
+        """Compute the maximum requests, tokens and cost of a run.
 
         Args:
-            tools: What may be invoked, by name.
-            attributes: Of the model that is asked.
+            tools: Available tools, by name.
+            attributes: Attributes of the model.
         """
         application, model = self.adapter.application, self.config.model
         provision = Provision(
@@ -206,7 +208,7 @@ class TaskRun:
         return await asyncio.to_thread(bound_flow, check, provision)
 
     async def _ensure_budgets(self, check: TaskCheck, visitor: Visitor) -> None:
-        """Raises ConfigurationError where the run could come to more than its budgets."""
+        """Raise ConfigurationError if the run could exceed its budgets."""
         config = self.config
         if config.max_requests is config.max_tokens is config.max_cost_cents is None:
             return
@@ -269,15 +271,14 @@ class TaskRun:
             try:
                 if state.ending is None or state.ending.reason != "ended":
                     await driver.drive(self._begin(), self.before)
-            except ConverseError as error:  # of the store: what was said until then was paid for
+            except ConverseError as error:  # of the store: the responses so far were paid for
                 if state.ending is None and not state.path:
-                    raise  # it has not begun
+                    raise  # the run has not started
                 failure = error
         return produce_result(conversation.id, state, check.warnings, failure)
 
     async def _survey_budget(self, state: FlowState, events: Sequence[LogEvent]) -> None:
-        """Takes down what was used since the run was asked for: by finished visits, and by those
-        that were cut off."""
+        """Record the usage since the run was requested: of finished and of interrupted visits."""
         known, ending = Spending(), Spending()
         for event in events:
             if isinstance(event, (RunRequestedEvent, RunResumedEvent)):
@@ -300,12 +301,12 @@ class TaskRun:
         given: Mapping[str, JsonValue],
         listener: FlowListener,
     ) -> VisitOutcome:
-        """Runs the task that a node names, as a run of its own; what was begun goes on."""
+        """Run the task of a subflow node as a separate run, or resume that run."""
         begun = await asyncio.to_thread(find_record, self.adapter.store, identity)
         if begun is None:
             place = check.subflows[visit.node.id].task.place
             reading = await asyncio.to_thread(examine_task, place, strict=self.reading.strict)
-        else:  # what it has done belongs to the task as it was, whatever its file says by now
+        else:  # its visits belong to the task as it was; the file may have changed
             reading, given = begun.reading, begun.started.variables
         conversation = begin_conversation(reading.task, identity, self.conversation.id)
         if self.adapter.store is not None:
@@ -334,7 +335,7 @@ class TaskRun:
 
     @asynccontextmanager
     async def _connect(self, task: Task) -> AsyncIterator[Registry]:
-        """Gives what the task may invoke, connected."""
+        """Connect the tools of the task."""
         application = self.adapter.application
         ensembles = [*self.adapter.tools, *await application.produce_ensembles(task.ensembles)]
         if task.mcp:
@@ -359,6 +360,6 @@ def _survey_tools(registry: Registry) -> Tools:
 async def _answer(
     state: FlowState, conversation: Conversation, journal: ConversationJournal
 ) -> None:
-    """Adds what the flow said last to its conversation, unless it stands there already."""
+    """Add the flow's last response to its conversation, unless it is already there."""
     if state.final and isinstance(conversation.last_message, UserCanister):
         await journal.append([AssistantCanister(state.final)])
