@@ -1,10 +1,10 @@
-"""What a whole flow can come to at most: requests, tokens and money, before it costs a cent.
+"""Upper bounds of a flow's requests, tokens and cost, computed before it costs anything.
 
-Everything is taken at its worst: each answer is as long as the model may make it, each choice
-takes the dearer way, each loop goes round as often as it may (``summing``), and a model that has
-tools uses all of its turns. Of texts (``sizing``) what is known is counted, and a response is as
-long as the node that gives it may make it. So a bound is seldom reached, and never passed as far
-as tokens are counted right.
+The computation assumes the worst case: each response has its maximum length, each choice takes the
+most expensive path, each loop makes its maximum number of rounds (``summing``), and a model with
+tools uses all of its turns. Known texts are counted (``sizing``), and a response has the maximum
+length that its node permits. So a bound is seldom reached, and never exceeded if tokens are counted
+correctly.
 """
 
 from __future__ import annotations
@@ -30,27 +30,26 @@ from vibe_llms.messages.canisters import Usage
 from vibe_llms.telemetry.prices import OWN_MACHINES, Unpriced, price_usage
 
 _FORM: Final = 500
-"""The tokens of a judge's question besides what it is about, and of asking for its form again."""
+"""Tokens of a judge's question without its subject, and of repeating the required form."""
 
 _MILLION: Final = 1_000_000
 
 _FREE: Final = (0.0, 0.0)
-"""What a token costs on one's own machine."""
+"""Price of a token on the user's own machine."""
 
 
 @frozen(kw_only=True)
 class FlowBound:
-    """What a run of a flow can come to at most.
+    """Upper bounds of a run of a flow.
 
     Attributes:
-        requests: How many answers models may give.
-        tokens: Input and output; ``None`` where that cannot be said.
-        cost_cents: In US cents, of those models whose vendors send a bill; ``None`` where that
-            cannot be said.
-        reasons: Why something cannot be said, in words that end a sentence.
-        says: How many tokens the final response may have; ``None`` where that cannot be said.
-        greatest: The node with the greatest part; ``None`` where none asks a model.
-        visits: How often that may be visited.
+        requests: Maximum number of model responses.
+        tokens: Maximum input and output tokens; ``None`` if unknown.
+        cost_cents: Maximum cost in US cents, of models with paid vendors; ``None`` if unknown.
+        reasons: Why something is unknown, in words that end a sentence.
+        says: Maximum tokens of the final response; ``None`` if unknown.
+        greatest: Node with the greatest share; ``None`` if no node asks a model.
+        visits: Maximum number of visits of that node.
     """
 
     requests: int
@@ -64,11 +63,11 @@ class FlowBound:
 
 @frozen(kw_only=True)
 class _Part:
-    """What one visit can come to.
+    """Upper bounds of one visit.
 
     Attributes:
-        longest: The input tokens of its longest request, by which prices may differ.
-        below: What a subflow comes to.
+        longest: Input tokens of its longest request, on which prices may depend.
+        below: Upper bounds of its subflow.
     """
 
     requests: int = 0
@@ -93,16 +92,16 @@ class _Part:
 
 
 def bound_flow(check: TaskCheck, provision: Provision | None = None) -> FlowBound:
-    """Works out what a run of a task can come to at most.
+    """Compute the upper bounds of a run of a task.
 
     Raises:
-        ConfigurationError: There are mistakes in the task; all of them.
+        ConfigurationError: The task has mistakes; lists all of them.
     """
     return _bound(check, provision or Provision(), {}, {})
 
 
 def check_budget(bound: FlowBound, config: AdapterConfig, reading: TaskReading) -> list[Finding]:
-    """Finds which budgets a run could exceed; with any of these it does not start."""
+    """Find the budgets that a run could exceed; with any of these findings it does not start."""
     found = []
     for name, most, unit in (
         ("max_requests", bound.requests, "requests"),
@@ -159,11 +158,11 @@ def _bound(
 
 @define
 class _Bounder:
-    """Works out the bound of one task.
+    """Calculator of the bound of one task.
 
     Attributes:
-        known: The bounds of subflows that were worked out already.
-        said: How many tokens a branch may have with it.
+        known: Cache of the bounds of subflows.
+        said: Maximum tokens of the responses that a branch carries.
     """
 
     check: TaskCheck
@@ -186,7 +185,7 @@ class _Bounder:
             name: part.requests + (part.below.requests if part.below else 0)
             for name, part in parts.items()
         }
-        # Where tokens are not known, requests tell at least which node asks most.
+        # If tokens are unknown, requests show at least which node asks most.
         dearest = tokens if _is_known(tokens) else requests
         sums = {name: (dearest[name] or 0) * visits for name, visits in total.visits.items()}
         greatest = max(sums, key=lambda name: sums[name], default="")
@@ -202,7 +201,7 @@ class _Bounder:
         )
 
     def _measure_responses(self, total: GreatestSum) -> None:
-        """Measures what each node says, and then what a branch may have with it."""
+        """Measure the response of each node, and then the responses that a branch carries."""
         flow, sizer = self.check.access_flow(), self.sizer
         speaking = [flow.nodes[name] for name in total.visits if flow.nodes[name].kind in ENGAGED]
         output = sizer.measure_output() if any(each.prompt is not None for each in speaking) else 0
@@ -212,12 +211,11 @@ class _Bounder:
                 size = sizer.measure_tool(self.check.invocations[node.id])
             elif node.kind is NodeKind.SUBFLOW:
                 subflows.append(node)
-                size = output  # what it is given is not known before; it is measured again below
+                size = output  # its input is not known yet; measured again below
             else:
                 size = output
             sizer.responses[node.id] = size
-        # What a subflow says depends on what a branch has with it, and the other way round: so
-        # twice.
+        # Subflow responses and carried responses depend on each other: so measure twice.
         self._measure_said(total)
         for node in subflows:
             sizer.responses[node.id] = self._bound_subflow(node).says
@@ -229,14 +227,14 @@ class _Bounder:
         if not _is_known(sizes):
             self.said = None
         elif self.check.access_flow().joins:
-            # Where branches meet, what they have said is put together, in each round again.
+            # Joins concatenate the responses of their branches, again in each round.
             self.said = sum((size or 0) * total.visits[name] for name, size in sizes.items())
         else:
             self.said = max((size or 0 for size in sizes.values()), default=0)
 
     def _bound_subflow(self, node: FlowNode) -> FlowBound:
         check = self.check.subflows[node.id]
-        key = (id(check), self.said)  # its parent holds the check: no id comes twice
+        key = (id(check), self.said)  # the parent holds the check: ids are unique
         if key not in self.known:
             sizer = self.sizer
             given = {**sizer.given, INPUT: self.said}
@@ -244,15 +242,14 @@ class _Bounder:
                 name: sizer.measure_value(value) for name, value in sizer.task.variables.items()
             }
             other = self.provision.model or check.task.resource_llm.address
-            # What is known of one model says nothing of another; and the registry is this task's
-            # own.
+            # Attributes hold for one model only, and the registry belongs to this task.
             attributes = self.provision.attributes if other == sizer.address else None
             provision = attrs.evolve(self.provision, contents={}, attributes=attributes)
             self.known[key] = _bound(check, provision, given, self.known)
         return self.known[key]
 
     def _measure(self, node: FlowNode) -> _Part:
-        """Measures one visit of a node."""
+        """Measure one visit of a node."""
         part = _Part()
         if node.kind is NodeKind.SUBFLOW:
             below = self._bound_subflow(node)
@@ -262,13 +259,13 @@ class _Bounder:
             part = self._measure_prompt(node.prompt)
         choices = self.check.access_flow().exits[node.id].choices
         if choices and node.kind is not NodeKind.LOOP:
-            # What says nothing itself is told apart by what was said before it.
+            # A node without a response is categorized by the response before it.
             said = self.sizer.responses.get(node.id, self.said)
             part += self._measure_categories([edge.label for edge in choices], said)
         return part
 
     def _measure_prompt(self, index: int) -> _Part:
-        """Measures an engine's run: one request, or turns that each have those before with them."""
+        """Measure an engine's run: one request, or turns that each include the previous ones."""
         sizer, limits = self.sizer, self.provision.limits
         said = sizer.measure_template(self.check.templates[index])
         if self.check.task.prompts[index].role == "system":
@@ -283,13 +280,13 @@ class _Bounder:
             return _Part(requests=turns, input_tokens=None, output_tokens=None)
         results = limits.run_invocations * sizer.measure_results()
         last = sizer.measure_window(first + turns * output + results) or 0
-        # A run may go on as long as it has not used up its tokens; the last answer comes on top.
+        # A run continues until its tokens are used up; the last response may exceed them.
         answers = min(turns * output, limits.run_tokens + output)
         questions = min(turns * last, limits.run_tokens + last)
         return _Part(requests=turns, input_tokens=questions, output_tokens=answers, longest=last)
 
     def _measure_categories(self, labels: list[str], said: int | None) -> _Part:
-        """Measures asking a model which category something is of, where it may be asked."""
+        """Measure asking a model for the category of a response, if it may be asked."""
         rules = [find_rule(self.check.task.categories, label) for label in labels]
         if all(rule is None or rule.has_rule for rule in rules):
             return _Part()
@@ -297,7 +294,7 @@ class _Bounder:
         return self._measure_judge(words, said)
 
     def _measure_goal(self) -> _Part:
-        """Measures asking a model about the conditions of the goal."""
+        """Measure asking a model about the conditions of the goal."""
         part, goal = _Part(), self.check.task.goal
         for condition in goal.target_conditions:
             expected = condition.expected_value
@@ -315,7 +312,7 @@ class _Bounder:
         question = add(said, sizer.measure_text(words), _FORM)
         if question is None or output is None:
             return _Part(requests=ATTEMPTS, input_tokens=None, output_tokens=None)
-        # An answer that does not fit is quoted, and what would fit is asked for again.
+        # A nonconforming answer is quoted, and the required form is requested again.
         asked = [question + before * (2 * output + _FORM) for before in range(ATTEMPTS)]
         sent = [sizer.measure_window(each) or 0 for each in asked]
         return _Part(
@@ -327,7 +324,7 @@ class _Bounder:
 
 
 _END = "\N{NULL}"
-"""What looking at the goal comes to stands under this name; no node is called so."""
+"""Key for the cost of evaluating the goal; no node has this id."""
 
 
 def _is_known(values: Mapping[str, float | None]) -> bool:
@@ -335,13 +332,13 @@ def _is_known(values: Mapping[str, float | None]) -> bool:
 
 
 def _add_all(total: GreatestSum, values: Mapping[str, float | None]) -> float | None:
-    """Adds up what all visits come to, and what comes after the last."""
+    """Add up all visits, and the evaluation of the goal after the last."""
     known = {name: value for name, value in values.items() if value is not None}
     return total.add(known) + known[_END] if len(known) == len(values) else None
 
 
 def _price(part: _Part, tariff: tuple[float, float] | None) -> float | None:
-    """Returns what a visit costs, in cents."""
+    """Return the cost of a visit in cents."""
     below = part.below.cost_cents if part.below is not None else 0.0
     if part.requests == 0 or tariff == _FREE:
         return below
@@ -351,7 +348,8 @@ def _price(part: _Part, tariff: tuple[float, float] | None) -> float | None:
 
 
 def _find_tariff(parts: list[_Part], sizer: Sizer) -> tuple[float, float] | None:
-    """Returns the cents of a token of input and of output, as dear as the longest request is."""
+    """Return the prices in cents of an input and an output token, at the rate of the longest
+    request."""
     longest = max((part.longest for part in parts), default=0)
     provider, _, model = sizer.address.partition(":")
     if provider in OWN_MACHINES:

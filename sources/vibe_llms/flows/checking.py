@@ -1,6 +1,6 @@
-"""The check before a run: all that is wrong with a task, at once, before it costs a cent.
+"""Check before a run: find all mistakes in a task at once, before it costs anything.
 
-What a finding does to a run is decided by its rule, in ``faults.SEVERITIES``.
+The rule of a finding determines its effect on a run; see ``faults.SEVERITIES``.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ if TYPE_CHECKING:
 DIAGRAM: Final[KeyPath] = ("flow_diagram", "mermaid")
 
 _FILES: Final = 100
-"""So many tasks may one task run as subflows, and these in turn."""
+"""Maximum number of tasks that one task may run as subflows, directly and indirectly."""
 
 
 @frozen(kw_only=True, eq=False)
 class Surroundings:
-    """What a task finds beside itself when it runs; ``None`` stands for what is not known yet.
+    """Environment of a task when it runs; ``None`` stands for what is not known yet.
 
     Attributes:
-        variables: The names of those that the caller gives.
-        tools: What its ensembles and servers have, by name.
-        predicates: The names of those that plugins have.
-        looks_at_tools: The tools of a subflow are connected and looked at after this.
+        variables: Names of the caller's variables.
+        tools: Tools of its ensembles and servers, by name.
+        predicates: Names of the predicates of plugins.
+        looks_at_tools: The tools of a subflow are connected and checked after this check.
     """
 
     variables: Collection[str] | None = None
@@ -60,18 +60,18 @@ class Surroundings:
 
 @frozen(kw_only=True, eq=False)
 class TaskCheck:
-    """What came of looking at a task.
+    """Result of checking a task.
 
     Attributes:
-        task: As far as it could be read.
-        reading: Where it is written, and how strictly it is looked at.
-        flow: ``None`` where the diagram does not read.
-        templates: Of the prompts, in their order.
-        invocations: What tool nodes invoke, by their ids.
-        subflows: What came of looking at the tasks that subflow nodes run, by their ids.
-        errors: With any of these it does not run; those of subflows are among them.
-        warnings: With these it does.
-        bound: What a run can come to at most, where that was worked out (``bounds``).
+        task: The task, as far as it could be read.
+        reading: Source of the task, and how strictly it is checked.
+        flow: Flow of the task; ``None`` if the diagram is invalid.
+        templates: Templates of the prompts, in their order.
+        invocations: Invocations of tool nodes, by node id.
+        subflows: Checks of the tasks that subflow nodes run, by node id.
+        errors: Findings with which the task does not run, including those of subflows.
+        warnings: Findings with which the task runs.
+        bound: Maximum requests, tokens and cost of a run, if they were computed (``bounds``).
     """
 
     task: Task
@@ -106,7 +106,7 @@ class TaskCheck:
         """Returns the flow.
 
         Raises:
-            ConfigurationError: There are mistakes in the task; all of them.
+            ConfigurationError: The task has mistakes; lists all of them.
         """
         if self.errors or self.flow is None:
             raise ConfigurationError(findings=self.errors)
@@ -114,9 +114,9 @@ class TaskCheck:
 
 
 def check_task(reading: TaskReading, surroundings: Surroundings | None = None) -> TaskCheck:
-    """Looks for all that is wrong with a task: in its file, templates, diagram and graph.
+    """Find all mistakes in a task: in its file, templates, diagram and graph.
 
-    Subflows are looked at as well, and their files are read for that.
+    Subflows are checked, too; their files are read for that.
     """
     return _Checker(reading, surroundings or Surroundings(), _Trail()).check()
 
@@ -137,7 +137,7 @@ _Key = tuple[Path, frozenset[str]]
 
 @define
 class _Trail:
-    """The files on the way to one, the variables that they have, and all that was looked at."""
+    """The files on the path to a subflow, their variables, and all finished checks."""
 
     files: tuple[Path, ...] = ()
     variables: frozenset[str] = frozenset()
@@ -145,7 +145,7 @@ class _Trail:
 
 
 class _Checker:
-    """Looks at one task."""
+    """Checker of one task."""
 
     def __init__(self, reading: TaskReading, surroundings: Surroundings, trail: _Trail) -> None:
         self._reading = reading
@@ -276,7 +276,7 @@ class _Checker:
             if check is None:
                 continue
             found[node.id] = check
-            # Several nodes may run the same task, whose mistakes are told once.
+            # Several nodes may run the same task; report its mistakes once.
             self._errors += (each for each in check.errors if each not in self._errors)
             self._warnings += (each for each in check.warnings if each not in self._warnings)
         return found
@@ -296,7 +296,8 @@ class _Checker:
             self._report([(DIAGRAM, _fault(node, TaskRule.SUBFLOW, message))])
             return None
         variables = trail.variables.union(task.variables, {INPUT})
-        # What a file may refer to depends on the way to it: it is looked at once for each such set.
+        # The variables of a file depend on the path to it: check it once for each set of
+        # variables.
         key = (file, variables)
         if key not in trail.known:
             if len(trail.known) >= _FILES:
@@ -309,7 +310,7 @@ class _Checker:
                 self._errors += error.findings
                 return None
             around = self._surroundings
-            inside = attrs.evolve(  # it names its own tools
+            inside = attrs.evolve(  # a subflow names its own tools
                 around, tools=None, looks_at_tools=around.tools is not None or around.looks_at_tools
             )
             below = _Trail(files, variables, trail.known)
@@ -320,7 +321,7 @@ class _Checker:
 def _survey_labels(
     invocations: Mapping[str, InvocationTemplate], diagram: Diagram
 ) -> Iterator[FlowFault]:
-    """Yields what is wrong with labels, with the places of the diagram."""
+    """Yield the faults of labels, with their places in the diagram."""
     for name, invocation in invocations.items():
         for fault in invocation.faults:
             line, column = _locate(diagram, name, fault.line, fault.column)
@@ -328,11 +329,12 @@ def _survey_labels(
 
 
 def _locate(diagram: Diagram, name: str, line: int, column: int) -> tuple[int, int]:
-    """Returns where in a diagram a place in the label of a node is; where it begins, at least."""
+    """Return the place in a diagram of a place in a node's label; at least where the label
+    begins."""
     label = diagram.nodes[name].label
     place = label.place
     if diagram.text[place.start : place.end] != label.text:
-        return place.line, place.column  # with entities, or as ``@{…}``: not as it is shown
+        return place.line, place.column  # entities or ``@{…}``: the source differs from the text
     return place.line + line - 1, column + (place.column - 1 if line == 1 else 0)
 
 

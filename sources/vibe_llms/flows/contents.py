@@ -1,8 +1,8 @@
-"""What ``{{registry:name.content}}`` stands for: the text behind an entry of the registry.
+"""Contents of registry entries: the texts behind ``{{registry:name.content}}``.
 
-It is written in the task itself, or lies in a file of the task's folder (``file:``), or is fetched
-from the public web (``https:``) as the ensemble ``fetch`` does it. A task file may be a stranger's:
-it cannot be used to read other files, nor to look about in the network around us.
+A content is part of the task itself, is read from a file in the task's folder (``file:``), or is
+fetched from the public web (``https:``) as the ensemble ``fetch`` does it. A task file may come
+from a stranger: it cannot be used to read other files, or to access the local network.
 """
 
 from __future__ import annotations
@@ -37,27 +37,27 @@ if TYPE_CHECKING:
     from vibe_llms.configuration.classes import Configuration
 
 CONTENT_BYTES: Final = 1_000_000
-"""How large a content may be, as UTF-8: some 250,000 tokens, more than most windows hold. What is
-larger is refused rather than cut, since nobody would know what a prompt has lost."""
+"""Maximum bytes of a content as UTF-8: some 250,000 tokens, more than most windows hold. A larger
+content is refused rather than truncated, because a truncated prompt would not be noticed."""
 
 PAGE_SECONDS: Final = 30.0
-"""How long one page may take, redirections included."""
+"""Timeout of one page, redirections included."""
 
 CONCURRENCY: Final = 4
-"""How many pages are fetched at once."""
+"""Maximum number of concurrent fetches."""
 
 WAYS: Final = (
     "Name a text on the public web (https://\u2026) or in the folder of the task's file "
     "(file:notes.md), or write it into 'content'."
 )
-"""How a content can be had, to whoever has named another."""
+"""Advice on available sources, for error messages."""
 
 _FILE: Final = "file:"
 _MARKS: Final = ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 
 
 def survey_contents(templates: Iterable[Template]) -> frozenset[str]:
-    """Names the entries whose contents templates want."""
+    """Return the names of entries whose contents templates use."""
     return frozenset(
         reference.name
         for template in templates
@@ -67,7 +67,7 @@ def survey_contents(templates: Iterable[Template]) -> frozenset[str]:
 
 
 def survey_private_hosts(configuration: Configuration) -> tuple[str, ...]:
-    """Returns the hosts that the user lets pages be fetched from although they are not public."""
+    """Return the hosts from which the user permits fetching although they are not public."""
     return tuple(
         str(host)
         for entry in configuration.plugins
@@ -78,7 +78,8 @@ def survey_private_hosts(configuration: Configuration) -> tuple[str, ...]:
 
 
 def find_address_fault(entry: RegistryEntry, folder: Path | None) -> str:
-    """Says why the content of an entry can never be had, without looking; empty if it may be."""
+    """Describe why the content of an entry can never be acquired, without access; empty if it may
+    be."""
     if entry.content:
         return ""
     address = entry.source_url.strip()
@@ -96,12 +97,12 @@ def find_address_fault(entry: RegistryEntry, folder: Path | None) -> str:
 
 
 def find_file_fault(entry: RegistryEntry, folder: Path | None, *, may_come: bool) -> str:
-    """Say why the content of an entry is not that of its file; empty if it is, or has no file.
+    """Describe why the file of an entry cannot be read; empty if it can, or if there is no file.
 
     Does file work.
 
     Args:
-        may_come: Whether a file that is not there yet may be written before it is wanted.
+        may_come: Whether a missing file may be written before it is needed.
     """
     address = entry.source_url.strip()
     if entry.content or folder is None or not address.lower().startswith(_FILE):
@@ -112,21 +113,22 @@ def find_file_fault(entry: RegistryEntry, folder: Path | None, *, may_come: bool
         _read_file(address, folder)
     except Refusal as refusal:
         return str(refusal)
-    except RequestError as error:  # a path that leads out of the folder, say
+    except RequestError as error:  # such as a path out of the folder
         return str(error)
     return ""
 
 
 @define(kw_only=True, eq=False)
 class RegistryContents:
-    """The contents of a registry's entries, each had once, when it is first wanted.
+    """Contents of a registry's entries; each is acquired once, when it is first needed.
 
     Attributes:
-        registry: Names them.
-        folder: Where the task's file is, whose files may be read; ``None`` where there is none.
-        bounds: How far we go for a page.
-        resolve: Finds the addresses of a host; by default the system is asked.
-        is_allowed: Tells whether an address may be connected to; by default the public ones.
+        registry: Registry with the entries.
+        folder: Folder of the task's file, from which files may be read; ``None`` without a file.
+        bounds: Limits for fetching a page.
+        resolve: Resolves the addresses of a host; by default the system does.
+        is_allowed: Tells whether connecting to an address is permitted; by default only to public
+            ones.
     """
 
     registry: ResourceRegistry
@@ -143,13 +145,14 @@ class RegistryContents:
     )
 
     async def acquire(self, names: Collection[str]) -> Mapping[str, str]:
-        """Returns the contents of some entries, fetching at once what is not known yet.
+        """Return the contents of some entries; unknown ones are fetched concurrently.
 
         Raises:
-            RequestError: Some cannot be had; names each with its address, why, and what to do.
+            RequestError: Some cannot be acquired; names each with its address, the reason and a
+                remedy.
         """
         ordered = sorted(set(names))
-        # All errors are told at once, and nothing is still being fetched when this returns.
+        # All errors are reported together, and no fetch is running when this returns.
         found = await asyncio.gather(*map(self._acquire, ordered), return_exceptions=True)
         for each in found:
             if isinstance(each, BaseException) and not isinstance(each, ConverseError):
@@ -166,7 +169,7 @@ class RegistryContents:
         return {name: self._known[name] for name in ordered}
 
     async def _acquire(self, name: str) -> None:
-        async with self._locks[name]:  # branches that want the same wait for one another
+        async with self._locks[name]:  # branches that need the same content wait
             if name not in self._known:
                 self._known[name] = await self._look_up(name)
 
@@ -190,7 +193,8 @@ class RegistryContents:
             raise _refuse(name, detail, WAYS) from refusal
 
     def _find_fault(self, entry: RegistryEntry) -> str:
-        """What is refused in advance, but an address whose scheme our own bounds admit is not."""
+        """Return the fault found in advance, except for an address whose scheme the bounds
+        admit."""
         is_admitted = entry.source_url.partition(":")[0] in self.bounds.schemes
         return "" if is_admitted else find_address_fault(entry, self.folder)
 
@@ -214,7 +218,7 @@ class RegistryContents:
 
 
 def _read_path(address: str) -> str:
-    """Returns the path of a ``file:`` address; empty where it has none, or one elsewhere."""
+    """Return the path of a ``file:`` address; empty if it has none, or names another host."""
     rest = address[len(_FILE) :]
     if rest.startswith("//"):
         host, _, path = rest[2:].partition("/")
@@ -225,9 +229,9 @@ def _read_path(address: str) -> str:
 
 
 def _read_file(address: str, folder: Path | None) -> str:
-    """Reads a file beneath the folder. Raises Refusal."""
+    """Read a file beneath the folder. Raises Refusal."""
     assert folder is not None
-    # By descriptors, as models' files are: no link leads out of the folder on the way.
+    # Opened by descriptors, as models' files are, so that no link leads out of the folder.
     grants = Grants("task", [produce_grant(os.fspath(folder), False, Path.cwd())])
     try:
         grants.open()
@@ -244,7 +248,7 @@ def _read_file(address: str, folder: Path | None) -> str:
 
 
 def _decode(data: bytes) -> str:
-    """Makes text of a file. Raises Refusal where it is none."""
+    """Decode the text of a file. Raises Refusal if it is not text."""
     codec = next((codec for mark, codec in _MARKS if data.startswith(mark)), "utf-8-sig")
     try:
         text = data.decode(codec)

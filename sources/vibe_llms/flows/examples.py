@@ -1,4 +1,4 @@
-"""The examples of tasks that ship: to run as they are, and to begin from."""
+"""Example tasks that ship with the package: to run unchanged, and to start from."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.package_data import access_data
 
 FIRST = "simple_qa_task"
-"""The one to begin from where nothing else is said."""
+"""Default example."""
 
 
 @frozen(kw_only=True)
 class Example:
-    """A task that ships.
+    """Example task.
 
     Attributes:
-        name: By which it is chosen: that of its file, without the ending.
+        name: Name of the example: that of its file, without the suffix.
         path: The file.
     """
 
@@ -29,16 +29,16 @@ class Example:
 
     @property
     def summary(self) -> str:
-        """What it is for: its goal."""
+        """Goal of the task."""
         return read_task(self.path).goal.description
 
     def write(self, suffix: str) -> bytes:
-        """Return the task in the form of a suffix; as it ships, where it ships in that form.
+        """Return the task in the format of a suffix; unchanged if it ships in that format.
 
-        In the other form its comments are left out, which JSON cannot hold.
+        In the other format, its comments are omitted, because JSON has no comments.
 
         Raises:
-            UnknownNameError: Tasks have no such form.
+            UnknownNameError: Tasks have no such format.
         """
         if suffix == self.path.suffix:
             return self.path.read_bytes()
@@ -54,17 +54,17 @@ class Example:
 
 
 def survey_examples() -> tuple[Example, ...]:
-    """Returns the examples, the one to begin from first."""
+    """Return the examples, the default one first."""
     files = (each for each in access_data("tasks").iterdir() if each.suffix in (".json", ".toml"))
     found = [Example(name=each.stem, path=each) for each in sorted(files)]
     return tuple(sorted(found, key=lambda each: each.name != FIRST))
 
 
 def access_example(name: str = FIRST) -> Example:
-    """Returns the example of a name.
+    """Return the example with a name.
 
     Raises:
-        UnknownNameError: There is none.
+        UnknownNameError: No example has this name.
     """
     examples = {each.name: each for each in survey_examples()}
     if name not in examples:

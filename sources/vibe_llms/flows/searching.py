@@ -1,7 +1,7 @@
-"""What is looked for in a response: words, a pattern, a member of its JSON; and quoting the place.
+"""Search a response for words, a pattern or a member of its JSON, and quote the place.
 
-Words are looked for in one pass, however many there are, and a pattern ends in bounded time: a
-response can be long, and a task file somebody else's.
+All words are found in one pass, and the search for a pattern ends in bounded time: a response can
+be long, and a task file can come from a stranger.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from vibe_llms.instruments.parsers.kinds import Unfit
 from vibe_llms.invocables.validation import produce_validator
 
 _AROUND: Final = 30
-"""How many characters are quoted before and behind what was found."""
+"""Number of characters quoted before and after a match."""
 
 _NEGATION: Final = re.compile(
     r"\b(?:not(?!\s+(?:only|just|merely)\b)|never|no|without|cannot|neither|nor|non(?=-)|\w+n['\u2019]t)\b",
@@ -32,24 +32,24 @@ _CLAUSE_END: Final = re.compile(
     r"[.,;:!?()\n\u2013\u2014]|\b(?:but|however|although|though|because|since)\b", re.IGNORECASE
 )
 _CLAUSE_CHARACTERS: Final = 200
-"""How far before a word its clause is looked through."""
+"""Number of characters before a word that are searched for a negation."""
 
 _TRIES: Final = 50
-"""A word that is negated so often at its last places is taken to be negated everywhere."""
+"""Number of negated matches, from the end, after which a word counts as negated everywhere."""
 
 EDGES: Final = " \t\r\n*_`\"'.,;:!?()[]{}<>#-\u2013\u2014\u2018\u2019\u201c\u201d"
-"""What may stand around a word that is said alone: quotes, emphasis, stops."""
+"""Characters around a word that is the whole response: quotes, emphasis, punctuation."""
 
 
 @frozen
 class Spot:
-    """A place in a response.
+    """Place in a response.
 
     Attributes:
-        word: What was looked for.
-        start: The index of its first character.
-        end: The index behind its last one.
-        is_negated: Whether its clause says that it is not so.
+        word: Word that was searched for.
+        start: Index of its first character.
+        end: Index after its last character.
+        is_negated: Whether its clause negates it.
     """
 
     word: str
@@ -59,7 +59,7 @@ class Spot:
 
 
 def quote(text: str, start: int, end: int) -> str:
-    """Quotes a place, with its line and a little of what stands around it."""
+    """Quote a place, with its line and some context."""
     line = text.count("\n", 0, start) + 1
     shown = min(end, start + 2 * _AROUND)
     before, behind = text[max(0, start - _AROUND) : start], text[end : end + _AROUND]
@@ -71,20 +71,20 @@ def quote(text: str, start: int, end: int) -> str:
 
 
 def find_words(text: str, words: Iterable[str]) -> list[Spot]:
-    """Finds whole words and phrases, whatever their case and the spaces in them.
+    """Find whole words and phrases, ignoring their case and white space.
 
-    Where one is part of another, as ``retry`` of ``retry later``, the longer one is found. What
-    the clause before it negates (English alone is understood) is found, and marked so.
+    If one is part of another, as ``retry`` of ``retry later``, the longer one is found. A word that
+    the clause before it negates (only English is understood) is found and marked as negated.
 
     Returns:
-        For each that is there its last place, of those that are not negated if there are any; in
-        the order of their places.
+        The last place of each word that was found, preferably one that is not negated; ordered by
+        place.
     """
-    # Longer words first: an alternation takes the first that fits, and not the longest.
+    # Longer words first: an alternation takes the first match, not the longest.
     wanted = sorted({each for word in words if (each := word.strip().lower())}, key=_rank)
     if not wanted:
         return []
-    # Groups tell which one it was: `re` folds case in another way than `str` does.
+    # Groups identify the word: `re` folds case in another way than `str` does.
     expression = "|".join(f"({_compose_word(word)})" for word in wanted)
     places: dict[int, list[tuple[int, int]]] = {}
     for found in re.finditer(expression, text, re.IGNORECASE):
@@ -110,10 +110,10 @@ def _compose_word(word: str) -> str:
 
 
 def _bound(edge: str, look: str) -> str:
-    """Returns what keeps a word whole on one side.
+    """Return the assertion that keeps a word whole on one side.
 
-    Nothing does where words are written without spaces: in Chinese and Japanese the letters
-    around a word are those of others.
+    It is empty for scripts without spaces: in Chinese and Japanese, the letters around a word
+    belong to other words.
     """
     is_spaced = unicodedata.east_asian_width(edge) not in "WF"
     return rf"{look}\w)" if is_spaced and (edge.isalnum() or edge == "_") else ""
@@ -121,16 +121,17 @@ def _bound(edge: str, look: str) -> str:
 
 def _is_negated(text: str, start: int) -> bool:
     before = text[max(0, start - _CLAUSE_CHARACTERS) : start]
-    # What stands before the end of another clause negates something else.
+    # A negation before the end of another clause negates something else.
     ends = [each.end() for each in _CLAUSE_END.finditer(before)]
     return _NEGATION.search(before, ends[-1] if ends else 0) is not None
 
 
 async def find_pattern(text: str, pattern: str) -> str:
-    """Tells in words where a pattern is found; empty where it is not.
+    """Describe where a pattern is found; empty if it is not.
 
-    A pattern whose search certainly ends soon is searched for here. Any other is searched for by
-    the process that applies schemas, which can be stopped; that tells whether, and not where.
+    A pattern whose search certainly ends soon is searched for in this process. Any other is
+    searched for by the process that applies schemas, which can be stopped; it reports only that the
+    pattern is found, not where.
 
     Raises:
         RequestError: The search took too long.
@@ -160,13 +161,13 @@ async def _is_found(text: str, pattern: str) -> bool:
 
 
 def find_json(text: str, fits: Callable[[Any], bool] = lambda value: True) -> Any:
-    """Returns the JSON that a response is or has in it, fenced or among prose.
+    """Return the JSON that a response is or contains, fenced or within prose.
 
     Args:
-        fits: Tells which one is meant, where there are several.
+        fits: Selects the value, if there are several.
 
     Returns:
-        The value; ``ABSENT`` where there is none, or it is not clear which one is meant.
+        The value; ``ABSENT`` if there is none, or if it is ambiguous.
     """
     if not any(each in text for each in "{["):
         return ABSENT
@@ -177,7 +178,7 @@ def find_json(text: str, fits: Callable[[Any], bool] = lambda value: True) -> An
 
 
 def find_member(value: JsonValue, path: str) -> Any:
-    """Returns the member at a path as ``review.scores.0``; ``ABSENT`` where there is none."""
+    """Return the member at a path such as ``review.scores.0``; ``ABSENT`` if it is missing."""
     for step in path.split("."):
         if isinstance(value, Mapping) and step in value:
             value = value[step]
@@ -191,7 +192,7 @@ def find_member(value: JsonValue, path: str) -> Any:
 
 
 def is_alike(said: JsonValue, expected: JsonValue) -> bool:
-    """Tells whether a model has said what was expected, be it in capitals or a number in quotes."""
+    """Tell whether a value equals the expected one, ignoring case and quotes around numbers."""
     return is_same(said, expected) or _spell(said) == _spell(expected)
 
 
@@ -200,6 +201,6 @@ def _spell(value: JsonValue) -> str:
 
 
 def normalize(text: str) -> str:
-    """Returns a text as it is compared: without case, and without what only stands around it."""
-    bare = text.strip(EDGES) or text.strip()  # of nothing but stops these are the text
+    """Normalize a text for comparison: without case and without surrounding punctuation."""
+    bare = text.strip(EDGES) or text.strip()  # keep a text of nothing but punctuation
     return " ".join(bare.split()).casefold()

@@ -1,4 +1,4 @@
-"""How many tokens the texts of a flow may have: its templates, and what its nodes say."""
+"""Maximum tokens of the texts of a flow: its templates, and the responses of its nodes."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from vibe_llms.models.counting import (
 from vibe_llms.models.tokens import TokenCount, count_text
 
 _NUMBER: Final = 10
-"""The tokens of a number, such as the round of a loop."""
+"""Tokens of a number, such as the round of a loop."""
 
 _BYTES: Final = 4
-"""A text from the web or of a tool has at least so many bytes a token, unless it is made not to."""
+"""Minimum bytes per token of a text from the web or of a tool, unless it is crafted."""
 
 _RESULT: Final = 100_000
-"""How many characters the result of a tool may have of which nobody knows more: the usual limit."""
+"""Maximum characters of a tool's result if its limit is unknown: the default limit."""
 
 _UNKNOWN_OUTPUT: Final = (
     "the length of the model's answers is unknown; set 'max_tokens' in 'resource_llm'."
@@ -42,16 +42,17 @@ _UNKNOWN_OUTPUT: Final = (
 
 @frozen(kw_only=True, eq=False)
 class Provision:
-    """What a run will have that its bound depends on.
+    """Resources of a run on which its bound depends.
 
     Attributes:
-        max_iterations: How many visits it may have.
-        model: Who is asked in place of those that tasks name, as ``provider:model``.
-        attributes: Of the model; without them nothing but the task says how long an answer may be.
-        tools: What models may invoke, by name, as far as that is known.
-        variables: What the caller gives for ``{{name}}``.
-        contents: Of entries of the registry, as far as they are known.
-        limits: What bounds one visit.
+        max_iterations: Maximum number of visits.
+        model: Model to use instead of those of the tasks, as ``provider:model``.
+        attributes: Attributes of the model; without them, only the task limits the length of a
+            response.
+        tools: Tools that models may invoke, by name, as far as they are known.
+        variables: The caller's values for ``{{name}}``.
+        contents: Contents of registry entries, as far as they are known.
+        limits: Limits of one visit.
     """
 
     max_iterations: int = 1000
@@ -65,11 +66,11 @@ class Provision:
 
 @define
 class Sizer:
-    """Measures texts in tokens, at their longest; ``None`` where nobody knows.
+    """Estimator of the maximum tokens of texts; ``None`` stands for unknown.
 
     Attributes:
-        given: How many tokens each variable has that is known by its size alone.
-        reasons: Why something is not known, a sentence each; grows.
+        given: Tokens of each variable of which only the size is known.
+        reasons: Why something is unknown, a sentence each; grows.
     """
 
     task: Task
@@ -80,20 +81,20 @@ class Sizer:
 
     @property
     def address(self) -> str:
-        """Who is asked, as ``provider:model``."""
+        """Model that is used, as ``provider:model``."""
         return self.provision.model or self.task.resource_llm.address
 
     def measure_text(self, text: str) -> int:
-        """Returns the tokens of a text, as far off as the count may be included."""
+        """Return the tokens of a text, including the possible error of the count."""
         return _top(count_text(text, self.provision.attributes))
 
     def measure_value(self, value: JsonValue) -> int:
-        """Returns the tokens of a variable, which is written as JSON where it is no text."""
+        """Return the tokens of a variable, which is written as JSON if it is not a text."""
         plain = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         return self.measure_text(plain)
 
     def measure_output(self) -> int | None:
-        """Returns how long one answer of the model may be."""
+        """Return the maximum tokens of one response of the model."""
         said, attributes = self.task.resource_llm.max_tokens, self.provision.attributes
         if said is not None:
             return said
@@ -110,7 +111,7 @@ class Sizer:
         return None
 
     def measure_window(self, tokens: int | None) -> int | None:
-        """Returns how many tokens a request has that cannot exceed the model's window."""
+        """Return the tokens of a request, limited to the model's window."""
         attributes = self.provision.attributes
         window = attributes.access_value("context_window_tokens") if attributes else None
         if not isinstance(window, int) or isinstance(window, bool):
@@ -118,7 +119,7 @@ class Sizer:
         return window if tokens is None else min(tokens, window)
 
     def measure_tool(self, invocation: InvocationTemplate) -> int | None:
-        """Returns how many tokens the result of a tool may have."""
+        """Return the maximum tokens of a tool's result."""
         invoker = self.provision.tools.get(invocation.tool)
         if invoker is None:
             self.miss(f"the size of results of the tool {invocation.tool!r} is unknown.")
@@ -126,12 +127,12 @@ class Sizer:
         return invoker.output_limit_characters // _BYTES
 
     def measure_results(self) -> int:
-        """Returns how many tokens the result of any tool may have."""
+        """Return the maximum tokens of the result of any tool."""
         known = [each.output_limit_characters for each in self.provision.tools.values()]
         return max(known, default=_RESULT) // _BYTES
 
     def measure_tools(self) -> int:
-        """Returns how many tokens the model is told about its tools."""
+        """Return the tokens of the tool definitions sent to the model."""
         tools = self.provision.tools.values()
         if not tools:
             return 0
@@ -139,7 +140,7 @@ class Sizer:
         return _top(sum(counts, INVOCABLES_OVERHEAD))
 
     def measure_template(self, template: Template) -> int | None:
-        """Returns how many tokens a template may have, as a message."""
+        """Return the maximum tokens of a template, as a message."""
         sizes = [
             self._measure_reference(part)
             if isinstance(part, Reference)
@@ -171,12 +172,12 @@ class Sizer:
         return CONTENT_BYTES // _BYTES if text is None else self.measure_text(text)
 
     def miss(self, reason: str) -> None:
-        """Takes down why something is not known."""
+        """Record why something is unknown."""
         self.reasons[reason] = None
 
 
 def add(*sizes: int | None) -> int | None:
-    """Adds sizes; what has a part that is not known is not known."""
+    """Add sizes; the sum is unknown if a part is."""
     known = [each for each in sizes if each is not None]
     return sum(known) if len(known) == len(sizes) else None
 

@@ -1,7 +1,7 @@
-"""What is wrong with a graph: nodes nobody comes to or gets away from, choices, loops, splits.
+"""Checks of a flow's graph: unreachable nodes, dead ends, choices, loops, splits.
 
-Each function looks at one thing and goes through the graph once, so that a large diagram costs as
-much time as it has nodes and edges.
+Each function checks one property and traverses the graph once, so that the time is proportional to
+the number of nodes and edges.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from vibe_llms.flows.graphs import ENGAGED, EdgeKind, Flow, FlowEdge, FlowNode, 
 from vibe_llms.foundation.suggestions import find_nearest
 
 FAILING: Final = ENGAGED | {NodeKind.CONDITION}
-"""Kinds of nodes whose visits can fail; so can those of any node that chooses."""
+"""Kinds of nodes whose visits can fail; visits of any node that chooses can fail, too."""
 
 LIMITED: Final = ENGAGED | {NodeKind.LOOP}
 """Kinds of nodes whose visits can reach a limit."""
@@ -26,17 +26,17 @@ _SPECIAL: Final = re.compile(r"START|END|P\d{1,9}")
 _NUMBER: Final = re.compile(r"\d+")
 _SHOWN: Final = 5
 _COMPARED: Final = 50
-"""Among so many ids a misspelt one is looked for."""
+"""Maximum number of ids that are compared with a possibly misspelt one."""
 _GOOD: Final = frozenset(EdgeKind) - {EdgeKind.ERROR, EdgeKind.LIMIT}
 
 
 def find_graph_faults(flow: Flow) -> Iterator[FlowFault]:
-    """Yields what is wrong with the graph by itself, in no order."""
+    """Yield the faults of the graph itself, in no particular order."""
     for node in flow.nodes.values():
         yield from _check_id(node)
     yield from _check_edges(flow)
     if flow.start not in flow.nodes:
-        return  # where nothing can be reached, that is all there is to say
+        return  # without reachable nodes, there is nothing else to report
     yield from _check_ways(flow)
     cycles = _find_unbounded(flow)
     entered = {name: cycle for cycle in cycles for name in cycle}
@@ -44,8 +44,8 @@ def find_graph_faults(flow: Flow) -> Iterator[FlowFault]:
         node = flow.nodes[name]
         if node.kind is not NodeKind.LOOP:
             yield from _check_choice(flow, node)
-        # With another way into its round a loop's node dominates nothing there, and encloses
-        # nothing.
+        # If another path leads into the round, the loop's node dominates and encloses nothing
+        # there.
         elif name in entered and len(flow.loops[name]) == 1:
             yield _tell_entry(flow, node, entered[name])
         else:
@@ -55,7 +55,7 @@ def find_graph_faults(flow: Flow) -> Iterator[FlowFault]:
 
 
 def name_some(names: Sequence[str]) -> str:
-    """Writes some names, and how many more there are."""
+    """Join some names, and the number of further ones."""
     more = len(names) - _SHOWN
     shown = ", ".join(names[:_SHOWN])
     return f"{shown} and {more} more" if more > 0 else shown
@@ -76,7 +76,7 @@ def _check_id(node: FlowNode) -> Iterator[FlowFault]:
 
 
 def _check_edges(flow: Flow) -> Iterator[FlowFault]:
-    """Yields edges that say the same as another, and those that are never taken."""
+    """Yield edges with the same meaning as another, and edges that are never taken."""
     seen: set[tuple[object, ...]] = set()
     for edge in flow.edges:
         kind, node = edge.kind, flow.nodes[edge.source]
@@ -97,10 +97,10 @@ def _check_edges(flow: Flow) -> Iterator[FlowFault]:
 
 
 def _check_ways(flow: Flow) -> Iterator[FlowFault]:
-    """Yields what nobody comes to, and what nobody gets away from."""
+    """Find unreachable nodes and dead ends."""
     reached = flow.dominators.immediate
     ends = set(flow.ends)
-    # Dictionaries as sets that keep an order: messages shall come in the same one each time.
+    # Dictionaries serve as ordered sets, so that the order of messages is deterministic.
     lost = {name: None for name in flow.nodes if name not in reached and name not in ends}
     stuck = {name: None for name in reached if not flow.leaving[name] and name not in ends}
     for part in _join_parts(flow, lost):
@@ -119,7 +119,7 @@ def _check_ways(flow: Flow) -> Iterator[FlowFault]:
         elif not (exits.plain or exits.choices or exits.default):
             message = f"{name} has edges for failure, but none for success."
             yield _at(node, TaskRule.DEAD_END, f"{message} Draw one.")
-    # A flow that ends only where something fails is stuck when all goes well.
+    # A flow that ends only after a failure is stuck when everything succeeds.
     good = {name: [] if name in ends else list(_follow_good(flow, name)) for name in reached}
     for cycle in find_cycles(good):
         inside = set(cycle)
@@ -132,7 +132,7 @@ def _check_ways(flow: Flow) -> Iterator[FlowFault]:
 
 
 def _order(flow: Flow, names: Iterable[str]) -> list[str]:
-    """Returns names in the order of the diagram."""
+    """Return names in the order of the diagram."""
     return sorted(names, key=lambda name: (flow.nodes[name].line, flow.nodes[name].column, name))
 
 
@@ -144,7 +144,7 @@ def _follow_good(flow: Flow, name: str) -> Iterator[str]:
 
 
 def _join_parts(flow: Flow, names: Iterable[str]) -> list[list[str]]:
-    """Returns the names in groups that edges hold together, in the order of the diagram."""
+    """Return the names in groups that are connected by edges, in the order of the diagram."""
     beside: dict[str, list[str]] = {name: [] for name in names}
     for edge in flow.edges:
         if edge.source in beside and edge.target in beside:
@@ -238,7 +238,8 @@ def _check_loop(flow: Flow, node: FlowNode) -> Iterator[FlowFault]:
 
 
 def _find_unbounded(flow: Flow) -> list[list[str]]:
-    """Returns cycles that no loop node bounds: what is left without the rounds of loops."""
+    """Return the cycles that no loop node bounds: those left after removing the rounds of
+    loops."""
     loops = flow.loops
     return find_cycles(
         {
@@ -276,7 +277,7 @@ def _tell_cycle(flow: Flow, members: Iterable[str]) -> FlowFault:
         for edge in flow.leaving[name]
         if edge.target in inside
     ]
-    # An edge to a node that dominates its own is where a bound belongs; some tangles have none.
+    # A bound belongs on an edge to a node that dominates its start; some cycles have none.
     back = next(
         (edge for edge in within if flow.dominators.dominates(edge.target, edge.source)), within[0]
     )
@@ -292,11 +293,11 @@ def _tell_cycle(flow: Flow, members: Iterable[str]) -> FlowFault:
 def find_way(
     flow: Flow, start: str, goal: str, *, within: set[str] | None = None, without: str = ""
 ) -> list[str]:
-    """Returns a shortest way, both ends included; nothing where there is none.
+    """Return a shortest path, including both ends; empty if there is none.
 
     Args:
-        within: The nodes that it may lead through; by default all.
-        without: A node that it may not lead through.
+        within: Nodes that the path may contain; by default all.
+        without: Node that the path must not contain.
     """
     before: dict[str, str] = {start: ""}
     pending = deque([start])
@@ -315,7 +316,7 @@ def find_way(
 
 
 def write_way(way: Sequence[str]) -> str:
-    """Writes a way with arrows, the middle of a long one left out."""
+    """Write a path with arrows; the middle of a long one is omitted."""
     return " \N{RIGHTWARDS ARROW} ".join(_shorten(way))
 
 

@@ -1,7 +1,7 @@
-"""Whether a flow has met its goal: a verdict on each condition, with what it is based on.
+"""Verification of a flow's goal: a verdict on each condition, with its evidence.
 
-A condition that cannot be looked at, since its schema is none or a predicate fails, is not met, and
-says why: the responses that were paid for are not lost to an error.
+A condition that cannot be evaluated, because its schema is invalid or a predicate fails, is not
+met, and its evidence says why: an error would lose the responses that were paid for.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _SHOWN_FAULTS: Final = 3
 
 @frozen(kw_only=True)
 class FlowOutcome:
-    """What a flow has come to, as far as its goal is concerned.
+    """Outcome of a flow, as far as its goal depends on it.
 
     Attributes:
-        response: The final one.
-        category: What the last choice of an edge found; empty where there was none.
-        transitions: How many visits of nodes there were.
-        responses: What each node said last, by its id.
-        variables: What ``{{name}}`` meant.
-        ended: Whether it came to its end: no limit, no failure, nobody who stopped it.
+        response: Final response.
+        category: Category found by the last choice of an edge; empty if there was none.
+        transitions: Number of visits of nodes.
+        responses: Last response of each node, by its id.
+        variables: Values of ``{{name}}``.
+        ended: Whether the flow reached its end: no limit, no failure, no stop request.
     """
 
     response: str
@@ -56,13 +56,14 @@ class FlowOutcome:
 
 @frozen(kw_only=True)
 class Verdict:
-    """What became of one condition.
+    """Verdict on one condition.
 
     Attributes:
-        condition: As the task has it.
+        condition: Condition of the task.
         is_met: Whether it holds.
-        evidence: Why, in a sentence for people that quotes the place.
-        confidence: In the verdict, from 0 to 1; 0 where it could not be looked at.
+        evidence: Reason, in a sentence for people that quotes the place.
+        confidence: Confidence in the verdict, from 0 to 1; 0 if the condition could not be
+            evaluated.
     """
 
     condition: TargetCondition
@@ -73,7 +74,8 @@ class Verdict:
 
 @frozen(kw_only=True)
 class GoalVerification:
-    """Whether a goal is met, and what became of each of its conditions, in their order."""
+    """Verification result: whether a goal is met, and the verdicts on its conditions, in their
+    order."""
 
     is_met: bool
     verdicts: tuple[Verdict, ...] = ()
@@ -88,17 +90,17 @@ async def verify(
     judge: Judge | None,
     rules: Mapping[str, CategoryRule] | None = None,
 ) -> GoalVerification:
-    """Looks at all conditions of a goal.
+    """Evaluate all conditions of a goal.
 
-    A flow that has not come to its end has not met its goal; its conditions are looked at all the
-    same, as far as that costs nothing.
+    A flow that has not ended has not met its goal; its conditions are still evaluated if that costs
+    nothing.
 
     Args:
-        require_all: Whether all conditions must be met, or one is enough; without any, coming to
-            the end is.
-        predicates: Of the plugins, by name.
-        judge: For conditions that a model judges; ``None`` where nobody can be asked.
-        rules: By which the final response is told apart where no choice of an edge has done so.
+        require_all: Whether all conditions must be met, or one is enough. Without conditions,
+            reaching the end is enough.
+        predicates: Predicates of the plugins, by name.
+        judge: Judge for conditions that a model evaluates; ``None`` if no model can be asked.
+        rules: Rules that categorize the final response if no choice of an edge has done so.
     """
     court = _Court(goal, outcome, predicates, judge, rules or {})
     verdicts = tuple([await court.judge(condition) for condition in goal.target_conditions])
@@ -109,7 +111,7 @@ async def verify(
 
 @frozen
 class _Court:
-    """Gives verdicts on one outcome."""
+    """Evaluator of conditions for one outcome."""
 
     goal: Goal
     outcome: FlowOutcome
@@ -118,7 +120,7 @@ class _Court:
     rules: Mapping[str, CategoryRule]
 
     async def judge(self, condition: TargetCondition) -> Verdict:
-        """Gives a verdict on a condition, whatever goes wrong."""
+        """Return a verdict on a condition, even if its evaluation fails."""
         try:
             is_met, confidence, evidence = await _WAYS[condition.evaluation_type](self, condition)
         except ConverseError as error:
@@ -138,12 +140,12 @@ class _Court:
             return is_met, 1.0, f"The last choice found the category {category!r}, {end}."
         found = await categorize(
             self.outcome.response,
-            # A category is returned as it was given, so that the expected one goes in as the task
-            # has it.
+            # Categories are returned as they were passed: pass the expected one as the task has
+            # it.
             [expected, *(name for name in self.rules if normalize(name) != normalize(expected))],
             self.rules,
             predicates=self.predicates,
-            # A goal that is missed already is worth no question.
+            # Do not pay for a question about a goal that is already missed.
             judge=self.jury if self.outcome.ended else None,
             context=self.context,
         )
@@ -215,16 +217,16 @@ _WAYS: Final[Mapping[EvaluationType, Callable[[_Court, TargetCondition], Awaitab
 
 
 def _find_text(text: str, expected: str) -> str:
-    """Quotes the place of a text, whatever its case and the spaces in it; empty where none is."""
+    """Quote the place of a text, ignoring case and white space; empty if it is not found."""
     found = re.search(r"\s+".join(map(re.escape, expected.split())), text, re.IGNORECASE)
     return quote(text, *found.span()) if found else ""
 
 
 def _apply_schema(response: str, schema: JsonObject) -> _Finding:
-    """Holds the JSON of a response against a schema; may wait for another process."""
+    """Validate the JSON of a response against a schema; may wait for another process."""
     validator = produce_validator(schema, "the condition")
     try:
-        value = json.loads(response)  # which may be a text or a number by itself
+        value = json.loads(response)  # may be a single text or number
     except (ValueError, RecursionError):
         value = find_json(response, lambda value: not validator.check(value))
     if value is ABSENT:
