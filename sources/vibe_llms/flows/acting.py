@@ -1,4 +1,4 @@
-"""Whether the tools that a flow invokes are there, are given what they take, and are guarded."""
+"""Checks of a flow's tools: that they exist, fit their arguments, and are guarded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Tools = Mapping[str, Invoker]
 def survey_acting(
     invocations: Mapping[str, InvocationTemplate], tools: Tools | None
 ) -> dict[str, str]:
-    """Returns the nodes that act on the world, as far as that is known, each with its tool."""
+    """Return the nodes with side effects, as far as known, each with its tool."""
     return {
         name: each.tool
         for name, each in invocations.items()
@@ -30,10 +30,10 @@ def survey_acting(
 def find_tool_faults(
     flow: Flow, invocations: Mapping[str, InvocationTemplate], tools: Tools
 ) -> Iterator[FlowFault]:
-    """Yields tools that are not there, arguments that they do not take, and acts without a guard.
+    """Yield missing tools, invalid arguments, and side effects without a guard.
 
-    What acts only once is guarded by an approval, or by a choice that every way to it leads
-    through: else nothing has looked at what a model said before it is done.
+    A tool that must act only once is guarded by an approval, or by a choice on every path to it:
+    otherwise the model's response is not checked before the tool acts.
     """
     guarded = _find_guarded(flow)
     for name, invocation in invocations.items():
@@ -67,7 +67,7 @@ def find_tool_faults(
 
 
 def _check_names(invocation: InvocationTemplate, invoker: Invoker) -> Iterator[str]:
-    """Yields what is wrong with the names of arguments."""
+    """Yield the faults in the names of arguments."""
     properties = invoker.schema.get("properties")
     known = list(properties) if isinstance(properties, Mapping) else []
     if invoker.schema.get("additionalProperties") is False:
@@ -84,7 +84,7 @@ def _check_names(invocation: InvocationTemplate, invoker: Invoker) -> Iterator[s
 
 
 def _check_values(invocation: InvocationTemplate, invoker: Invoker) -> Iterator[str]:
-    """Yield which values the tool refuses, as far as the label alone says what they are."""
+    """Yield the values that the tool refuses, as far as the label alone determines them."""
     properties = invoker.schema.get("properties")
     values = {
         name: value
@@ -98,17 +98,17 @@ def _check_values(invocation: InvocationTemplate, invoker: Invoker) -> Iterator[
         return
     try:
         faults = invoker.check(fit_arguments(invocation, values, invoker.schema))
-    except RequestError:  # about the schema, which a visit tells
+    except RequestError:  # about the schema; a visit reports it
         return
-    for fault in faults:  # the others are about names, and about what templates stand for
+    for fault in faults:  # the others are about names and values of templates
         if re.match(rf"(?:{'|'.join(places)})(?![\w-])", fault.path):
             yield f"Invalid argument of {invoker.name}: {fault}."
 
 
 def _find_guarded(flow: Flow) -> dict[str, bool]:
-    """Tells of each node that can be reached whether a choice lies on every way to it."""
+    """Return for each reachable node whether a choice is on every path to it."""
     found: dict[str, bool] = {}
-    for name, above in flow.dominators.immediate.items():  # what is above comes first
+    for name, above in flow.dominators.immediate.items():  # dominators come first
         node = flow.nodes[above]
         chooses = node.kind is not NodeKind.LOOP and bool(flow.exits[above].choices)
         found[name] = name != above and (chooses or found[above])

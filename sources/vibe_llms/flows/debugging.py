@@ -1,4 +1,4 @@
-"""The log of ``debug_mode``: a line for each thing that happens in a run of a flow."""
+"""Log of ``debug_mode``: a line for each event in a run of a flow."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _logger = logging.getLogger("vibe_llms.flows")
 
 
 def enable_logging() -> None:
-    """Lets the log be seen: on standard error, unless the program has seen to that itself."""
+    """Make the log visible: on standard error, unless the program has configured logging."""
     if not _logger.isEnabledFor(logging.DEBUG):
         _logger.setLevel(logging.DEBUG)
-    if not _logger.hasHandlers():  # else a script that wants to see something would see nothing
+    if not _logger.hasHandlers():  # otherwise a script would not show the log
         handler = logging.StreamHandler()
         handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s"))
         _logger.addHandler(handler)
 
 
 def log_event(event: FlowEvent, flow: Flow) -> None:
-    """Writes what happens into the log; of what was said, its beginning."""
+    """Log an event; responses are truncated."""
     match event:
         case FlowStartedEvent():
             _logger.debug("run %s begins", event.run_id)

@@ -1,4 +1,4 @@
-"""Which nodes have said something when a flow comes to a node: certainly, perhaps, or never."""
+"""Data-flow analysis of responses: which nodes have responded certainly, perhaps or never."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from vibe_llms.flows.dominance import Dominators, find_components
 from vibe_llms.flows.graphs import EdgeKind, Flow
 
 _LOST = (EdgeKind.ERROR, EdgeKind.LIMIT)
-"""The edges that are taken where a visit has brought nothing."""
+"""Kinds of edges that are taken after a visit without a response."""
 
 _OWNERS = 8
-"""Of so many splits it is remembered that a node is on every way of one of their branches."""
+"""Maximum number of splits recorded for a node that is on every path of one of their branches."""
 
 _SPOKEN = "\N{NULL}"
-"""Behind the id of a node that can fail: it has spoken where the flow goes on as it should."""
+"""Suffix of a node that can fail: the state after a successful visit."""
 
 _AGAIN = "\N{START OF HEADING}"
-"""Behind the id of a loop's node: it is come to once more, after a round."""
+"""Suffix of a loop's node: its visit after a round."""
 
 
 class Knowledge:
-    """What is known of the nodes of a flow that say something, at every other node.
+    """Knowledge at each node of a flow about the responses of other nodes.
 
     Args:
-        speaking: The ids of those that say something.
+        speaking: Ids of nodes with responses.
     """
 
     def __init__(self, flow: Flow, speaking: Collection[str]) -> None:
@@ -35,39 +35,40 @@ class Knowledge:
         for name, edges in flow.leaving.items():
             lost = [edge.target for edge in edges if edge.kind in _LOST]
             if lost and name in self._spoken:
-                # A node between: only ways on which nothing was lost lead through it.
+                # Intermediate node: only paths after a successful visit lead through it.
                 self._spoken[name] = after = name + _SPOKEN
                 kept = [edge.target for edge in edges if edge.kind not in _LOST]
                 self._successors[after] = kept
                 self._successors[name] = [after, *lost]
             else:
                 self._successors[name] = [edge.target for edge in edges]
-        self._part_loops()  # before all else: dominators and bits are those of the parted graph
+        self._part_loops()  # first: dominators and bits belong to the split graph
         self._dominators = Dominators(self._successors, flow.start)
-        # A bit for each: what may have spoken before a node is joined in one step.
+        # A bit for each, so that the possible earlier speakers of a node are united in one step.
         self._bits = {name: 1 << place for place, name in enumerate(self._spoken.values())}
         self._before = self._survey_before()
         self._splits = self._survey_splits()
 
     def is_possible(self, speaker: str, node: str) -> bool:
-        """Tells whether a way leads from one node to another, so that the first may have spoken."""
+        """Tell whether a path leads from one node to another, so that the first may have
+        responded."""
         return bool(self._find_before(node) & self._bits[self._spoken[speaker]])
 
     def has_any(self, node: str) -> bool:
-        """Tells whether any node may have spoken before."""
+        """Tell whether any node may have responded before."""
         return bool(self._find_before(node))
 
     def is_certain(self, speaker: str, node: str) -> bool:
-        """Tells whether a node has spoken, whichever way the flow came to the other one.
+        """Tell whether a node has responded on every path to the other one.
 
-        So it is if every way leads through it; or if it is on every way of a branch of a split,
-        and the branches have met before, since all of them were gone.
+        This holds if every path leads through it; or if it is on every path of a branch of a split,
+        and the branches have already met, because all branches are followed.
         """
         dominators, name = self._dominators, self._spoken[speaker]
         if name != node and dominators.dominates(name, node):
             return True
         pending, seen = [name], {name}
-        # The split may itself stand in a branch of another one.
+        # The split may be in a branch of another one.
         while pending:
             for split in self._splits.get(pending.pop(), ()):
                 join = self._find_join(split)
@@ -82,15 +83,15 @@ class Knowledge:
         return self._before.get(node, 0) | self._before.get(node + _AGAIN, 0)
 
     def _find_join(self, split: str) -> str:
-        """Returns the join of a split; in a loop that may be its node, once a round is over."""
+        """Return the join of a split; in a loop it may be the loop's node, after a round."""
         join = self._flow.joins[split]
         is_round = split in self._flow.loops.get(join, ()) and join + _AGAIN in self._successors
         return join + _AGAIN if is_round else join
 
     def _part_loops(self) -> None:
-        """Lets no way pass a loop by: who comes to one goes round at least once.
+        """Split the nodes of loops, so that every path through a loop makes at least one round.
 
-        What leads back to its node leads to a copy of that, and only this one can be left.
+        Back edges lead to a copy of the loop's node, and only the copy can be left.
         """
         before: dict[str, list[str]] = {name: [] for name in self._flow.nodes}
         for edge in self._flow.edges:
@@ -107,7 +108,7 @@ class Knowledge:
             for each in before[name]:
                 if each not in inside:
                     continue
-                # What leads back may be two nodes by now, or the node of an inner loop with its
+                # The source of a back edge may already be two nodes, or an inner loop's node and
                 # copy.
                 for known in {each, self._spoken.get(each, each), each + _AGAIN}:
                     if known in self._successors:
@@ -115,11 +116,11 @@ class Knowledge:
                         self._successors[known] = [copy if at == name else at for at in following]
 
     def _survey_before(self) -> dict[str, int]:
-        """Returns for each node, as bits, those that may have spoken before it is visited."""
+        """Return for each node, as bits, the nodes that may have responded before its visit."""
         found: dict[str, int] = {}
         incoming = dict.fromkeys(self._successors, 0)
         reached = {name: self._successors[name] for name in self._dominators.immediate}
-        # From the start on: what comes before is known.
+        # In order from the start: predecessors are known.
         for group in reversed(find_components(reached)):
             own = before = 0
             for name in group:
@@ -127,14 +128,14 @@ class Knowledge:
                 before |= incoming[name]
             is_cycle = len(group) > 1 or group[0] in reached[group[0]]
             for name in group:
-                # In a cycle each node comes before every other, and before itself.
+                # In a cycle, each node precedes every other and itself.
                 found[name] = before | own if is_cycle else before
                 for each in reached[name]:
                     incoming[each] |= before | own
         return found
 
     def _survey_splits(self) -> dict[str, list[str]]:
-        """Returns for each node the splits of which every way of one branch leads through it."""
+        """Return for each node the splits with a branch whose every path leads through it."""
         flow = self._flow
         found: dict[str, list[str]] = {}
         if not flow.joins:
@@ -143,7 +144,7 @@ class Knowledge:
         for name, following in self._successors.items():
             for each in following:
                 before[each].append(name)
-        before[""] = list(flow.ends)  # stands behind all ends; no node is called so
+        before[""] = list(flow.ends)  # virtual node after all ends; no node has this id
         after = Dominators(before, "").immediate
         for split in flow.joins:
             join = self._find_join(split)
@@ -152,7 +153,7 @@ class Knowledge:
                 while name != join:
                     known = found.setdefault(name, [])
                     if len(known) >= _OWNERS:
-                        break  # more would make this slow, and an uncertain answer only warns
+                        break  # for speed; an uncertain answer only warns
                     known.append(split)
-                    name = after.get(name, join)  # a branch may come to no end
+                    name = after.get(name, join)  # a branch may not reach an end
         return found

@@ -62,7 +62,7 @@ class FlowPage:
 
 
 def compose_flow_page(page: FlowPage) -> str:
-    """Writes a page, to be encoded as UTF-8."""
+    """Write a page, to be encoded as UTF-8."""
     data: dict[str, JsonValue] = {
         "diagram": page.diagram,
         "nodes": dict(page.nodes),
@@ -96,10 +96,10 @@ def compose_flow_page(page: FlowPage) -> str:
 
 @functools.cache
 def compose_frame() -> tuple[str, str]:
-    """Writes the page that draws whatever diagram the page around it tells of, and its policy.
+    """Write the page of the frame, which draws the diagrams that it receives, and its policy.
 
-    It has nothing of anybody, asks nobody for anything, and reaches no other page: whatever a
-    diagram may bring Mermaid to do, it does among words that it was given.
+    The frame contains no data, makes no requests and cannot access other pages: a malicious diagram
+    can reach only the texts that the frame received.
     """
     script = read_part("drawing.js") + read_part("frame.js")
     policy = _compose_policy(script)
@@ -110,25 +110,25 @@ def compose_frame() -> tuple[str, str]:
 
 
 def compose_mark(name: str, words: str) -> str:
-    """Returns a state as a small label: by its words, its line and its colour."""
+    """Return a state as a small label: with its words, line and colour."""
     return f'<span class="mark {name}">{escape(words)}</span>'
 
 
 def compose_table(
     name: str, caption: str, heads: Mapping[str, bool], rows: Sequence[tuple[str, Sequence[str]]]
 ) -> str:
-    """Returns a table below the diagram, without columns that are empty.
+    """Return a table below the diagram, without empty columns.
 
     Args:
-        heads: Of the columns, and whether they hold numbers.
-        rows: The attributes of each as HTML, and its cells as HTML.
+        heads: Heads of the columns, and whether they contain numbers.
+        rows: Attributes of each row as HTML, and its cells as HTML.
     """
-    # Without rows this is empty, and all heads stay.
+    # Empty without rows: then all heads stay.
     kept = [any(cells) for cells in zip(*(cells for _, cells in rows), strict=True)]
     classes = [' class="number"' if each else "" for each in heads.values()]
 
     def compose_row(tag: str, cells: Iterable[str]) -> str:
-        return "".join(  # a tag may have attributes behind its two letters
+        return "".join(  # attributes may follow the two letters of a tag
             f"<{tag}{kind}>{cell}</{tag[:2]}>"
             for cell, kind, is_kept in zip(cells, classes, kept or [True] * len(heads), strict=True)
             if is_kept
@@ -143,14 +143,15 @@ def compose_table(
 
 
 def embed_json(value: JsonValue) -> str:
-    """Returns JSON that can stand in an element of HTML: no text in it ends that, or begins one."""
+    """Return JSON that is safe in an HTML element: no text in it closes the element or opens
+    one."""
     text = json.dumps(value, ensure_ascii=True)
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 @functools.cache
 def read_part(name: str) -> str:
-    """Returns the style sheet or the script that all pages share."""
+    """Return the style sheet or the script that all pages share."""
     return access_data("flows", name).read_text(encoding="utf-8")
 
 
@@ -161,7 +162,7 @@ def _encode_mermaid() -> str:
 
 @functools.cache
 def _name_mermaid() -> str:
-    # A browser hashes what it runs: the script as the page unpacks it, and not as it is packed.
+    # A browser hashes the script that it runs, which is the unpacked one.
     return compose_source(gzip.decompress(_read_mermaid()).decode("utf-8"))
 
 
@@ -170,7 +171,7 @@ def _read_mermaid() -> bytes:
 
 
 def _compose_policy(script: str) -> str:
-    # Mermaid writes styles into elements, which no digest can name; they can fetch nothing either
+    # Mermaid writes inline styles, which digests cannot list; they cannot fetch anything either
     return (
         "default-src 'none'; img-src data:; media-src data:; style-src 'unsafe-inline'; "
         f"script-src {compose_source(script)} {_name_mermaid()}; "
@@ -178,7 +179,7 @@ def _compose_policy(script: str) -> str:
     )
 
 
-# Where scripts run, page.js reloads the page, and can be told to pause.
+# With scripts, page.js reloads the page, and the user can pause it.
 _REFRESH: Final = f'<noscript><meta http-equiv="refresh" content="{RELOAD_SECONDS}"></noscript>\n'
 
 _LIVE: Final = (

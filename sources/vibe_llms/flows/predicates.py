@@ -1,7 +1,7 @@
-"""Predicates: what tells of a response what no rule of a task file can say, by name from a plugin.
+"""Predicates: named functions of plugins that judge a response when no rule of a task can.
 
 A task file names them (the ``predicate`` of a category, the ``expected_value`` of a ``CUSTOM``
-condition), a plugin has them (the hook ``survey_predicates``).
+condition), and a plugin provides them (the hook ``survey_predicates``).
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
 
 Predicates = Mapping[str, Predicate]
 PredicateFunction: TypeAlias = Predicate | Callable[[str], Any]
-"""What a program may give: a predicate, or one that looks at nothing but the response."""
+"""Predicate of a program; it may take only the response."""
 
 GivenPredicates: TypeAlias = (
     Mapping[str, PredicateFunction] | Iterable[PredicateFunction] | PredicateFunction
 )
 
 ENOUGH: Final = 0.5
-"""How sure a predicate must at least be for what it says to hold."""
+"""Minimum confidence of a predicate for its condition to hold."""
 
 
 @frozen(kw_only=True)
 class Ruling:
-    """What a predicate says of a response.
+    """Ruling of a predicate on a response.
 
     Attributes:
         is_met: Whether it holds.
-        confidence: In that, from 0 to 1.
-        evidence: Why, in a sentence.
+        confidence: Confidence in that, from 0 to 1.
+        evidence: Reason, in a sentence.
     """
 
     is_met: bool
@@ -53,9 +53,9 @@ class Ruling:
 
 
 def survey_predicates(plugins: PluginManager) -> Predicates:
-    """Asks the plugins for their predicates; of several of one name the first is meant.
+    """Collect the predicates of the plugins; of several with one name, the first is used.
 
-    Not for the thread of an event loop: the first call imports plugins.
+    Do not call this in the thread of an event loop: the first call imports plugins.
     """
     found: dict[str, Predicate] = {}
     for each in plugins.survey_pieces(PredicateSpecification):
@@ -64,7 +64,7 @@ def survey_predicates(plugins: PluginManager) -> Predicates:
 
 
 def gather_predicates(given: GivenPredicates) -> Predicates:
-    """Return predicates by their names; functions without another one have their own.
+    """Return predicates by name; functions without a given name have their own.
 
     Raises:
         TypeError: One of them is not a function, or has no name, or two have the same.
@@ -93,9 +93,9 @@ def _take(given: object) -> Predicate:
     function = cast("Any", given)
     try:
         inspect.signature(function).bind("", PredicateContext())
-    except TypeError:  # it takes the response alone
+    except TypeError:  # it takes only the response
         pass
-    except ValueError:  # one of C says nothing of itself
+    except ValueError:  # functions in C may have no signature
         return cast("Predicate", function)
     else:
         return cast("Predicate", function)
@@ -112,10 +112,10 @@ def _take(given: object) -> Predicate:
 
 
 def access_predicate(predicates: Predicates, name: str) -> Predicate:
-    """Returns the predicate of a name.
+    """Return the predicate with a name.
 
     Raises:
-        UnknownNameError: No plugin has one; names the nearest.
+        UnknownNameError: No plugin has such a predicate; names the nearest.
     """
     if name in predicates:
         return predicates[name]
@@ -131,16 +131,16 @@ def access_predicate(predicates: Predicates, name: str) -> Predicate:
 async def ask_predicate(
     predicates: Predicates, name: str, response: str, context: PredicateContext
 ) -> Ruling:
-    """Asks a predicate about a response; a plain function runs in a thread of its own.
+    """Ask a predicate about a response; a synchronous function runs in a separate thread.
 
     Raises:
-        UnknownNameError: There is none of this name.
-        PluginError: It raised, or answered with something else than a predicate does.
+        UnknownNameError: No predicate has this name.
+        PluginError: It raised an error, or its return value is invalid.
     """
     predicate = access_predicate(predicates, name)
     try:
         answer = await _call(predicate, response, context)
-    # What is ours already says what went wrong; all else is told as the plugin's fault.
+    # Errors of this package are clear; report all others as the plugin's fault.
     except ConverseError:
         raise
     except Exception as error:
@@ -160,17 +160,17 @@ async def _call(predicate: Predicate, response: str, context: PredicateContext) 
         return await cast("Any", predicate(response, context))
     plain = cast("Callable[[str, PredicateContext], object]", predicate)
     answer = await run_in_thread(lambda: plain(response, context))
-    # A lambda may return what is to be awaited.
+    # A lambda may return an awaitable.
     return await answer if inspect.isawaitable(answer) else answer
 
 
 def _read(answer: object, name: str) -> Ruling | None:
     says = f"The predicate {name!r} says"
-    # First, because a truth is a number to Python, too.
+    # First, because booleans are numbers in Python.
     if isinstance(answer, bool):
         evidence = f"{says} that it {'holds' if answer else 'does not hold'}."
         return Ruling(is_met=answer, confidence=1.0, evidence=evidence)
-    if isinstance(answer, (int, float)) and 0 <= answer <= 1:  # what is no number is neither
+    if isinstance(answer, (int, float)) and 0 <= answer <= 1:  # false for NaN
         is_met = answer >= ENOUGH
         confidence = float(answer if is_met else 1 - answer)
         evidence = f"{says} {answer:.2g}; {ENOUGH} is required."

@@ -1,6 +1,6 @@
-"""What a run of a flow has left in a store: enough to take it up, to fork it, and to look at it.
+"""Stored record of a flow's run: enough to resume, fork and inspect it.
 
-No model is asked, and nothing is done: where a run stands is what its events add up to.
+No model is asked, and no tool is invoked: the state of a run is folded from its events.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ _KINDS = (FlowEndedEvent, FlowStartedEvent, NodeFinishedEvent, NodeStartedEvent)
 
 @frozen(kw_only=True, eq=False, slots=False)
 class FlowRecord:
-    """A run, as a store has it.
+    """Stored run.
 
     Attributes:
-        run_id: The id of its conversation.
-        started: What it began with: the first of its events.
-        reading: The task, read again as it was then.
-        log: All its events, each with its moment.
+        run_id: Id of its conversation.
+        started: First of its events, with which it started.
+        reading: The task as it was then, read again.
+        log: All its events, each with its time.
     """
 
     run_id: str
@@ -66,7 +66,7 @@ class FlowRecord:
 
     @property
     def settings(self) -> Mapping[str, JsonValue]:
-        """What bounded it when it was begun or taken up last, by the names of ``AdapterConfig``."""
+        """Limits of its last start or resumption, by the names of ``AdapterConfig``."""
         last = [event for event in self.events if isinstance(event, FlowStartedEvent)][-1]
         return last.settings
 
@@ -75,15 +75,15 @@ class FlowRecord:
         """The flow of the task.
 
         Raises:
-            ConfigurationError: There are mistakes in the task.
+            ConfigurationError: The task has mistakes.
         """
         return check_task(self.reading).access_flow()
 
     def cut(self, node: str, visit: int) -> tuple[NodeFinishedEvent, ...]:
-        """Returns the visits that were over before a visit of a node began.
+        """Return the visits that had ended before a visit of a node began.
 
         Raises:
-            RequestError: The run has not come to that visit.
+            RequestError: The run has not reached that visit.
         """
         kept: list[NodeFinishedEvent] = []
         for event in self.events:
@@ -103,18 +103,18 @@ class FlowRecord:
 
 
 def read_record(store: ConversationStore, run_id: str) -> FlowRecord:
-    """Reads what a run has left. Does file work.
+    """Read the record of a run. Does file work.
 
     Raises:
         UnknownConversationError: The store has no such conversation.
-        StoreError: It is no run of a flow, or the store keeps no logs.
-        ConfigurationError: What it has of the task does not read.
+        StoreError: It is not a run of a flow, or the store keeps no logs.
+        ConfigurationError: The stored task is invalid.
     """
     require_logs(store)
     log = tuple(store.open_log(run_id).read())
     started = next((each.event for each in log if isinstance(each.event, FlowStartedEvent)), None)
     if started is None:
-        store.read_metadata(run_id)  # says so if there is no such conversation at all
+        store.read_metadata(run_id)  # raises an error if the conversation does not exist
         raise StoreError(
             detail=f"{run_id} is a conversation, not the run of a flow.",
             remedy="`vibe flow run` prints the id of its run.",
@@ -127,22 +127,22 @@ def read_record(store: ConversationStore, run_id: str) -> FlowRecord:
 
 
 def find_record(store: ConversationStore | None, run_id: str) -> FlowRecord | None:
-    """Reads what a run has left, if it has begun. Does file work.
+    """Read the record of a run, if it has started. Does file work.
 
     Raises:
-        ConfigurationError: What it has of the task does not read.
+        ConfigurationError: The stored task is invalid.
     """
     if store is None or not store.keeps_logs:
         return None
-    with suppress(StoreError):  # what else is wrong with it, whoever takes it up is told
+    with suppress(StoreError):  # other errors are reported when it is resumed
         return read_record(store, run_id)
     return None
 
 
 def measure_run(store: ConversationStore, identity: str) -> Spending:
-    """Adds up what answers have used in a visit, or in a subflow with all of its visits.
+    """Add up the usage of responses in a visit, or in a subflow with all of its visits.
 
-    Of what was cut off, too; nothing where that was before anything was said. Does file work.
+    Includes interrupted visits; the usage is empty if there was no response yet. Does file work.
     """
     total, begun = Spending(), dict[int, dict[str, str]]()
     is_flow = False
@@ -166,16 +166,16 @@ def measure_run(store: ConversationStore, identity: str) -> Spending:
 def carry_over(
     before: Iterable[NodeFinishedEvent], node: str, flow: Flow, other: Flow
 ) -> tuple[NodeFinishedEvent, ...]:
-    """Returns the same visits as visits of another flow, which is alike as far as they go.
+    """Return the same visits as visits of another flow that is the same on their path.
 
     Args:
         before: Visits of a run of the first flow.
-        node: To which they lead.
-        flow: The first flow.
-        other: The other one, in which edges may stand at other places.
+        node: Node to which they lead.
+        flow: First flow.
+        other: Other flow, in which the indices of edges may differ.
 
     Raises:
-        RequestError: It is not alike.
+        RequestError: The flows differ on that path.
     """
     carried = []
     for event in before:
@@ -186,9 +186,9 @@ def carry_over(
         edges = tuple(places[index] for index in event.edges)
         carried.append(attrs.evolve(event, edges=edges))
     try:
-        # Only the way counts here: how long the run may become is for its own settings to say.
+        # Only the path matters here; the settings of the run limit its length.
         state = replay_flow(other, carried, max_iterations=sys.maxsize)
-    except (CorruptionError, KeyError) as error:  # what lies between decides where branches meet
+    except (CorruptionError, KeyError) as error:  # intermediate nodes decide where branches meet
         raise _refuse_fork(node, "its branches and loops differ") from error
     if node not in {branch.node for branch in state.branches.values()}:
         raise _refuse_fork(node, "the flow reaches other nodes")
@@ -196,7 +196,8 @@ def carry_over(
 
 
 def _survey_ways(flow: Flow, name: str) -> dict[tuple[object, ...], int]:
-    """Returns the edges that leave a node, by what they mean; and what the node is."""
+    """Return the outgoing edges of a node by their meaning, together with the node's own
+    meaning."""
     node = flow.nodes.get(name)
     kind = None if node is None else node.kind
     return {
@@ -215,10 +216,10 @@ def _refuse_fork(node: str, why: str) -> RequestError:
 
 
 def replay_flow(flow: Flow, events: Iterable[FlowEvent], *, max_iterations: int) -> FlowState:
-    """Goes the way of a run again, and asks no model: what was said is in its events.
+    """Replay a run without asking a model: its responses are in the events.
 
     Raises:
-        CorruptionError: A step of it is none that the flow can take.
+        CorruptionError: The flow cannot take one of its steps.
     """
     state = FlowState.begin(flow)
     for event in events:

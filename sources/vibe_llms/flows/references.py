@@ -1,4 +1,4 @@
-"""What templates refer to: whether it is there, and whether it is known where it is asked for."""
+"""Checks of references in templates: that they exist, and are known where they are used."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from vibe_llms.foundation.suggestions import end_among, suggest
 from vibe_llms.tables.reading import KeyPath
 
 _EXAMPLES: Final = 20
-"""So many ways are looked for that lead past a response; each costs a look at the graph."""
+"""Maximum number of example paths without a response; each costs a search of the graph."""
 
 
 @frozen(kw_only=True)
 class Use:
-    """A reference, and where the flow comes upon it.
+    """Reference, and the places where the flow uses it.
 
     Attributes:
-        path: The way to the text that has it.
-        nodes: The ids of nodes that put the text.
+        path: Path of the text that contains it.
+        nodes: Ids of nodes that use the text.
     """
 
     path: KeyPath
@@ -36,22 +36,22 @@ class Use:
 
 
 _SUGGESTIONS: Final = 50
-"""For so many mistakes the nearest right word is looked for."""
+"""Number of mistakes for which the nearest known word is searched."""
 
 _LISTED: Final = 20
-"""So many right words are listed where none is near."""
+"""Number of known words listed if none is near."""
 
 
 class ReferenceChecker:
-    """Looks at what templates refer to.
+    """Checker of references in templates.
 
     Args:
-        registry: The entries by name, without what could not be read; ``None`` where nothing could.
-        folder: Where the task's file is; ``None`` where there is none.
-        own: The names of variables that the task has itself.
-        given: Those that the caller gives; ``None`` while nobody knows.
-        flow: ``None`` where the diagram does not read.
-        knowledge: What is known where in it; only with a flow that has a beginning.
+        registry: Entries by name, without unreadable ones; ``None`` if the registry is unreadable.
+        folder: Folder of the task's file; ``None`` without a file.
+        own: Names of the task's own variables.
+        given: Names of the caller's variables; ``None`` if unknown.
+        flow: Flow of the task; ``None`` if the diagram is invalid.
+        knowledge: Knowledge about responses at each node; only for a flow with a start.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class ReferenceChecker:
         self._examples = self._suggestions = 0
 
     def find_faults(self, uses: Iterable[Use]) -> Iterator[tuple[KeyPath, FlowFault]]:
-        """Yields what references are at odds with, with the way to the text."""
+        """Yield the faults of references, with the path of the text."""
         for use in uses:
             for rule, message in self._check(use):
                 place = use.reference
@@ -182,7 +182,7 @@ class ReferenceChecker:
                 return
 
     def _among(self, name: str, known: Iterable[str]) -> str:
-        """Ends a sentence with the nearest right word, or with all that are right."""
+        """End a sentence with the nearest known word, or with all known words."""
         known = list(known)
         self._suggestions += 1
         if not known or self._suggestions > _SUGGESTIONS:

@@ -210,7 +210,7 @@ class FlowWalk:
         self._goal = goal
 
     def check(self, logged: LoggedEvent) -> Iterator[ReplayStep]:
-        """Yield the replay steps of an event, then apply the event to the state."""
+        """Yield the replay steps of an event that is not yet applied to the state."""
         number, event = logged.sequence, logged.event
         if isinstance(event, NodeStartedEvent):
             difference = self._check_place(event) or self._compare(event.node)

@@ -1,7 +1,7 @@
-"""Whether a response sounds like a success: by its category, its JSON, and by its words.
+"""Heuristic that tells whether a response sounds like a success: by category, JSON and words.
 
-A heuristic, for goals that say no more than that they shall be met. It looks for signs of failure,
-since most responses that are good do not say so: a summary is the summary.
+For goals without concrete conditions. It searches for signs of failure, because most good responses
+do not claim success: a summary is just the summary.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _BAD_LABELS: Final = _BAD | {
     *("no", "false", "bad", "reject", "retry", "invalid", "incorrect", "abort", "cancelled"),
     *("canceled", "timeout", "unmet"),
 }
-"""A category or a status says by one word what in a text would say nothing."""
+"""Words that mean failure as a category or a status, but not within a text."""
 
 _REFUSALS: Final = frozenset(
     {"I cannot", "I can't", "I could not", "I couldn't", "I am unable", "I'm unable"}
@@ -58,18 +58,18 @@ _VERDICTS: Final = frozenset(
 _STATUSES: Final = frozenset({"status", "result", "verdict", "outcome", "state"})
 
 _SHORT: Final = 400
-"""A response of at most so many characters is a report; a longer one may be about failures. That
-is looked through for refusals alone, and only its beginning and its end, each half as long."""
+"""Maximum characters of a response that counts as a report. A longer one may be about failures:
+only its beginning and its end, each half as long, are searched, and only for refusals."""
 
 
 @frozen(kw_only=True)
 class Sign:
-    """What a response sounds like.
+    """Success or failure that a response suggests.
 
     Attributes:
         is_good: Whether it sounds like a success.
-        confidence: In that, from 0 to 1.
-        evidence: Why, in a sentence that quotes the place.
+        confidence: Confidence in that, from 0 to 1.
+        evidence: Reason, in a sentence that quotes the place.
     """
 
     is_good: bool
@@ -78,10 +78,10 @@ class Sign:
 
 
 def find_sign(response: str, category: str = "") -> Sign:
-    """Tells whether a response sounds like a success.
+    """Tell whether a response sounds like a success.
 
     Args:
-        category: What it was found to be; it goes before what its words say.
+        category: Category of the response; it takes precedence over its words.
     """
     if category and (is_good := _read_label(category)) is not None:
         evidence = f"The last choice found the category {category!r}."
@@ -91,12 +91,12 @@ def find_sign(response: str, category: str = "") -> Sign:
     value = find_json(response, lambda value: isinstance(value, Mapping))
     if isinstance(value, Mapping) and (told := _read_members(value)) is not None:
         return told
-    # Models write apostrophes as printers do; the words above have plain ones.
+    # Models write typographic apostrophes; the words above have plain ones.
     return _read_words(response.replace("\u2019", "'"))
 
 
 def _read_label(text: str) -> bool | None:
-    """Tells what a category or a status means; ``None`` where it means neither, or both."""
+    """Tell whether a category or status means success; ``None`` if it means neither or both."""
     for labels, is_good in ((_GOOD_LABELS, True), (_BAD_LABELS, False)):
         if normalize(text) in labels:
             return is_good
@@ -105,7 +105,7 @@ def _read_label(text: str) -> bool | None:
 
 
 def _is_good(spot: Spot) -> bool:
-    """A success that is negated is a failure, and the other way about."""
+    """Tell whether a place means success; a negated failure does, a negated success does not."""
     return (spot.word in _GOOD) is not spot.is_negated
 
 

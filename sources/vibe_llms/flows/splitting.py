@@ -1,4 +1,4 @@
-"""What is wrong with splits: branches that meet too late, begin again, or act at once."""
+"""Checks of splits: branches that join too late, start again, or act concurrently."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _FAILURES = (EdgeKind.ERROR, EdgeKind.LIMIT)
 
 @define
 class _Walk:
-    """What was seen on the ways of a split's branches, as far as its join.
+    """Observations on the paths of a split's branches, up to its join.
 
     Attributes:
-        owners: The branch on whose way each node is, by the place of the branch.
-        shared: The first node that is on the ways of two.
-        back: An edge that leads back to the split.
-        failures: Edges that are taken when something fails or reaches a limit.
-        acts: The tools that act on the world, with the branch and the node of each.
+        owners: Index of the branch whose path contains each node.
+        shared: First node on the paths of two branches.
+        back: Edge that leads back to the split.
+        failures: Edges that are taken after a failure or a limit.
+        acts: Tools with side effects, with the branch and the node of each.
     """
 
     owners: dict[str, int]
@@ -32,15 +32,15 @@ class _Walk:
 
 
 def find_split_faults(flow: Flow, acting: Mapping[str, str]) -> Iterator[FlowFault]:
-    """Yields what is wrong with splits.
+    """Yield the faults of splits.
 
     Args:
-        acting: By the ids of nodes that act on the world, with what.
+        acting: Tools of nodes with side effects, by node id.
     """
     acts: dict[str, dict[str, str]] = {}
     reached = flow.dominators.immediate
     early = flow.find_postdominators(set(EdgeKind) - set(_FAILURES)) if flow.joins else {}
-    # Inner splits come first, so that an outer one steps over them: nothing is walked twice.
+    # Inner splits come first, and outer ones step over them: no node is visited twice.
     for name in reversed([each for each in reached if each in flow.joins]):
         walk = _walk(flow, name, acting, acts)
         acts[name] = {what: node for what, (_, node) in walk.acts.items()}
@@ -70,7 +70,7 @@ def _walk(
             _take_acts(walk, place, {acting[name]: name} if name in acting else {})
             if name in flow.joins:
                 _take_acts(walk, place, inner.get(name, {}))
-                # An inner split was walked already: one edge from it to its join stands for all of
+                # An inner split is already done: one edge from it to its join represents all of
                 # it.
                 stepped = flow.joins[name]
                 over = flow.leaving[name][0]

@@ -1,9 +1,10 @@
-"""How much the visits of one run can add up to, where each node adds something.
+"""Maximum sum over the visits of one run, in which each node adds a weight.
 
-A choice takes the dearer way, a split all of them, a loop its round so often as its bound says. So
-loops are summed up from the inside out, each as if it were one node; what is left has no way back,
-and the dearest way through it is found from the end on. A way back without a loop node is gone
-along until ``max_iterations`` is reached, and every other visit there is of another node.
+A choice takes the most expensive path, a split takes all paths, and a loop repeats its round as
+often as its bound permits. So loops are summed from the inside out, each like a single node; the
+remaining graph is acyclic, and its most expensive path is found from the end. A cycle without a
+loop node repeats until ``max_iterations`` is reached, and every other visit in it is of another
+node.
 """
 
 from __future__ import annotations
@@ -15,20 +16,21 @@ from vibe_llms.flows.graphs import EdgeKind, Flow
 
 
 class _Crossing(Exception):
-    """A split whose branches leave a loop one by one: then nothing less than all is certain."""
+    """Raised for a split whose branches leave a loop separately: only the total bound is
+    certain."""
 
 
 class GreatestSum:
-    """Adds up what nodes add, for the dearest run that there can be.
+    """Maximum sum of node weights over all possible runs.
 
     Args:
-        max_iterations: How many visits a run may have.
+        max_iterations: Maximum number of visits of a run.
     """
 
     def __init__(self, flow: Flow, max_iterations: int) -> None:
         self._flow = flow
         self._iterations = max_iterations
-        # Of two nodes that take turns each is visited so often.
+        # The number of visits of each of two alternating nodes.
         self._half = (max_iterations + 1) // 2
         loops = ((head, members) for head, members in flow.loops.items() if len(members) > 1)
         # An inner loop is the smaller one.
@@ -36,14 +38,14 @@ class GreatestSum:
         self.visits = self._survey_visits()
 
     def add(self, weights: Mapping[str, float]) -> float:
-        """Returns the greatest sum.
+        """Return the maximum sum.
 
         Args:
-            weights: What one visit of a node adds, for those that add anything.
+            weights: Weight of one visit of a node, for nodes with a weight.
         """
         dearest = max((weights.get(name, 0) for name in self.visits), default=0)
         most = dearest * self._iterations
-        # No run is dearer than if all of its visits were of the dearest node.
+        # No run costs more than one with all of its visits at the most expensive node.
         try:
             return min(
                 most, _Sum(self._flow, weights, self._half, self._iterations).add(self._loops)
@@ -52,13 +54,13 @@ class GreatestSum:
             return most
 
     def _survey_visits(self) -> dict[str, int]:
-        """Returns how often each node can be visited that can be reached."""
+        """Return the maximum number of visits of each reachable node."""
         flow = self._flow
         visits = dict.fromkeys(flow.dominators.immediate, 1)
         for head, members in self._loops:
             bound = self.find_bound(head)
             for name in members:
-                # Its node is visited once more than the loop goes round: to leave it.
+                # The loop's node is visited once more than there are rounds: to leave it.
                 visits[name] *= bound + 1 if name == head else bound
         loops = dict(self._loops)
         without = {
@@ -68,18 +70,18 @@ class GreatestSum:
         for group in find_components(without):
             if len(group) > 1 or group[0] in without[group[0]]:
                 for name in group:
-                    is_alone = name in without[name]  # what leads to itself takes no turns
+                    is_alone = name in without[name]  # a self-loop does not alternate
                     visits[name] *= self._iterations if is_alone else self._half
         return {name: min(each, self._iterations) for name, each in visits.items()}
 
     def find_bound(self, head: str) -> int:
-        """Returns how often a loop goes round at most."""
+        """Return the maximum number of rounds of a loop."""
         bound = self._flow.nodes[head].bound
         return self._half if bound is None else min(bound, self._half)
 
 
 class _Sum:
-    """One adding up: nodes become one with the loop that they are in, from the inside out."""
+    """One summation: loops are merged into single nodes, from the inside out."""
 
     def __init__(
         self, flow: Flow, weights: Mapping[str, float], half: int, iterations: int
@@ -96,7 +98,7 @@ class _Sum:
             inside = {self._find(name) for name in members}
             bound = self._flow.nodes[head].bound
             rounds = self._half if bound is None else min(bound, self._half)
-            # It comes to its node once more than it goes round: to leave it.
+            # The loop's node is visited once more than there are rounds: to leave it.
             total = rounds * self._add_part(inside, head, head) + self._weights[head]
             leaving = [each for name in inside for each in self._successors[name]]
             for name in inside:
@@ -106,7 +108,7 @@ class _Sum:
         return self._add_part({self._find(name) for name in self._above}, self._flow.start, "")
 
     def _find(self, name: str) -> str:
-        """Returns what a node has become a part of, and makes the way there short."""
+        """Return the merged node that contains a node; compresses the path to it."""
         way = []
         while self._above[name] != name:
             way.append(name)
@@ -116,7 +118,7 @@ class _Sum:
         return name
 
     def _add_part(self, inside: set[str], start: str, end: str) -> float:
-        """Adds up one way through a part of the graph, which ends where it comes to ``end``."""
+        """Add up one path through a part of the graph; it ends when it reaches ``end``."""
         following = {
             name: [
                 found
@@ -126,7 +128,7 @@ class _Sum:
             for name in inside
         }
         sums: dict[str, float] = {}
-        for group in find_components(following):  # what follows comes before
+        for group in find_components(following):  # successors come first
             within = set(group)
             if len(group) > 1 or group[0] in following[group[0]]:
                 after = [sums[each] for name in group for each in following[name] if each in sums]
@@ -140,12 +142,13 @@ class _Sum:
         return sums[self._find(start)]
 
     def _add_cycle(self, group: set[str], following: Mapping[str, list[str]]) -> float:
-        """Adds up what goes round until the end: half of the visits each for two neighbours."""
+        """Add up a cycle that repeats until the end: two neighbours have half of the visits
+        each."""
         joins = [self._find(self._flow.joins[name]) for name in group if name in self._flow.joins]
         if not all(each in group for each in joins):
             raise _Crossing
         weights = self._weights
-        # Branches need not take turns: each may be at the dearest node.
+        # Branches need not alternate: each may be at the most expensive node.
         if joins:
             return self._iterations * max(weights[name] for name in group)
         pairs = (
@@ -165,7 +168,7 @@ class _Sum:
         for edge in self._flow.leaving[name]:
             target = self._find(edge.target)
             ahead = sums.get(target, 0) if target != end else 0
-            # What follows the join comes once, not with each branch.
+            # The nodes after the join count once, not for each branch.
             if edge.kind is EdgeKind.PLAIN:
                 total += max(0, ahead - after)
             else:
