@@ -1,4 +1,4 @@
-"""Which model a task asks, and with which key."""
+"""Access to the model of a task, with its key."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _KEYS = ("api_key", "api_key_file")
 async def access_model(
     application: Application, llm: ResourceLlm, address: str | None = None
 ) -> AsyncIterator[Model]:
-    """Gives the model of a task; with a key of its own where the task names one.
+    """Open the model of a task, with a separate key if the task names one.
 
     Args:
-        address: Of another model, which takes its place and answers by the same controls.
+        address: Address of another model to use instead, with the same controls.
     """
     own, is_own = application, address is None and not llm.address.startswith(f"{SCRIPTED}:")
     if llm.api_key_env is not None and is_own:
@@ -37,7 +37,7 @@ async def access_model(
 
 
 def _name_key(configuration: Configuration, provider: str, variable: str) -> Configuration:
-    """Lets a provider take its key from an environment variable, and from nowhere else."""
+    """Configure a provider to take its key only from an environment variable."""
 
     def name(entry: PluginEntry) -> PluginEntry:
         if (entry.table, entry.name) != ("providers", provider):

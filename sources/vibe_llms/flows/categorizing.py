@@ -1,14 +1,14 @@
-"""Which category a response belongs to: by the rules of the task, and by a model where they end.
+"""Categorize responses: by the rules of the task, then by a model if they do not decide.
 
-The most definite comes first, and decides: what the response says outright (it is the name of a
-category, or JSON whose ``category`` is one), then the rules by kind: predicates, JSON fields,
-patterns, keywords; then names of categories that have no rule, looked for in the response; last a
-model, about categories that have only a description. A rule with several kinds fits where any of
-them does. Among several categories that fit by one kind the order of the labels decides, but
+The most definite match comes first, and decides: an explicit response (the name of a category, or
+JSON whose ``category`` is one), then the rules by kind: predicates, JSON fields, patterns,
+keywords; then names of categories without a rule that occur in the response; finally a model, about
+categories that have only a description. A rule with several kinds fits if any of them does. If
+several categories fit by one kind, the order of the labels decides, but
 
-* of predicates the surest comes first,
-* of keywords the category with the most different ones comes first, then the one whose words come
-  last: a response ends with its conclusion.
+* of predicates the one with the highest confidence comes first,
+* of keywords the category with the most different matches comes first, then the one whose words
+  come last: a response ends with its conclusion.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ FIELD_CONFIDENCE: Final = 0.95
 PATTERN_CONFIDENCE: Final = 0.9
 WORDS_CONFIDENCE: Final = 0.8
 CONTESTED_CONFIDENCE: Final = 0.5
-"""Where the words of several categories are in the response."""
+"""Confidence if the response contains words of several categories."""
 
 _NOTHING: Final = PredicateContext()
 
 _SAID: Final = "category"
-"""The member of a JSON answer that names its category."""
+"""Member of a JSON response that names its category."""
 
 
 @frozen
 class Category:
-    """What a response was found to be.
+    """Category of a response.
 
     Attributes:
-        name: The label of an edge; empty where none fits.
-        confidence: In that, from 0 to 1.
-        evidence: Why, in a sentence for people that quotes the place.
+        name: Label of an edge; empty if none fits.
+        confidence: Confidence in that, from 0 to 1.
+        evidence: Reason, in a sentence for people that quotes the place.
     """
 
     name: str
@@ -72,14 +72,15 @@ async def categorize(
     judge: Judge | None,
     context: PredicateContext = _NOTHING,
 ) -> Category:
-    """Finds which of some categories a response belongs to.
+    """Find to which of some categories a response belongs.
 
     Args:
-        labels: The names, in the order of the diagram.
-        rules: How they are recognized; a name without a rule is looked for in the response.
-        predicates: Of the plugins, by name.
-        judge: Asked at most once, and only where rules did not decide; ``None`` where nobody is.
-        context: What predicates may look at, too.
+        labels: Names of the categories, in the order of the diagram.
+        rules: Rules that recognize them; a name without a rule is searched for in the response.
+        predicates: Predicates of the plugins, by name.
+        judge: Judge that is asked at most once, and only if rules did not decide; ``None`` for
+            none.
+        context: Context for predicates.
 
     Raises:
         UnknownNameError: A rule names a predicate that no plugin has.
@@ -107,7 +108,7 @@ async def categorize(
 
 
 def find_rule(rules: Mapping[str, CategoryRule], label: str) -> CategoryRule | None:
-    """Returns the rule for the label of an edge, whatever its case."""
+    """Return the rule for the label of an edge, ignoring case."""
     if label in rules:
         return rules[label]
     return next((rules[name] for name in rules if normalize(name) == normalize(label)), None)
@@ -117,7 +118,7 @@ _Known = Mapping[str, CategoryRule | None]
 
 
 def _find_said(response: str, labels: Sequence[str]) -> Category | None:
-    # Of labels that are alike the first counts.
+    # The first of equal labels counts.
     names = {normalize(label): label for label in reversed(labels)}
     if (name := names.get(normalize(response))) is not None:
         return Category(name, 1.0, f"The response is {name!r}.")
@@ -129,7 +130,7 @@ def _find_said(response: str, labels: Sequence[str]) -> Category | None:
 
 
 def _survey(known: _Known, kind: str) -> Iterator[tuple[str, CategoryRule, Any]]:
-    """Yields the labels with a rule of a kind, the rule, and what it says of that kind."""
+    """Yield the labels with a rule of a kind, the rule, and its value of that kind."""
     for label, rule in known.items():
         if rule is not None and (said := getattr(rule, kind)):
             yield label, rule, said
@@ -180,7 +181,7 @@ async def _look_for_patterns(response: str, known: _Known) -> list[Category]:
 def _look_for_words(
     response: str, wanted: Mapping[str, Sequence[str]], denied: list[Spot]
 ) -> list[Category]:
-    """Looks for the words of all categories at once; what is negated is added to the denied."""
+    """Search for the words of all categories at once; negated ones are added to the denied."""
     owners: dict[str, list[str]] = {}
     for label, words in wanted.items():
         for word in words:
@@ -208,7 +209,7 @@ def _tell_words(response: str, spots: Sequence[Spot]) -> str:
 
 
 def _choose(found: Sequence[Category]) -> Category:
-    """Returns the first; its evidence names the others."""
+    """Return the first category; its evidence names the others."""
     first = found[0]
     if len(found) == 1:
         return first
@@ -220,9 +221,9 @@ def _choose(found: Sequence[Category]) -> Category:
 async def _ask_judge(
     response: str, known: _Known, judge: Judge | None, denied: Sequence[Spot]
 ) -> Category:
-    """Asks about categories that are only described; those without any rule are among them.
+    """Ask a judge about categories with only a description, or without any rule.
 
-    A rule that was looked at and did not hold is not overruled by a model.
+    A model does not override a rule that was evaluated and did not hold.
     """
     reason = _explain_none(response, known, denied)
     is_described = any(rule is not None and not rule.has_rule for rule in known.values())

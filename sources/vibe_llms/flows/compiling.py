@@ -1,4 +1,4 @@
-"""Makes a flow of a diagram: what each node does follows from its id and its shape."""
+"""Compile a diagram to a flow: the kind of each node follows from its id and its shape."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ KINDS_BY_SHAPE: Final[Mapping[str, NodeKind]] = {
     ),
     **dict.fromkeys(("lean_right", "lean-r", "lean-right", "in-out"), NodeKind.TOOL),
 }
-"""By brackets, and by the names that ``@{ shape: … }`` has for the same; all others are steps."""
+"""Kinds by brackets and by the equivalent names of ``@{ shape: … }``; all other shapes are
+steps."""
 
 KINDS_BY_LABEL: Final[Mapping[str, EdgeKind]] = {
     **dict.fromkeys(("default", "else", "otherwise"), EdgeKind.DEFAULT),
@@ -40,28 +41,28 @@ _BOUND: Final = re.compile(
 
 
 _CIRCLES: Final[Mapping[str, str]] = {"arrow_circle": "o", "arrow_cross": "x"}
-"""By their types the edges that end in a letter, which may have been the first of a label."""
+"""Edge types that end in a letter, which may have been meant as the first letter of a label."""
 
 
 @frozen(kw_only=True)
 class Compilation:
-    """What came of a diagram; with a fault that is an error, the flow does not run."""
+    """Compiled diagram; the flow does not run if a fault is an error."""
 
     flow: Flow
     faults: tuple[FlowFault, ...] = ()
 
 
 def compile_flow(diagram: Diagram, *, prompts: int | None = None) -> Compilation:
-    """Makes a flow of a diagram, and finds what in it means nothing.
+    """Compile a diagram to a flow, and find parts without a meaning.
 
     Args:
-        prompts: How many prompts the task has; ``None`` where that is not looked at.
+        prompts: Number of the task's prompts; ``None`` to skip that check.
     """
     groups = {each.id for each in diagram.subgraphs}
     nodes = {
         node.id: _compile_node(node) for node in diagram.nodes.values() if node.id not in groups
     }
-    # Invisible links arrange the picture, and mean nothing.
+    # Invisible links only affect the layout.
     seen = [edge for edge in diagram.edges if edge.stroke != "invisible"]
     whole = [edge for edge in seen if edge.start in nodes and edge.end in nodes]
     flow = Flow(nodes=nodes, edges=_compile_edges(whole))
@@ -76,7 +77,7 @@ def compile_flow(diagram: Diagram, *, prompts: int | None = None) -> Compilation
 
 
 def read_bound(text: str) -> int | None:
-    """Returns how often a loop goes round at most, from its label: ``Refine x3``, ``max 3``."""
+    """Return the maximum number of rounds of a loop from its label: ``Refine x3``, ``max 3``."""
     found = _BOUND.search(text)
     return int(found[1] or found[2]) if found else None
 
@@ -103,7 +104,7 @@ def _compile_node(node: Node) -> FlowNode:
 
 def _compile_edges(edges: list[Edge]) -> tuple[FlowEdge, ...]:
     labels = [edge.label.text.strip() if edge.label else "" for edge in edges]
-    # A loop goes on or leaves by where its edges lead, whatever is written on them.
+    # A loop chooses its edges by their targets, not by their labels.
     choosing = {
         edge.start
         for edge, label in zip(edges, labels, strict=True)
@@ -177,7 +178,8 @@ def _check_edge(edge: Edge, groups: set[str], text: str) -> Iterator[FlowFault]:
 
 
 def _check_blank(edge: Edge, letter: str, text: str) -> Iterator[FlowFault]:
-    """Yields that the first letter of a label was read as the end of its edge: ``A--ok-->B``."""
+    """Yield a fault if the first letter of a label was read as the end of its edge:
+    ``A--ok-->B``."""
     start = edge.end_place.start
     if edge.label is not None or text[start - 1 : start] != letter:
         return

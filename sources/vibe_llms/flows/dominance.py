@@ -1,9 +1,9 @@
-"""Which node of a graph every way to another leads through, and what follows from that.
+"""Dominators of a graph, and its loops, cycles and strongly connected components.
 
-A node dominates another if every way from the start to the other passes it. Immediate dominators
-are found as Lengauer and Tarjan do it ("A Fast Algorithm for Finding Dominators in a Flowgraph",
-1979, the simple form): the time does not depend on how a graph is drawn, which that of simpler
-iterations does, where many edges lead to one node.
+A node dominates another if every path from the start to the other contains it. Immediate dominators
+are found with the algorithm of Lengauer and Tarjan ("A Fast Algorithm for Finding Dominators in a
+Flowgraph", 1979, the simple form): unlike simpler iterations, its time does not depend on the
+drawing of a graph in which many edges lead to one node.
 """
 
 from __future__ import annotations
@@ -15,25 +15,26 @@ Successors = Mapping[str, Sequence[str]]
 
 
 class Dominators:
-    """The immediate dominator of each node that can be reached from a start; it is its own.
+    """Immediate dominators of all nodes reachable from a start, which is its own dominator.
 
     Args:
-        successors: The nodes that follow each node.
-        start: Where all ways begin.
+        successors: Successors of each node.
+        start: Start of all paths.
     """
 
     def __init__(self, successors: Successors, start: str) -> None:
         self.immediate = _find_dominators(successors, start)
 
     def dominates(self, upper: str, lower: str) -> bool:
-        """Tells whether every way to a node passes another, or is it."""
+        """Tell whether every path to the lower node contains the upper one, or both are the
+        same."""
         first, last = self._intervals.get(upper, (0, -1))
-        # What cannot be reached is in no interval, whichever of the two it is.
+        # Unreachable nodes are in no interval, as upper and as lower node.
         return first <= self._intervals.get(lower, (-1, -1))[0] <= last
 
     @cached_property
     def _intervals(self) -> dict[str, tuple[int, int]]:
-        """For each node its number in the tree of dominators, and the last one below it."""
+        """Preorder number of each node in the dominator tree, and the last number below it."""
         children: dict[str, list[str]] = {name: [] for name in self.immediate}
         root = ""
         for name, above in self.immediate.items():
@@ -56,10 +57,11 @@ class Dominators:
 def find_natural_loops(
     successors: Successors, dominators: Dominators, heads: Iterable[str]
 ) -> dict[str, frozenset[str]]:
-    """Returns for each head itself, and all from which an edge that it dominates leads back.
+    """Return the natural loop of each head: itself, and all nodes from which a back edge is
+    reached.
 
-    Such loops are nested or apart, so that an inner one is gone through once, and taken as a whole
-    into those around it.
+    Such loops are nested or disjoint, so that an inner one is traversed once and then taken as a
+    whole into the enclosing ones.
     """
     before: dict[str, list[str]] = {}
     for name in dominators.immediate:
@@ -67,7 +69,7 @@ def find_natural_loops(
             before.setdefault(each, []).append(name)
     found = {head: frozenset({head}) for head in heads}
     above: dict[str, str] = {}
-    # Inner loops first: in preorder their heads stand behind those of the loops around them.
+    # Inner loops first: in preorder, their heads follow those of the enclosing loops.
     for head in reversed([name for name in dominators.immediate if name in found]):
         members = {head}
         pending = [each for each in before.get(head, ()) if dominators.dominates(head, each)]
@@ -82,7 +84,7 @@ def find_natural_loops(
 
 
 def _climb(above: dict[str, str], name: str) -> str:
-    """Returns the outermost loop that a node is known to be in, and makes the way there short."""
+    """Return the outermost known loop of a node; compresses the path to it."""
     way = []
     while name in above:
         way.append(name)
@@ -93,9 +95,9 @@ def _climb(above: dict[str, str], name: str) -> str:
 
 
 def find_cycles(successors: Successors) -> list[list[str]]:
-    """Returns the groups of nodes each of which leads to all others of its group and to itself.
+    """Return the groups of nodes in which each node leads to all others and to itself.
 
-    They come in such an order that no group leads to one that comes after it (Tarjan 1972).
+    No group leads to a later one (Tarjan 1972).
     """
     return [
         group
@@ -105,7 +107,7 @@ def find_cycles(successors: Successors) -> list[list[str]]:
 
 
 def find_components(successors: Successors) -> list[list[str]]:
-    """Returns the strongly connected components, each before those that lead to it."""
+    """Return the strongly connected components, each before those that lead to it."""
     numbers: dict[str, int] = {}
     lows: dict[str, int] = {}
     open_: list[str] = []
@@ -131,7 +133,8 @@ def find_components(successors: Successors) -> list[list[str]]:
                     above = walk[-1][0]
                     lows[above] = min(lows[above], lows[name])
                 if lows[name] == numbers[name]:
-                    # From the end, where the group is: from the front this would not be linear.
+                    # Search from the end, where the group is; from the front, the time would not be
+                    # linear.
                     place = len(open_) - 1
                     while open_[place] != name:
                         place -= 1
@@ -150,7 +153,7 @@ def _find_dominators(successors: Successors, start: str) -> dict[str, str]:
     waiting: list[list[int]] = [[] for _ in order]
 
     def find_least(number: int) -> int:
-        """Returns the node of least semidominator on the way up, which is made short meanwhile."""
+        """Return the node with the least semidominator on the path up; compresses the path."""
         if above[number] < 0:
             return number
         way = []
@@ -175,18 +178,18 @@ def _find_dominators(successors: Successors, start: str) -> dict[str, str]:
             found[each] = least if semi[least] < semi[each] else parent
         waiting[parent].clear()
     for number in range(1, len(order)):
-        # In preorder: what is above has its final value by now.
+        # In preorder: the values of the nodes above are final.
         if found[number] != semi[number]:
             found[number] = found[found[number]]
     return {name: order[found[number]] for number, name in enumerate(order)}
 
 
 def _walk(successors: Successors, start: str) -> tuple[list[str], list[int], list[list[int]]]:
-    """Returns what can be reached, in preorder; the parent of each there; what leads to each."""
+    """Return the reachable nodes in preorder, the parent of each, and the predecessors of each."""
     numbers = {start: 0}
     parents = [0]
     before: list[list[int]] = [[]]
-    walk = [(0, iter(successors[start]))]  # no recursion: a diagram may be longer than the stack
+    walk = [(0, iter(successors[start]))]  # no recursion: a diagram may be deeper than the stack
     while walk:
         number, following = walk[-1]
         for each in following:

@@ -1,4 +1,4 @@
-"""Mistakes of a task and its subflows that only the configuration and the models show."""
+"""Checks of a task and its subflows that need the configuration and the models."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Connect(Protocol):
-    """Connects what a task may invoke."""
+    """Function that connects the tools of a task."""
 
     def __call__(self, task: Task) -> AbstractAsyncContextManager[Registry]: ...
 
@@ -34,10 +34,10 @@ class Connect(Protocol):
 def foresee(
     check: TaskCheck, application: Application, model: str | None, *, has_tools: bool
 ) -> TaskCheck:
-    """Add what the models of a task and of its subflows would refuse. Reads files.
+    """Add findings about requests that the models of the tasks would refuse. Reads files.
 
     Args:
-        model: Is asked in place of those that the tasks name.
+        model: Model to use instead of those of the tasks.
         has_tools: Whether models are offered tools that no task names.
     """
     if check.errors:
@@ -55,9 +55,9 @@ def foresee(
 
 
 def look_at_files(check: TaskCheck, *, has_tools: bool) -> TaskCheck:
-    """Add which files cannot be read that prompts put in. Reads them.
+    """Add findings about unreadable files that prompts insert. Reads them.
 
-    One that a tool may still write need not be there; and what fails may have an edge for that.
+    A file may be missing if a tool may still write it, and a failure may have an edge.
     """
     if check.errors:
         return check
@@ -110,9 +110,9 @@ def _find_refusals(
 async def look_at_models(
     check: TaskCheck, application: Application, model: str | None
 ) -> TaskCheck:
-    """Add which models their providers certainly do not have.
+    """Add findings about models that their providers certainly do not have.
 
-    Only those are accessed for which nothing is asked, fetched or loaded then.
+    Only models are accessed for which that sends no request, and fetches and loads nothing.
     """
     if check.errors:
         return check
@@ -124,7 +124,7 @@ async def look_at_models(
         try:
             await application.access_model(str(address))
         except ConverseError as error:
-            # What else it lacks, it may have where the task is run.
+            # Anything else that is missing may exist where the task runs.
             if isinstance(error, UnknownNameError) or address.provider == SCRIPTED:
                 told = [part.reading.find(("resource_llm", "model"), str(error))]
                 check = check.add(told)
@@ -132,9 +132,9 @@ async def look_at_models(
 
 
 async def look_at_tools(check: TaskCheck, connect: Connect) -> TaskCheck:
-    """Add which tools of subflows are missing, or are given what they do not take.
+    """Add findings about missing tools of subflows, and about invalid arguments.
 
-    What the subflows may invoke is connected for that.
+    The tools of the subflows are connected for that.
     """
     for part in check.survey_parts():
         flow = part.flow

@@ -1,8 +1,8 @@
-"""A flow: the nodes and edges that a run walks along, and what follows from how they are joined.
+"""Graph of a flow: the nodes and edges that a run follows, and properties of their structure.
 
-A diagram says more than a run needs (shapes, styles, directions), and less: which edges are
-chosen among and which are taken together, where branches wait for each other, and what a loop
-encloses. That is worked out here, once, before anything runs.
+A diagram contains more than a run needs (shapes, styles, directions), and less: which edges are
+alternatives and which are taken together, where branches wait for each other, and which nodes a
+loop encloses. These properties are computed here, once, before anything runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from vibe_llms.foundation.attrs_classes import frozen
 
 
 class NodeKind(enum.StrEnum):
-    """What a visit of a node does."""
+    """Kinds of nodes, which determine the action of a visit."""
 
     START = "start"
     END = "end"
@@ -30,11 +30,11 @@ class NodeKind(enum.StrEnum):
 
 
 ENGAGED: Final = frozenset({NodeKind.PROMPT, NodeKind.TOOL, NodeKind.SUBFLOW})
-"""Kinds of nodes whose visits take time and may cost something; all others are over at once."""
+"""Kinds of nodes whose visits take time and may cost something; all others end immediately."""
 
 
 class EdgeKind(enum.StrEnum):
-    """When an edge is taken: always, when its label is chosen, when none is, or after a failure."""
+    """Kinds of edges: taken always, if their label is chosen, if none is, or after a failure."""
 
     PLAIN = "plain"
     CHOICE = "choice"
@@ -48,11 +48,11 @@ class FlowNode:
     """One node.
 
     Attributes:
-        text: What is written on it.
-        prompt: Which of the task's prompts it puts, from 0; ``None`` for other kinds.
-        bound: How often a loop goes round at most; ``None`` where its label does not say.
-        line: Where the diagram names it first, from 1.
-        column: In that line, from 1.
+        text: Label of the node.
+        prompt: Index of its prompt in the task, from 0; ``None`` for other kinds.
+        bound: Maximum number of rounds of a loop; ``None`` if its label contains none.
+        line: Line of its first occurrence in the diagram, from 1.
+        column: Column in that line, from 1.
     """
 
     id: str
@@ -66,7 +66,7 @@ class FlowNode:
 
 @frozen(kw_only=True)
 class FlowEdge:
-    """One edge; ``index`` is its place among all, from 0."""
+    """One edge; ``index`` is its index among all edges, from 0."""
 
     index: int
     source: str
@@ -79,7 +79,7 @@ class FlowEdge:
 
 @frozen(kw_only=True, slots=False)
 class Exits:
-    """The edges that leave a node, by when they are taken."""
+    """Outgoing edges of a node, by the condition for taking them."""
 
     plain: tuple[FlowEdge, ...] = ()
     choices: tuple[FlowEdge, ...] = ()
@@ -89,7 +89,7 @@ class Exits:
 
     @classmethod
     def sort(cls, edges: Iterable[FlowEdge]) -> Exits:
-        """Sorts the edges that leave a node. Of several defaults or failures the first counts."""
+        """Sort the outgoing edges of a node. Of several defaults or failures, the first counts."""
         by_kind: dict[EdgeKind, list[FlowEdge]] = {kind: [] for kind in EdgeKind}
         for edge in edges:
             by_kind[edge.kind].append(edge)
@@ -103,12 +103,13 @@ class Exits:
 
     @functools.cached_property
     def onward(self) -> tuple[int, ...]:
-        """The places of the edges that are taken where nothing is chosen and nothing failed."""
+        """Indices of the edges that are taken without a choice and without a failure."""
         ways = self.plain if self.default is None else (self.default,)
         return tuple(edge.index for edge in ways)
 
     def split(self, inside: Container[str]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Tells the edges of a loop that go round from those that leave it, errors aside."""
+        """Split the edges of a loop into those that enter a round and those that leave; without
+        errors."""
         ways = [*self.plain, *self.choices, *([self.default] if self.default else [])]
         again = tuple(edge.index for edge in ways if edge.target in inside)
         return again, tuple(edge.index for edge in ways if edge.target not in inside)
@@ -116,12 +117,12 @@ class Exits:
 
 @frozen(kw_only=True, eq=False, slots=False)
 class Flow:
-    """A graph that can be run.
+    """Executable graph.
 
     Attributes:
-        nodes: By id, in the order of the diagram.
-        edges: In the order of the diagram.
-        start: The id of the node where a run begins.
+        nodes: Nodes by id, in the order of the diagram.
+        edges: Edges in the order of the diagram.
+        start: Id of the node where a run starts.
     """
 
     nodes: Mapping[str, FlowNode]
@@ -130,12 +131,12 @@ class Flow:
 
     @functools.cached_property
     def exits(self) -> Mapping[str, Exits]:
-        """What leaves each node, by when it is taken."""
+        """Outgoing edges of each node, by the condition for taking them."""
         return {name: Exits.sort(edges) for name, edges in self.leaving.items()}
 
     @functools.cached_property
     def leaving(self) -> Mapping[str, list[FlowEdge]]:
-        """What leaves each node, in the order of the diagram."""
+        """Outgoing edges of each node, in the order of the diagram."""
         leaving: dict[str, list[FlowEdge]] = {each: [] for each in self.nodes}
         for edge in self.edges:
             leaving[edge.source].append(edge)
@@ -143,31 +144,31 @@ class Flow:
 
     @functools.cached_property
     def ends(self) -> tuple[str, ...]:
-        """The ids of the nodes where a run ends."""
+        """Ids of the nodes where a run ends."""
         return tuple(node.id for node in self.nodes.values() if node.kind is NodeKind.END)
 
     @functools.cached_property
     def successors(self) -> Mapping[str, list[str]]:
-        """What follows each node, along whatever edge."""
+        """Successors of each node, along all edges."""
         return {name: [edge.target for edge in edges] for name, edges in self.leaving.items()}
 
     @functools.cached_property
     def dominators(self) -> Dominators:
-        """Which node every way to another leads through; of those that can be reached alone."""
+        """Dominators of the reachable nodes."""
         return Dominators(self.successors, self.start)
 
     @functools.cached_property
     def postdominators(self) -> Mapping[str, str]:
-        """The nearest node through which every way from each node to an end leads."""
+        """Nearest post-dominator of each node: every path from the node to an end contains it."""
         return self.find_postdominators(EdgeKind)
 
     @functools.cached_property
     def joins(self) -> Mapping[str, str]:
-        """Where the branches of each split wait for each other: its nearest post-dominator.
+        """Join of each split, where its branches wait for each other: its nearest post-dominator.
 
-        Every way from the split to an end leads through that node, so that all branches come
-        there, whatever they choose on the way. A split from which no end can be reached has none.
-        A loop node is no split: its edges are rounds and the way out.
+        Every path from the split to an end contains that node, so that all branches reach it,
+        independent of their choices. A split from which no end is reachable has no join. A loop
+        node is not a split: its edges are rounds and the exit.
         """
         found = self.postdominators
         return {
@@ -178,18 +179,19 @@ class Flow:
 
     @functools.cached_property
     def loops(self) -> Mapping[str, frozenset[str]]:
-        """What each loop node encloses, itself among it; only itself where nothing leads back."""
+        """Nodes that each loop node encloses, including itself; only itself without a back
+        edge."""
         heads = (node.id for node in self.nodes.values() if node.kind is NodeKind.LOOP)
         return find_natural_loops(self.successors, self.dominators, heads)
 
     def find_postdominators(self, kinds: Iterable[EdgeKind]) -> dict[str, str]:
-        """Returns the same as :attr:`postdominators`, as if there were no edges but of some kinds.
+        """Return :attr:`postdominators`, considering only edges of some kinds.
 
-        A node from which no end can be reached has none, and neither has an end.
+        A node from which no end is reachable has none, and neither has an end.
         """
         kinds = set(kinds)
         before: dict[str, list[str]] = {name: [] for name in self.nodes}
-        # Seen from behind all ends, what dominates a node is what every way from it leads through.
+        # In the reversed graph, a node's dominators are on every path from it to an end.
         before[_EXIT] = list(self.ends)
         for edge in self.edges:
             if edge.kind in kinds:
@@ -199,4 +201,4 @@ class Flow:
 
 
 _EXIT = "\N{NULL}"
-"""Stands behind all ends; no node of a diagram is called so."""
+"""Virtual node after all ends; no node of a diagram has this id."""

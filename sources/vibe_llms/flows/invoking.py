@@ -1,4 +1,4 @@
-"""What a ``[/tool …/]`` node invokes: the name of a tool, and its arguments.
+"""Invocations of ``[/tool …/]`` nodes: the name of a tool, and its arguments.
 
 A label such as ``[/"calculate expression={{response:P0}} digits=2 unit='square metres'"/]`` is the
 tool's name and then ``key=value``, with white space between. A value in single quotes is a text,
@@ -7,9 +7,10 @@ in which ``''`` stands for one quote; without quotes it ends at white space, and
 braces and nothing else keeps its type, so that a variable may hold a list; between other words,
 braces become text. (Mermaid wants double quotes around a label with braces.)
 
-What a model says is a text, and so is a variable of the command line. A tool that takes a number
-or a list gets what such a text is in JSON, and one that takes a text gets a number as it was
-written (``fit_arguments``). Nothing else is converted: what does not fit, the tool refuses.
+The response of a model is a text, and so is a variable of the command line. A tool that takes a
+number or a list receives the JSON value of such a text, and a tool that takes a text receives a
+number as it was written (``fit_arguments``). Nothing else is converted: the tool refuses other
+values of a wrong type.
 """
 
 from __future__ import annotations
@@ -44,14 +45,14 @@ _FORM: Final = "Write the tool's name, then key=value: calculate digits=2 unit='
 
 @frozen(kw_only=True)
 class InvocationTemplate:
-    """What a node invokes.
+    """Invocation of a node.
 
     Attributes:
-        tool: The name; empty where none can be read.
-        arguments: By name: a value, or a template that is rendered at each visit.
-        written: How numbers, ``true`` and ``false`` are written, by the names of their arguments.
-        references: What has to be known before it can be invoked, with places within the label.
-        faults: What does not read, with the same.
+        tool: Name of the tool; empty if it cannot be read.
+        arguments: Arguments by name: a value, or a template that is rendered at each visit.
+        written: Source texts of numbers, ``true`` and ``false``, by the names of their arguments.
+        references: References that must be known before the invocation, with places in the label.
+        faults: Syntax errors, with places in the label.
     """
 
     tool: str
@@ -62,7 +63,7 @@ class InvocationTemplate:
 
 
 def read_invocation(label: str) -> InvocationTemplate:
-    """Reads a label; never fails, but says what is wrong with it."""
+    """Parse a label; never fails, but returns syntax errors as faults."""
     name = _NAME.match(label)
     if name is None:
         message = f"The name of the tool is missing. {_FORM}"
@@ -98,10 +99,10 @@ def read_invocation(label: str) -> InvocationTemplate:
 
 
 def render_arguments(invocation: InvocationTemplate, scope: TemplateScope) -> JsonObject:
-    """Puts in what the arguments refer to.
+    """Render the arguments: replace references with their values.
 
     Raises:
-        RequestError: Something in them means nothing; see :func:`.render_template`.
+        RequestError: A reference is unknown; see :func:`.render_template`.
     """
     return {
         name: _render(value, scope) if isinstance(value, Template) else value
@@ -112,11 +113,11 @@ def render_arguments(invocation: InvocationTemplate, scope: TemplateScope) -> Js
 def fit_arguments(
     invocation: InvocationTemplate, arguments: JsonObject, schema: JsonObject
 ) -> JsonObject:
-    """Return the arguments in the types that a tool's schema names, as far as they have them.
+    """Return the arguments converted to the types in a tool's schema, as far as possible.
 
     Args:
-        arguments: As they were rendered.
-        schema: Of the tool's arguments.
+        arguments: Rendered arguments.
+        schema: Schema of the tool's arguments.
     """
     properties = schema.get("properties")
     if not isinstance(properties, Mapping):
@@ -141,7 +142,7 @@ def _fit(value: JsonValue, types: frozenset[str], written: str | None) -> JsonVa
 
 
 def _survey_types(schema: JsonValue) -> frozenset[str]:
-    """Return the types that a schema admits; none where it does not say so in plain words."""
+    """Return the types that a schema admits; empty if it does not list them directly."""
     if not isinstance(schema, Mapping):
         return frozenset()
     if isinstance(choices := schema.get("anyOf"), Sequence):
@@ -172,7 +173,7 @@ def _find_types(value: JsonValue) -> frozenset[str]:
 
 def _render(template: Template, scope: TemplateScope) -> JsonValue:
     match template.parts:
-        # A variable by itself keeps its kind: a list arrives as a list.
+        # A single variable keeps its type: a list arrives as a list.
         case (Reference(source="variable", name=name),) if name in scope.variables:
             return scope.variables[name]
         case (Reference(source="loop"),):
@@ -184,8 +185,8 @@ def _read_value(label: str, found: re.Match[str]) -> JsonValue | Template:
     if found.re is _BARE and _SCALAR.fullmatch(found[0]):
         scalar: JsonValue = json.loads(found[0])
         return scalar
-    start = found.start() + (found.re is _QUOTED)  # behind the opening quote
-    # Quoted values have a group without the quotes, and bare ones none: then all of it counts.
+    start = found.start() + (found.re is _QUOTED)  # after the opening quote
+    # Quoted values have a group without the quotes; bare ones have none, and match as a whole.
     template = read_template(found[found.re.groups].replace("''", "'"))
     if not template.references and not template.faults:
         return "".join(part for part in template.parts if isinstance(part, str))
@@ -193,7 +194,7 @@ def _read_value(label: str, found: re.Match[str]) -> JsonValue | Template:
 
 
 def _move(template: Template, label: str, start: int) -> Template:
-    """Returns a template whose places are those within the label that it is a part of."""
+    """Return a template with places relative to its label."""
     line = label.count("\n", 0, start)
     column = start - (label.rfind("\n", 0, start) + 1)
 

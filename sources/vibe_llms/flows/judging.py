@@ -1,6 +1,6 @@
-"""Asking a model about a response: the question, the form of the answer, and how it is read.
+"""Judgment of responses by a model: the question, the form of the answer, and its parser.
 
-What a model has said is fenced in the question, so that it can be told from the question itself.
+The response is fenced in the question, so that it can be distinguished from the question itself.
 """
 
 from __future__ import annotations
@@ -15,39 +15,40 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
 
 NONE: Final = "none"
-"""What a judge answers where no category fits."""
+"""Answer of a judge if no category fits."""
 
 _DOUBT: Final = 0.5
-"""The confidence of a judge who says nothing of it that can be read."""
+"""Confidence of a judge that does not state a readable one."""
 
 _BACKTICKS: Final = re.compile(r"`{3,}")
 
 
 class Judge(Protocol):
-    """Asks a model, and brings it to answer in a form. Whoever implements it counts the usage."""
+    """Function that asks a model for an answer in a given form. The implementation counts the
+    usage."""
 
     async def __call__(self, question: str, schema: JsonObject) -> JsonValue:
-        """Asks once.
+        """Ask once.
 
         Args:
-            question: All that the model has to know.
-            schema: A JSON Schema of an object, which the answer should fit.
+            question: All information that the model needs.
+            schema: JSON Schema of an object, to which the answer should conform.
 
         Raises:
-            ConverseError: No answer came.
+            ConverseError: There was no answer.
         """
         ...
 
 
 @frozen(kw_only=True)
 class Judgment:
-    """What a judge has said.
+    """Answer of a judge.
 
     Attributes:
-        value: The answer itself: a category, or whether a condition is met; ``None`` where it
-            did not keep to its form.
-        confidence: As it says itself, from 0 to 1.
-        evidence: Its reason, in a sentence.
+        value: The answer: a category, or whether a condition is met; ``None`` if the answer does
+            not have the required form.
+        confidence: Confidence stated by the judge, from 0 to 1.
+        evidence: Reason given by the judge, in a sentence.
     """
 
     value: str | bool | None
@@ -56,12 +57,12 @@ class Judgment:
 
 
 async def judge_category(judge: Judge, response: str, descriptions: Mapping[str, str]) -> Judgment:
-    """Asks which of some categories a response belongs to; ``""`` where it is none of them.
+    """Ask to which of some categories a response belongs; ``""`` if it belongs to none of them.
 
     Args:
-        descriptions: What each means, by its name; empty where the name says it.
+        descriptions: Description of each category, by its name; empty if the name suffices.
     """
-    # A category may be called none itself.
+    # A category may be named none.
     none = NONE if all(normalize(name) != NONE for name in descriptions) else "none of these"
     words = [f"- {name}: {text}" if text else f"- {name}" for name, text in descriptions.items()]
     question = (
@@ -80,7 +81,7 @@ async def judge_category(judge: Judge, response: str, descriptions: Mapping[str,
 async def judge_condition(
     judge: Judge, response: str, *, goal: str, condition: str, expected: str = ""
 ) -> Judgment:
-    """Asks whether a condition of a goal is met by the final response."""
+    """Ask whether the final response meets a condition of a goal."""
     question = (
         f"A task had this goal: {goal}\n\n"
         f"Judge whether its final response, below, meets this condition: {condition}"
@@ -93,7 +94,7 @@ async def judge_condition(
 
 
 def _fence(response: str) -> str:
-    """Puts a response between fences that it does not have itself."""
+    """Enclose a response in fences that it does not contain."""
     longest = max((len(each) for each in _BACKTICKS.findall(response)), default=2)
     fence = "`" * (longest + 1)
     return (
@@ -106,7 +107,7 @@ def _fence(response: str) -> str:
 
 
 def _compose_schema(name: str, answer: JsonObject) -> JsonObject:
-    # The reason comes first: a model that has to give it before it decides, decides better.
+    # The reason comes first: a model decides better if it has to give its reason before.
     properties: dict[str, JsonValue] = {
         "reason": {"type": "string", "description": "In one sentence, quoting the response."},
         name: answer,
@@ -140,4 +141,4 @@ def _conclude(answer: JsonValue, value: str | bool | None) -> Judgment:
 def _read_confidence(said: object) -> float:
     if isinstance(said, bool) or not isinstance(said, (int, float)) or not math.isfinite(said):
         return _DOUBT
-    return min(1.0, max(0.0, said / 100 if said > 1 else said))  # some say it in percent
+    return min(1.0, max(0.0, said / 100 if said > 1 else said))  # some answer in percent

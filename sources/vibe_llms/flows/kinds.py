@@ -1,4 +1,4 @@
-"""What values in a task file must be, beyond what every table has."""
+"""Kinds of values in task files, in addition to those of every table."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _KEY_VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _NAME: Final = re.compile(r"[^\s{}:|](?:[^{}\n\r\0]*[^\s{}])?")
 _KEY_CHARACTERS: Final = 20
-"""So many capitals and digits without a '_' are no name that anybody gave to a variable."""
+"""Number of capitals and digits without a '_' from which a text is not the name of a variable."""
 
 
 def is_variable(value: Any) -> bool:
-    """Tells whether a value can name a variable."""
+    """Tell whether a value can name a variable."""
     return isinstance(value, str) and _VARIABLE.fullmatch(value) is not None
 
 
 def is_key_variable(value: Any) -> bool:
-    """Tells whether a value names an environment variable, and is certainly no key itself."""
+    """Tell whether a value names an environment variable, and is certainly not a key itself."""
     return (
         isinstance(value, str)
         and _KEY_VARIABLE.fullmatch(value) is not None
@@ -38,12 +38,12 @@ def is_key_variable(value: Any) -> bool:
 
 
 def is_name(value: Any) -> bool:
-    """Tells whether a template can name something so: in one line, without braces."""
+    """Tell whether a value can be a name in a template: a single line without braces."""
     return isinstance(value, str) and _NAME.fullmatch(value) is not None
 
 
 def read_whole(value: JsonValue) -> int | None:
-    """Returns a whole number of at least 1, also one that is written as a text."""
+    """Return an integer of at least 1, which may be written as a text."""
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value, re.ASCII):
         value = int(value)
     return value if is_whole(value) and isinstance(value, int) and value >= 1 else None
@@ -80,7 +80,7 @@ PATTERN: Final = Kind(
 
 
 class UniqueList(ListKind):
-    """A list of tables, each with a ``name`` that no other has."""
+    """List of tables with unique ``name`` values."""
 
     __slots__ = ()
 
@@ -103,7 +103,7 @@ def _find_name(value: Any) -> str:
 
 
 class NamedMapping(MappingKind):
-    """A table whose keys are names, and all of whose values are of one kind."""
+    """Table with names as keys, and values of one kind."""
 
     __slots__ = ("is_name", "rule")
 

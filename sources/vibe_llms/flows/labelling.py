@@ -1,4 +1,4 @@
-"""Writes on nodes and edges of a diagram, whose text stays as it is but for that."""
+"""Add labels to nodes and edges of a diagram without changing the rest of its text."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from vibe_llms.mermaid.spans import Edit, apply_edits
 
 _SPECIAL = re.compile(
     '["#%`\\\\\x00-\x1f\x7f-\x9f\u2028\u2029]'
-    # what Mermaid looks for in the whole text: the names of other diagrams, and directions
+    # Mermaid searches the whole text for names of other diagrams and for directions
     r"|C(?=4(?:Container|Component|Dynamic|Deployment))|(?<=direction)\s"
 )
 
 
 def quote(text: str) -> str:
-    """Returns a text for between double quotes: what could end it there is named by its number."""
+    """Escape a text for double quotes: characters that could end it become numeric entities."""
     return _SPECIAL.sub(lambda found: f"#{ord(found[0])};", text)
 
 
 def match_edges(diagram: Diagram, flow: Flow) -> Sequence[int]:
-    """Returns the number that each edge of a flow has in the diagram that it was made of."""
+    """Return the number of each edge of a flow in its diagram."""
     return [
         number
         for number, edge in enumerate(diagram.edges)
@@ -32,7 +32,7 @@ def match_edges(diagram: Diagram, flow: Flow) -> Sequence[int]:
 
 
 def label_nodes(diagram: Diagram, additions: Mapping[str, str]) -> Iterator[str]:
-    """Yields a line for each node that gets more written on it, behind its label."""
+    """Yield a line for each node with an addition to its label."""
     for name, words in additions.items():
         label = diagram.nodes[name].label
         kind = label.kind if label.kind is LabelKind.MARKDOWN else LabelKind.STRING
@@ -41,11 +41,11 @@ def label_nodes(diagram: Diagram, additions: Mapping[str, str]) -> Iterator[str]
 
 
 def label_edges(diagram: Diagram, additions: Mapping[int, str]) -> str:
-    """Returns the text of the diagram with more written on edges, behind their labels.
+    """Return the text of the diagram with additions to the labels of edges.
 
     Args:
-        additions: By the number of the edge. One link may draw several edges (``A --> B & C``):
-            their words must be the same, or the link gets none.
+        additions: Additions by the number of the edge. One link may draw several edges (``A --> B &
+            C``): their additions must be equal, or the link gets none.
     """
     numbered = enumerate(diagram.edges)
     edits = []
@@ -61,7 +61,7 @@ def _label_link(text: str, edge: Edge, words: str) -> Edit:
     if edge.label is None:
         arrow = text[edge.place.start : edge.place.end]
         end = edge.place.start + len(arrow.rstrip())
-        # a line may end between an arrow and its node, but not between a label and that
+        # a line may end between an arrow and its node, but not between a label and its node
         is_split = "\n" in arrow[len(arrow.rstrip()) :] or "\r" in arrow[len(arrow.rstrip()) :]
         end = edge.place.end if is_split else end
         return Edit(end, end, f'|"{words.strip()}"|')
@@ -71,15 +71,14 @@ def _label_link(text: str, edge: Edge, words: str) -> Edit:
         return Edit(place.start, place.end, f'"{written}"')
     if text[place.end] in '"`':
         return Edit(place.start, place.end, written)
-    return Edit(place.start, place.end, f'{written}"')  # more stood behind the quotes
+    return Edit(place.start, place.end, f'{written}"')  # more text followed the quotes
 
 
 def style_edges(diagram: Diagram, styles: Mapping[int, str]) -> Iterator[str]:
-    """Yields the lines that give edges styles, beside those that they have."""
+    """Yield the lines that add styles to edges."""
     alike: dict[str, list[int]] = {}
     for number, style in styles.items():
-        # One linkStyle replaces another, so that the former styles are said again; fill:none
-        # Mermaid adds by itself.
+        # A linkStyle replaces an earlier one: repeat its styles. Mermaid itself adds fill:none.
         kept = [each for each in diagram.edges[number].styles if each != "fill:none"]
         whole = ",".join([*(each.replace(",", "\\,") for each in kept), style])
         alike.setdefault(whole, []).append(number)
@@ -88,7 +87,7 @@ def style_edges(diagram: Diagram, styles: Mapping[int, str]) -> Iterator[str]:
 
 
 def append_lines(text: str, lines: Iterable[str]) -> str:
-    """Returns a text with lines behind it, as far in as its last one."""
+    """Append lines to a text, with the indentation of its last line."""
     last = text.rstrip().rpartition("\n")[2]
     indent = last[: len(last) - len(last.lstrip(" \t"))]
     gap = "" if text.endswith("\n") else "\n"

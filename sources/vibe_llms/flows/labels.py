@@ -1,4 +1,4 @@
-"""What edges are labelled with, and what the task says of that."""
+"""Checks of the labels of edges against the categories of the task."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from vibe_llms.foundation.suggestions import end_among, find_nearest
 from vibe_llms.tables.reading import KeyPath
 
 _COMPARED: Final = 50
-"""Among so many words a misspelt one is looked for."""
+"""Maximum number of words that are compared with a possibly misspelt one."""
 
 Found = tuple[KeyPath, FlowFault]
 
 
 def survey_choices(flow: Flow) -> Iterator[FlowEdge]:
-    """Yields the edges that are chosen by what was said; loops go by where their edges lead."""
+    """Yield the edges that are chosen by a response; loops choose by the targets of their
+    edges."""
     for name, exits in flow.exits.items():
         if flow.nodes[name].kind is not NodeKind.LOOP:
             yield from exits.choices
@@ -28,13 +29,13 @@ def survey_choices(flow: Flow) -> Iterator[FlowEdge]:
 def find_label_faults(
     task: Task, categories: Iterable[str], flow: Flow, diagram: KeyPath
 ) -> Iterator[Found]:
-    """Yields labels, categories and expected categories that do not fit each other.
+    """Yield labels, categories and expected categories that do not match each other.
 
     Args:
-        categories: The names of the task's, also where not all could be read.
-        diagram: The way to the diagram in the file.
+        categories: Names of the task's categories, including unreadable ones.
+        diagram: Path of the diagram in the file.
     """
-    # Reversed, so that of labels that are alike the first in the diagram counts.
+    # Reversed, so that the first of equal labels counts.
     edges = {normalize(edge.label): edge for edge in reversed([*survey_choices(flow)])}
     rules = {normalize(name): name for name in categories}
     expected = {
@@ -68,7 +69,7 @@ def find_label_faults(
 
 
 def find_predicate_faults(task: Task, known: Iterable[str]) -> Iterator[Found]:
-    """Yields predicates that no plugin has."""
+    """Yield predicates that no plugin has."""
     known = frozenset(known)
     named: list[tuple[KeyPath, str]] = [
         (("categories", name, "predicate"), rule.predicate)

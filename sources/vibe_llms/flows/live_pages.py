@@ -1,4 +1,4 @@
-"""Keeps the page of a run that is on its way: it is written anew when things have happened."""
+"""Live page of an active run, which is rewritten after events."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from vibe_llms.events.flow import FlowStartedEvent
 from vibe_llms.flows.run_pages import read_run_page
 
 PAUSE_SECONDS: Final = 1.0
-"""At least so long lies between two writings: the page has 2 MB, and reloads every two seconds."""
+"""Minimum pause between two writes: the page has 2 MB, and reloads every two seconds."""
 
 _SHARE: Final = 9
-"""Writing it takes at most a tenth of the time."""
+"""Minimum ratio of pause to write time, so that writing takes at most a tenth of the time."""
 
 
 class LivePage:
-    """A page that follows a run; an asynchronous context manager around the run.
+    """Page that follows a run; an asynchronous context manager around the run.
 
     ::
 
@@ -28,10 +28,10 @@ class LivePage:
             await UniversalAdapter(store=store, listener=page.feed).execute(task)
 
     Args:
-        store: Where the run is kept.
-        save: Takes the page whenever it has changed, in a thread; the first time soon after the
-            run has begun, the last time when it is over.
-        pause_seconds: The least between two times.
+        store: Store of the run.
+        save: Receives the page after each change, in a thread; first soon after the run has
+            started, and last when it is over.
+        pause_seconds: Minimum seconds between two saves.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class LivePage:
         self._writing: asyncio.Task[None] | None = None
 
     def feed(self, event: object) -> None:
-        """Hears that something has happened; returns at once."""
+        """Notify the page of an event; returns immediately."""
         if isinstance(event, FlowStartedEvent):
             self._run_id = event.run_id
         self._happened.set()
@@ -60,9 +60,9 @@ class LivePage:
         return self
 
     async def __aexit__(self, *details: object) -> None:
-        """Saves it for the last time; raises what saving has raised."""
+        """Save the page for the last time; raises the errors of saving."""
         assert self._writing is not None
-        # it is not cancelled: a thread that still saved an older state would have the last word
+        # do not cancel: a thread that is still saving an older state would overwrite the last one
         self._over.set()
         self._happened.set()
         await self._writing
@@ -77,7 +77,7 @@ class LivePage:
             if self._run_id:
                 began = time.monotonic()
                 await asyncio.to_thread(self._write)
-                # a run of thousands of visits must not spend its time on telling of them
+                # a run of thousands of visits must not spend its time on writing the page
                 pause = max(pause, _SHARE * (time.monotonic() - began))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._over.wait(), pause)

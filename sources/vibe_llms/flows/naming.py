@@ -1,4 +1,4 @@
-"""What a task names that the configuration has to have: a provider, ensembles, MCP servers."""
+"""Checks of names in a task that the configuration must have: provider, ensembles, MCP servers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 def find_unknown_names(
     reading: TaskReading, configuration: Configuration, *, is_asked: bool = True
 ) -> Iterator[Finding]:
-    """Yields the names in a task which nothing that is configured has, each with the nearest.
+    """Yield the names in a task that are not configured, each with the nearest configured name.
 
     Args:
-        is_asked: Whether the model is asked that the task names.
+        is_asked: Whether the task's own model is used.
     """
     task = reading.task
 

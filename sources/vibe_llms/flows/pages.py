@@ -1,9 +1,9 @@
-"""One HTML page that draws a flow by itself: Mermaid is packed in, and nothing is fetched.
+"""Self-contained HTML page that draws a flow: Mermaid is embedded, and nothing is fetched.
 
-All words are in the page as escaped HTML, for readers without scripts, too; the script draws the
-diagram and shows what belongs to the node that is chosen. A policy names the digests of the two
-scripts, so that no other runs, whatever a model said, and forbids the browser to ask anybody for
-anything.
+All texts are in the page as escaped HTML, so that it can be read without scripts; the script draws
+the diagram and shows the section of the selected node. A content security policy lists the digests
+of the two scripts, so that no other script runs, even if a model's response contains one, and
+forbids the browser any request.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from vibe_llms.foundation.package_data import access_data
 from vibe_llms.foundation.reprs import escape
 
 RELOAD_SECONDS: Final = 2
-"""How often a page of a run that is on its way reloads itself."""
+"""Interval in which the page of an active run reloads itself."""
 
 
 @frozen(kw_only=True)
 class FlowPage:
-    """What a page shows.
+    """Content of a page.
 
     Attributes:
         title: Plain text.
-        mark: The state of the whole, as HTML.
-        facts: Terms and plain texts; what is empty is left out.
-        diagram: As Mermaid.
-        hint: What a reader can do with it.
-        legend: What its looks mean, as HTML.
-        nodes: The anchor of each node's section, by the id of the node.
-        first: The anchor that is shown before anything is chosen.
-        sections: What is shown at each node, as HTML.
-        parts: What stands below, as HTML.
-        is_live: Whether the page is written again: then it reloads itself.
+        mark: State of the whole run, as HTML.
+        facts: Terms and plain texts; empty ones are omitted.
+        diagram: Mermaid diagram.
+        hint: Instruction for using the diagram.
+        legend: Legend of the diagram, as HTML.
+        nodes: Anchor of each node's section, by the id of the node.
+        first: Anchor that is shown before a node is selected.
+        sections: Sections of the nodes, as HTML.
+        parts: Content below, as HTML.
+        is_live: Whether the page will be written again, and therefore reloads itself.
     """
 
     title: str

@@ -1,6 +1,6 @@
-"""What the model of a task would refuse, and whether it still exists: known before it is asked.
+"""Checks of a task's model: requests that it would refuse, and whether it still exists.
 
-By what is known of the model, without asking it or loading anything for it.
+Uses only known data about the model: sends no request and loads nothing.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ def find_refusals(
     has_tools: bool,
     today: date,
 ) -> Iterator[Found]:
-    """Yield what keeps the model of a task from answering its prompts.
+    """Yield reasons why the model of a task cannot answer its prompts.
 
     Args:
-        attributes: Of the model that is asked.
-        configured: The controls that the configuration sets for all models.
+        attributes: Attributes of the model.
+        configured: Controls that the configuration sets for all models.
         has_tools: Whether the model is offered tools.
     """
     address = str(attributes.address)
@@ -57,7 +57,7 @@ def find_refusals(
         rule = TaskRule.MODEL_RETIRED if is_over else TaskRule.MODEL_RETIRES
         yield _find((_LLM, "model"), rule, retirement.describe(today))
     own = check.task.resource_llm.controls
-    # Of some models it is not known before they are asked which controls they have.
+    # The controls of some models are unknown before a request.
     values = {**configured, **own} if attributes.controls else {}
     for name, value in values.items():
         path: KeyPath = (_LLM, name if name in own else "model")
@@ -75,7 +75,7 @@ def find_refusals(
 
 
 def _check_length(path: KeyPath, value: JsonValue, attributes: ModelAttributes) -> Iterator[Found]:
-    """Yield that answers may be longer than the model can make them."""
+    """Yield a finding if the maximum response is longer than the model permits."""
     for name in _LIMITS:
         most = attributes.access_value(name)
         if isinstance(most, int) and isinstance(value, (int, float)) and value > most:

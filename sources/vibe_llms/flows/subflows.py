@@ -1,4 +1,4 @@
-"""Which task a ``[[name]]`` node runs: a file beside the one that names it."""
+"""Subflow files: a ``[[name]]`` node runs a task file in the folder of its own task."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vibe_llms.foundation.suggestions import end_among
 SUFFIXES: Final = (".json", ".toml")
 
 INPUT: Final = "input"
-"""The variable in which a subflow is given what was said before it."""
+"""Variable with which a subflow receives the last response before it."""
 
 _NAME: Final = re.compile(r"[^\s./\\\x00-\x1f][^/\\\x00-\x1f]{0,127}")
 _LISTED: Final = 20
@@ -20,17 +20,17 @@ _LISTED: Final = 20
 
 @frozen
 class SubflowRefusal:
-    """Why a name means no task."""
+    """Reason why a name does not refer to a task."""
 
     message: str
 
 
 def find_subflow(folder: Path | None, name: str) -> Path | SubflowRefusal:
-    """Finds the file of a subflow.
+    """Find the file of a subflow.
 
     Args:
-        folder: Where the task that names it is; ``None`` for one that was read from no file.
-        name: As it stands on the node: the file's name, with or without its ending.
+        folder: Folder of the task that names it; ``None`` if that was not read from a file.
+        name: Text on the node: the file's name, with or without its suffix.
     """
     name = name.strip()
     if folder is None:

@@ -1,6 +1,6 @@
-"""What a task file says: a goal, a model, resources, prompts and the diagram that is the program.
+"""Classes of task files: a goal, a model, resources, prompts, and a diagram as the program.
 
-``reading`` makes a :class:`Task` of a file or of plain data, and finds all mistakes at once.
+``reading`` makes a :class:`Task` from a file or from plain data, and finds all mistakes at once.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from vibe_llms.tables.reading import require
 
 
 class EvaluationType(enum.StrEnum):
-    """How a condition of a goal is looked at.
+    """Ways of evaluating a condition of a goal.
 
-    ``CATEGORY_MATCH``: the last response is of the expected category. ``CONTAINS``: it contains a
-    text. ``ITERATION_LIMIT``: there were at most so many transitions. ``GOAL_MET``: it sounds like
-    a success. ``CUSTOM``: a predicate of a plugin holds. ``JSON_SCHEMA``: it is JSON that conforms.
-    ``JUDGE``: a model says so.
+    ``CATEGORY_MATCH``: the last response has the expected category. ``CONTAINS``: it contains a
+    text. ``ITERATION_LIMIT``: the number of transitions is at most the expected one. ``GOAL_MET``:
+    it sounds like a success. ``CUSTOM``: a predicate of a plugin holds. ``JSON_SCHEMA``: it is JSON
+    that conforms to a schema. ``JUDGE``: a model decides.
     """
 
     CATEGORY_MATCH = "CATEGORY_MATCH"
@@ -58,19 +58,19 @@ EXPECTED_TEXTS: Final[Mapping[EvaluationType, str]] = {
     EvaluationType.CONTAINS: "the text that must be contained",
     EvaluationType.CUSTOM: "the name of a predicate",
 }
-"""What the expected value of a condition is, where it must be a text."""
+"""Meaning of a condition's expected value, for types that expect a text."""
 
 
 @frozen(kw_only=True)
 class TargetCondition:
-    """Something that must hold in the end.
+    """Condition that must hold at the end.
 
     Attributes:
-        description: What, in words; a model that judges is asked this.
-        evaluation_type: How it is looked at.
-        expected_value: What is expected: for ``CATEGORY_MATCH`` a category, for ``CONTAINS`` a
-            text, for ``ITERATION_LIMIT`` a number, for ``CUSTOM`` a predicate's name, for
-            ``JSON_SCHEMA`` the schema.
+        description: The condition in words; a judging model is asked this.
+        evaluation_type: How the condition is evaluated.
+        expected_value: Expected value: for ``CATEGORY_MATCH`` a category, for ``CONTAINS`` a text,
+            for ``ITERATION_LIMIT`` a number, for ``CUSTOM`` a predicate's name, for ``JSON_SCHEMA``
+            the schema.
     """
 
     description: str
@@ -81,7 +81,7 @@ class TargetCondition:
         require(self, "condition")
 
     def find_mistakes(self) -> Iterator[tuple[str, str]]:
-        """Yields what does not go together."""
+        """Yield values that do not fit together."""
         kind, value = self.evaluation_type, self.expected_value
         if kind in EXPECTED_TEXTS and not is_text(value):
             yield "expected_value", f"{kind} needs an expected value: {EXPECTED_TEXTS[kind]}."
@@ -93,11 +93,12 @@ class TargetCondition:
 
 @frozen(kw_only=True)
 class Goal:
-    """What the task is for.
+    """Goal of a task.
 
     Attributes:
-        description: In words.
-        target_conditions: What must hold in the end; without any, coming to the end is enough.
+        description: The goal in words.
+        target_conditions: Conditions that must hold at the end; without any, reaching the end is
+            enough.
     """
 
     description: str
@@ -106,15 +107,15 @@ class Goal:
 
 @frozen(kw_only=True)
 class ResourceLlm:
-    """Which model is asked.
+    """Model of a task.
 
     Attributes:
-        provider: Any that is configured; ``mock`` is another name of ``scripted``,
-            where any model that is no script is ``echo``.
-        model: Its name there.
-        temperature: How freely it answers; ``None`` leaves that to the model.
-        max_tokens: How long an answer may become.
-        api_key_env: The environment variable that holds the key; ``None`` for the usual one.
+        provider: Name of a configured provider; ``mock`` is an alias of ``scripted``, for which any
+            model that is not a script means ``echo``.
+        model: Name of the model at the provider.
+        temperature: Sampling temperature; ``None`` for the model's default.
+        max_tokens: Maximum tokens of a response.
+        api_key_env: Environment variable with the key; ``None`` for the provider's usual one.
     """
 
     provider: Annotated[str, PROVIDER]
@@ -128,7 +129,7 @@ class ResourceLlm:
 
     @property
     def address(self) -> str:
-        """The model as the configuration knows it, ``provider:model``."""
+        """Address of the model in the configuration, ``provider:model``."""
         if self.provider != MOCK:
             return f"{self.provider}:{self.model}"
         is_plain = re.fullmatch(r"[\w-]+", self.model) is not None
@@ -138,7 +139,7 @@ class ResourceLlm:
 
     @property
     def controls(self) -> Mapping[str, JsonValue]:
-        """The values for the model that the task has chosen."""
+        """Controls of the model that the task sets."""
         chosen = {"temperature": self.temperature, "max_tokens": self.max_tokens}
         return {name: value for name, value in chosen.items() if value is not None}
 
@@ -149,15 +150,15 @@ SCRIPTED: Final = "scripted"
 
 @frozen(kw_only=True)
 class RegistryEntry:
-    """Something that prompts can refer to.
+    """Resource that prompts can refer to.
 
     Attributes:
-        name: What it is called in ``{{registry:name}}``.
-        source_url: Where it is: ``https:``, or ``file:`` for a file in the task's own folder.
-        category: What kind of thing it is.
-        description: What it is about.
-        content: The text itself, instead of an address.
-        fields: Whatever else prompts shall say of it, as ``{{registry:name.field}}``.
+        name: Name in ``{{registry:name}}``.
+        source_url: Address: ``https:``, or ``file:`` for a file in the task's own folder.
+        category: Kind of resource.
+        description: Description of the resource.
+        content: Text of the resource, instead of an address.
+        fields: Further values for prompts, as ``{{registry:name.field}}``.
     """
 
     name: Annotated[str, NAME]
@@ -171,14 +172,14 @@ class RegistryEntry:
         require(self, "registry")
 
     def find_mistakes(self) -> Iterator[tuple[str, str]]:
-        """Yields what does not go together."""
+        """Yield values that do not fit together."""
         if not self.source_url and not self.content:
             yield "", "Set 'source_url' to an address, or 'content' to the text itself."
         for name in sorted(self.fields.keys() & {*OWN_FIELDS, CONTENT}):
             yield "fields", f"{name!r} is a field of every entry; use another name."
 
     def survey_fields(self) -> Mapping[str, str]:
-        """Returns what ``{{registry:name.field}}`` can say of it, without its content."""
+        """Return the values of ``{{registry:name.field}}``, without its content."""
         return {**{name: getattr(self, name) for name in OWN_FIELDS}, **self.fields}
 
 
@@ -191,10 +192,10 @@ _ENTRIES: Final = UniqueList(TableKind(RegistryEntry))
 
 @frozen(kw_only=True)
 class ResourceRegistry:
-    """What prompts can refer to.
+    """Resources that prompts can refer to.
 
     Attributes:
-        entries: Each with a name of its own.
+        entries: Entries with unique names.
     """
 
     entries: Annotated[tuple[RegistryEntry, ...], _ENTRIES] = attrs.field(
@@ -205,18 +206,18 @@ class ResourceRegistry:
         require(self, "resource_registry")
 
     def find(self, name: str) -> RegistryEntry | None:
-        """Returns the entry of a name."""
+        """Return the entry with a name."""
         return next((entry for entry in self.entries if entry.name == name), None)
 
 
 @frozen(kw_only=True)
 class PromptTemplate:
-    """One step: what a model is asked.
+    """Prompt of one step.
 
     Attributes:
-        template: The text, with names in braces; see ``interpolation``.
-        role: ``user`` is said to the model, ``system`` are instructions.
-        description: What the step is for.
+        template: Text with references in braces; see ``interpolation``.
+        role: ``user`` for a message to the model, ``system`` for instructions.
+        description: Purpose of the step.
     """
 
     template: str
@@ -226,10 +227,10 @@ class PromptTemplate:
 
 @frozen(kw_only=True)
 class FlowDiagram:
-    """The program.
+    """Diagram of a task, which is its program.
 
     Attributes:
-        mermaid: A flowchart.
+        mermaid: Text of a Mermaid flowchart.
     """
 
     mermaid: str
@@ -237,15 +238,15 @@ class FlowDiagram:
 
 @frozen(kw_only=True)
 class CategoryRule:
-    """How a response of a category is recognized; see ``categorizing``.
+    """Rule that recognizes responses of a category; see ``categorizing``.
 
     Attributes:
-        description: What it means; where it has nothing but that, a model is asked.
-        keywords: Any of these words stands in the response.
-        pattern: A regular expression that is found in the response.
-        field: The way to a member of the response's JSON, as ``review.score``.
-        equals: What that member must be; without it, it must be there and not be false.
-        predicate: A predicate of a plugin, by name.
+        description: Meaning of the category; a rule with only a description is decided by a model.
+        keywords: Words; the response contains any of them.
+        pattern: Regular expression that matches within the response.
+        field: Path of a member of the response's JSON, such as ``review.score``.
+        equals: Expected value of that member; without it, the member must exist and not be false.
+        predicate: Name of a plugin's predicate.
     """
 
     description: String = ""
@@ -259,7 +260,7 @@ class CategoryRule:
         require(self, "category")
 
     def find_mistakes(self) -> Iterator[tuple[str, str]]:
-        """Yields what does not go together."""
+        """Yield values that do not fit together."""
         if self.equals is not None and not self.field:
             yield "equals", "'field' is missing: the member to test."
         if not (self.description or self.has_rule):
@@ -278,7 +279,7 @@ class CategoryRule:
 
     @property
     def has_rule(self) -> bool:
-        """Whether it can be recognized without asking a model."""
+        """Whether the category can be recognized without asking a model."""
         return bool(self.keywords or self.pattern or self.field or self.predicate)
 
 
@@ -297,20 +298,20 @@ _VARIABLES: Final = NamedMapping(
 
 @frozen(kw_only=True, slots=False)
 class Task:
-    """A task file, read.
+    """Content of a task file.
 
     Attributes:
-        goal: What it is for.
-        resource_llm: Which model is asked.
-        prompts: What it is asked: ``P0`` in the diagram is the first.
-        flow_diagram: In which order.
-        resource_registry: What prompts can refer to.
-        categories: How responses are told apart, by the labels of edges; a label without a rule
-            is looked for in the response itself.
-        variables: For ``{{name}}`` in prompts, where a run is given nothing else.
+        goal: Goal of the task.
+        resource_llm: Model of the task.
+        prompts: Prompts; ``P0`` in the diagram is the first.
+        flow_diagram: Diagram that determines their order.
+        resource_registry: Resources that prompts can refer to.
+        categories: Rules for categories of responses, by the labels of edges; a label without a
+            rule is searched for in the response itself.
+        variables: Default values for ``{{name}}`` in prompts, which a run can override.
         ensembles: Configured ensembles whose tools the model may invoke.
-        mcp: Configured MCP servers, the same.
-        place: The file; empty where there is none.
+        mcp: Configured MCP servers whose tools the model may invoke.
+        place: Path of the file; empty without one.
     """
 
     goal: Goal
@@ -329,5 +330,5 @@ class Task:
 
     @property
     def folder(self) -> Path | None:
-        """Where files that it names are; ``None`` where it was read from no file."""
+        """Folder of the files that it names; ``None`` if it was not read from a file."""
         return Path(self.place).parent if self.place else None
