@@ -151,7 +151,7 @@ class UniversalAdapter:
         claimed: ClaimedRun | None = None,
         passing: tuple[type[ConverseError], ...] = (),
     ) -> AdapterResult:
-        """Resume a run that stopped before its end; for an ended run, return its result again.
+        """Resume a run that stopped before its end; return the result of an ended run again.
 
         The run keeps the task with which it started, and its limits except those that this
         adapter's config changes.
@@ -160,7 +160,7 @@ class UniversalAdapter:
             claimed, passing: See :meth:`execute`.
 
         Raises:
-            UnknownConversationError: There is no such run.
+            UnknownConversationError: The run does not exist.
             StoreError: It is not a run of a task, or the adapter has no store. If the run is
                 already active, the result contains that as an error.
         """
@@ -197,7 +197,7 @@ class UniversalAdapter:
             task: Replacement for the run's task; its diagram must be the same up to that node.
 
         Raises:
-            UnknownConversationError: There is no such run.
+            UnknownConversationError: The run does not exist.
             RequestError: The run has not reached that visit, or the task differs before it.
             StoreError: The adapter has no store.
         """

@@ -348,8 +348,7 @@ def _price(part: _Part, tariff: tuple[float, float] | None) -> float | None:
 
 
 def _find_tariff(parts: list[_Part], sizer: Sizer) -> tuple[float, float] | None:
-    """Return the prices in cents of an input and an output token, at the rate of the longest
-    request."""
+    """Return the cents per input and output token, at the rate of the longest request."""
     longest = max((part.longest for part in parts), default=0)
     provider, _, model = sizer.address.partition(":")
     if provider in OWN_MACHINES:

@@ -43,7 +43,7 @@ _FILES: Final = 100
 
 @frozen(kw_only=True, eq=False)
 class Surroundings:
-    """Environment of a task when it runs; ``None`` stands for what is not known yet.
+    """Environment of a task when it runs; ``None`` stands for unknown.
 
     Attributes:
         variables: Names of the caller's variables.
@@ -103,7 +103,7 @@ class TaskCheck:
         )
 
     def access_flow(self) -> Flow:
-        """Returns the flow.
+        """Return the flow.
 
         Raises:
             ConfigurationError: The task has mistakes; lists all of them.
@@ -329,8 +329,7 @@ def _survey_labels(
 
 
 def _locate(diagram: Diagram, name: str, line: int, column: int) -> tuple[int, int]:
-    """Return the place in a diagram of a place in a node's label; at least where the label
-    begins."""
+    """Convert a place in a node's label to its place in the diagram, or to the label's start."""
     label = diagram.nodes[name].label
     place = label.place
     if diagram.text[place.start : place.end] != label.text:

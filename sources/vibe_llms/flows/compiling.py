@@ -178,8 +178,7 @@ def _check_edge(edge: Edge, groups: set[str], text: str) -> Iterator[FlowFault]:
 
 
 def _check_blank(edge: Edge, letter: str, text: str) -> Iterator[FlowFault]:
-    """Yield a fault if the first letter of a label was read as the end of its edge:
-    ``A--ok-->B``."""
+    """Yield a fault if a label's first letter was read as the edge's end: ``A--ok-->B``."""
     start = edge.end_place.start
     if edge.label is not None or text[start - 1 : start] != letter:
         return

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 CONTENT_BYTES: Final = 1_000_000
 """Maximum bytes of a content as UTF-8: some 250,000 tokens, more than most windows hold. A larger
-content is refused rather than truncated, because a truncated prompt would not be noticed."""
+content is refused rather than truncated, because users would not know what is missing."""
 
 PAGE_SECONDS: Final = 30.0
 """Timeout of one page, redirections included."""
@@ -78,8 +78,7 @@ def survey_private_hosts(configuration: Configuration) -> tuple[str, ...]:
 
 
 def find_address_fault(entry: RegistryEntry, folder: Path | None) -> str:
-    """Describe why the content of an entry can never be acquired, without access; empty if it may
-    be."""
+    """Describe why an entry's content is never available, without access; empty if it may be."""
     if entry.content:
         return ""
     address = entry.source_url.strip()
@@ -97,7 +96,7 @@ def find_address_fault(entry: RegistryEntry, folder: Path | None) -> str:
 
 
 def find_file_fault(entry: RegistryEntry, folder: Path | None, *, may_come: bool) -> str:
-    """Describe why the file of an entry cannot be read; empty if it can, or if there is no file.
+    """Describe why the file of an entry cannot be read; empty if it can, or has no file.
 
     Does file work.
 
@@ -193,8 +192,7 @@ class RegistryContents:
             raise _refuse(name, detail, WAYS) from refusal
 
     def _find_fault(self, entry: RegistryEntry) -> str:
-        """Return the fault found in advance, except for an address whose scheme the bounds
-        admit."""
+        """Return the fault found in advance; none for an address whose scheme the bounds admit."""
         is_admitted = entry.source_url.partition(":")[0] in self.bounds.schemes
         return "" if is_admitted else find_address_fault(entry, self.folder)
 

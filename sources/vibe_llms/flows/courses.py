@@ -186,7 +186,7 @@ class Course:
         return Sum.of(self.visits, ended=self.ended)
 
     def survey(self, node: str) -> Sequence[Visit]:
-        """Returns the visits of a node."""
+        """Return the visits of a node."""
         return [visit for visit in self.visits if visit.node == node]
 
     def measure(self, now: datetime | None = None) -> float | None:

@@ -118,7 +118,7 @@ def draw_difference(old: Task, new: Task, styles: Mapping[str, str] = STYLES) ->
 
     Args:
         styles: Styles of added, removed and changed nodes; the names of the classes are the keys,
-            prefixed with ``flow-``. Without styles, there is no legend either.
+            prefixed with ``flow-``. Without styles, the legend is omitted, too.
 
     Raises:
         ConfigurationError: One of the diagrams is invalid.
@@ -202,8 +202,7 @@ def _find_details(
 
 
 def _find_missing(here: _Side, there: _Side, change: Change) -> Iterator[EdgeChange]:
-    """Yield the edges that the other side lacks; an edge that it has less often, by the
-    difference."""
+    """Yield the edges missing on the other side; one that it has less often, by the difference."""
     left = [(edge.source, edge.target, edge.label) for edge in there.flow.edges]
     for edge, number in zip(here.flow.edges, here.numbers, strict=True):
         key = (edge.source, edge.target, edge.label)
@@ -243,8 +242,7 @@ def _name(id_: str) -> str:
 
 
 def _style_edges(count: int, difference: TaskDifference) -> dict[int, str]:
-    """Return the styles of edges by their numbers in the complete diagram; removed ones come
-    last."""
+    """Return the styles of edges by their numbers in the complete diagram, removed ones last."""
     gone = [each for each in difference.edges if each.change is Change.REMOVED]
     added = [each for each in difference.edges if each.change is Change.ADDED]
     return {
@@ -254,8 +252,7 @@ def _style_edges(count: int, difference: TaskDifference) -> dict[int, str]:
 
 
 def _survey_legend(difference: TaskDifference, taken: set[str]) -> list[Change]:
-    """Return the changes to explain; none if the diagram already has nodes with the legend's
-    names."""
+    """Return the changes to explain; none if the diagram already uses the legend's names."""
     shown = {each.change for each in difference.nodes}
     shown |= {each.change for each in difference.edges}
     is_free = not any(name.startswith(_LEGEND) for name in taken)

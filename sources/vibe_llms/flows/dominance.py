@@ -2,8 +2,8 @@
 
 A node dominates another if every path from the start to the other contains it. Immediate dominators
 are found with the algorithm of Lengauer and Tarjan ("A Fast Algorithm for Finding Dominators in a
-Flowgraph", 1979, the simple form): unlike simpler iterations, its time does not depend on the
-drawing of a graph in which many edges lead to one node.
+Flowgraph", 1979, the simple form): unlike the time of simpler iterations on graphs with many edges
+to one node, its time does not depend on how a graph is drawn.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ class Dominators:
         self.immediate = _find_dominators(successors, start)
 
     def dominates(self, upper: str, lower: str) -> bool:
-        """Tell whether every path to the lower node contains the upper one, or both are the
-        same."""
+        """Tell whether every path to the lower node contains the upper one (true for itself)."""
         first, last = self._intervals.get(upper, (0, -1))
         # Unreachable nodes are in no interval, as upper and as lower node.
         return first <= self._intervals.get(lower, (-1, -1))[0] <= last
@@ -57,8 +56,7 @@ class Dominators:
 def find_natural_loops(
     successors: Successors, dominators: Dominators, heads: Iterable[str]
 ) -> dict[str, frozenset[str]]:
-    """Return the natural loop of each head: itself, and all nodes from which a back edge is
-    reached.
+    """Return the natural loop of each head: itself, and all nodes that lead to a back edge.
 
     Such loops are nested or disjoint, so that an inner one is traversed once and then taken as a
     whole into the enclosing ones.

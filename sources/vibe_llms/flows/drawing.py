@@ -31,8 +31,7 @@ STYLES: Final[Mapping[str, str]] = {
     VisitState.FAILED: "fill:#fee2e2,stroke:#b91c1c,stroke-width:4px,color:#7f1d1d",
     UNREACHED: "fill:#f8fafc,stroke:#94a3b8,stroke-dasharray:4 4,color:#64748b",
 }
-"""Styles of nodes by state, for light and dark backgrounds; marks and lines show the state,
-too."""
+"""Styles of nodes by state, for light and dark backgrounds; marks and lines show it, too."""
 
 _TAKEN: Final = "stroke-width:3.5px"
 _NOT_TAKEN: Final = "opacity:0.45"

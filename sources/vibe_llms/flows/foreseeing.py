@@ -112,7 +112,7 @@ async def look_at_models(
 ) -> TaskCheck:
     """Add findings about models that their providers certainly do not have.
 
-    Only models are accessed for which that sends no request, and fetches and loads nothing.
+    Only models whose access sends no request, and fetches and loads nothing, are accessed.
     """
     if check.errors:
         return check

@@ -23,7 +23,7 @@ def begin_fork(
     """Write a run with the state of another one before a visit. Does file work.
 
     The worker that takes the run continues from there. The request for the run is written last: if
-    the writer is killed before that, the run has no request and is never started.
+    the writer is killed before that, the run is not requested and never starts.
 
     Args:
         node: The id of the node.
@@ -35,7 +35,7 @@ def begin_fork(
         The id of the new run.
 
     Raises:
-        UnknownConversationError: There is no such run.
+        UnknownConversationError: The run does not exist.
         RequestError: The run has not reached that visit.
         StoreError: It is not a run of a flow, or something cannot be written.
     """

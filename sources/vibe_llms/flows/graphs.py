@@ -108,8 +108,7 @@ class Exits:
         return tuple(edge.index for edge in ways)
 
     def split(self, inside: Container[str]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Split the edges of a loop into those that enter a round and those that leave; without
-        errors."""
+        """Split a loop's edges, except errors, into those into a round and those out of it."""
         ways = [*self.plain, *self.choices, *([self.default] if self.default else [])]
         again = tuple(edge.index for edge in ways if edge.target in inside)
         return again, tuple(edge.index for edge in ways if edge.target not in inside)
@@ -179,8 +178,7 @@ class Flow:
 
     @functools.cached_property
     def loops(self) -> Mapping[str, frozenset[str]]:
-        """Nodes that each loop node encloses, including itself; only itself without a back
-        edge."""
+        """Nodes that each loop node encloses, including itself; only that without a back edge."""
         heads = (node.id for node in self.nodes.values() if node.kind is NodeKind.LOOP)
         return find_natural_loops(self.successors, self.dominators, heads)
 

@@ -24,8 +24,7 @@ _BACKTICKS: Final = re.compile(r"`{3,}")
 
 
 class Judge(Protocol):
-    """Function that asks a model for an answer in a given form. The implementation counts the
-    usage."""
+    """Function that asks a model for an answer in a given form, and counts the usage."""
 
     async def __call__(self, question: str, schema: JsonObject) -> JsonValue:
         """Ask once.

@@ -42,7 +42,7 @@ class Knowledge:
                 self._successors[name] = [after, *lost]
             else:
                 self._successors[name] = [edge.target for edge in edges]
-        self._part_loops()  # first: dominators and bits belong to the split graph
+        self._part_loops()  # first: dominators and bits include the copies
         self._dominators = Dominators(self._successors, flow.start)
         # A bit for each, so that the possible earlier speakers of a node are united in one step.
         self._bits = {name: 1 << place for place, name in enumerate(self._spoken.values())}
@@ -50,8 +50,7 @@ class Knowledge:
         self._splits = self._survey_splits()
 
     def is_possible(self, speaker: str, node: str) -> bool:
-        """Tell whether a path leads from one node to another, so that the first may have
-        responded."""
+        """Tell whether a path leads from speaker to node, so that it may have responded."""
         return bool(self._find_before(node) & self._bits[self._spoken[speaker]])
 
     def has_any(self, node: str) -> bool:
@@ -59,7 +58,7 @@ class Knowledge:
         return bool(self._find_before(node))
 
     def is_certain(self, speaker: str, node: str) -> bool:
-        """Tell whether a node has responded on every path to the other one.
+        """Tell whether a node has certainly responded before the other one, on every path.
 
         This holds if every path leads through it; or if it is on every path of a branch of a split,
         and the branches have already met, because all branches are followed.
@@ -89,7 +88,7 @@ class Knowledge:
         return join + _AGAIN if is_round else join
 
     def _part_loops(self) -> None:
-        """Split the nodes of loops, so that every path through a loop makes at least one round.
+        """Copy the nodes of loops, so that every path through a loop makes at least one round.
 
         Back edges lead to a copy of the loop's node, and only the copy can be left.
         """

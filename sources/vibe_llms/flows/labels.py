@@ -19,8 +19,7 @@ Found = tuple[KeyPath, FlowFault]
 
 
 def survey_choices(flow: Flow) -> Iterator[FlowEdge]:
-    """Yield the edges that are chosen by a response; loops choose by the targets of their
-    edges."""
+    """Yield the edges that are chosen by a response; loops choose by the targets of edges."""
     for name, exits in flow.exits.items():
         if flow.nodes[name].kind is not NodeKind.LOOP:
             yield from exits.choices

@@ -3,7 +3,7 @@
 All texts are in the page as escaped HTML, so that it can be read without scripts; the script draws
 the diagram and shows the section of the selected node. A content security policy lists the digests
 of the two scripts, so that no other script runs, even if a model's response contains one, and
-forbids the browser any request.
+forbids all requests.
 """
 
 from __future__ import annotations
@@ -143,8 +143,7 @@ def compose_table(
 
 
 def embed_json(value: JsonValue) -> str:
-    """Return JSON that is safe in an HTML element: no text in it closes the element or opens
-    one."""
+    """Return JSON that is safe in an HTML element: no text closes the element or opens one."""
     text = json.dumps(value, ensure_ascii=True)
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 

@@ -49,7 +49,7 @@ from vibe_llms.runs.surveying import read_summary
 
 
 class RunSubflow(Protocol):
-    """Runs another task as part of this one."""
+    """Function that runs another task as part of this one."""
 
     async def __call__(
         self,
@@ -62,7 +62,7 @@ class RunSubflow(Protocol):
 
 
 class EmitStart(Protocol):
-    """Records the start of a visit before anything is sent."""
+    """Function that records the start of a visit before anything is sent."""
 
     async def __call__(self, event: NodeStartedEvent, *, durable: bool) -> None:
         """Record the start."""
@@ -81,7 +81,7 @@ class Rest:
 
 @define(kw_only=True, eq=False, slots=False)
 class Performer:
-    """Performs the visits of one run of a flow.
+    """Performer of the visits of one run of a flow.
 
     Attributes:
         check: Validated task.

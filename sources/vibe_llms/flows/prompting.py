@@ -29,7 +29,7 @@ def find_unused_prompts(count: int, flow: Flow) -> Iterator[Found]:
 
 
 def find_early_choices(task: Task, flow: Flow, knowledge: Knowledge) -> Iterator[FlowFault]:
-    """Yield choices that depend on a response where there cannot be one."""
+    """Yield choices that depend on a response before any response is possible."""
     if any(rule.predicate for rule in task.categories.values()):
         return  # predicates may look at variables
     speaking = frozenset(knowledge.speaking)

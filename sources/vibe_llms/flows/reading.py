@@ -60,7 +60,7 @@ class TaskReading:
         return find_within(self.document, path, message, line, column)
 
     def access_task(self) -> Task:
-        """Returns the task.
+        """Return the task.
 
         Raises:
             ConfigurationError: The task has mistakes; lists all of them.
@@ -71,7 +71,7 @@ class TaskReading:
 
 
 def read_task(written: Written, *, strict: bool = True) -> Task:
-    """Reads a task.
+    """Read a task.
 
     Args:
         written: The path of a file ending in ``.json`` or ``.toml``, or the same as plain data.

@@ -72,7 +72,7 @@ class FlowRecord:
 
     @functools.cached_property
     def flow(self) -> Flow:
-        """The flow of the task.
+        """Flow of the task.
 
         Raises:
             ConfigurationError: The task has mistakes.
@@ -196,8 +196,7 @@ def carry_over(
 
 
 def _survey_ways(flow: Flow, name: str) -> dict[tuple[object, ...], int]:
-    """Return the outgoing edges of a node by their meaning, together with the node's own
-    meaning."""
+    """Return the outgoing edges of a node by their meaning, which includes that of the node."""
     node = flow.nodes.get(name)
     kind = None if node is None else node.kind
     return {

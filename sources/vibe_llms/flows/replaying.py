@@ -82,7 +82,7 @@ class _Version:
         if node.prompt is not None:
             prompt = task.prompts[node.prompt]
             parts |= {"template": prompt.template, "role": prompt.role}
-            # Instructions are sent with the goal as the first message.
+            # Instructions are sent with the goal, if there is no earlier message.
             parts["goal"] = task.goal.description if prompt.role == "system" else ""
         if node.kind in (NodeKind.PROMPT, NodeKind.TOOL):
             parts |= {"ensembles": task.ensembles, "mcp": task.mcp}
@@ -100,8 +100,7 @@ class _Version:
         return "" if is_same(old, new) else f"{name} is another"
 
     def compare_goal(self, other: _Version) -> str:
-        """Describe how another version would evaluate other conditions at the end; empty if
-        not."""
+        """Describe the difference in the conditions of another version; empty if there is none."""
         old, new = (attrs.asdict(each.task.goal)["target_conditions"] for each in (self, other))
         return "" if is_same(old, new) else "the conditions of the goal differ"
 
@@ -129,7 +128,7 @@ async def replay_flow_run(
         task: Another version of the task, which is compared with the recorded visits.
 
     Raises:
-        UnknownConversationError: There is no such run.
+        UnknownConversationError: The run does not exist.
         StoreError: It is not a run of a flow.
         ConfigurationError: The task has mistakes.
     """
@@ -166,8 +165,7 @@ def _conclude(record: FlowRecord, steps: Sequence[ReplayStep]) -> Replay:
 async def _replay_visit(
     store: ConversationStore, event: NodeStartedEvent, other: _Version | None
 ) -> Sequence[ReplayStep]:
-    """Replay the requests of a visit, or its subflow; nothing if the visit was interrupted
-    before."""
+    """Replay the requests of a visit, or its subflow; nothing if it was interrupted before."""
     identity = event.conversation_id
     try:
         if not (log := store.open_log(identity).read()):

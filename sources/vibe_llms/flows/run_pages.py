@@ -108,8 +108,7 @@ class _RunPage:
         }
 
     def _choose_first(self) -> str:
-        """Return the section to show first: a node that failed, waits or is active, else the last
-        one."""
+        """Return the section to show first: of a failed, active or waiting node, or the last."""
         states = self.states
         for state in (VisitState.FAILED, VisitState.RUNNING, VisitState.WAITING):
             for name in states:

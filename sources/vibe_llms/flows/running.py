@@ -172,8 +172,7 @@ class TaskRun:
             return refuse((), check.warnings, error)
 
     async def _foresee(self, check: TaskCheck) -> TaskCheck:
-        """Add findings about requests that the models of the task and its subflows would
-        refuse."""
+        """Add findings about requests that the models of the tasks would refuse."""
         adapter = self.adapter
         return await asyncio.to_thread(
             foresee, check, adapter.application, self.config.model, has_tools=bool(adapter.tools)

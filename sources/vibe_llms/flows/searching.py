@@ -201,6 +201,6 @@ def _spell(value: JsonValue) -> str:
 
 
 def normalize(text: str) -> str:
-    """Normalize a text for comparison: without case and without surrounding punctuation."""
+    """Normalize a text for comparison: without case, surrounding punctuation and emphasis."""
     bare = text.strip(EDGES) or text.strip()  # keep a text of nothing but punctuation
     return " ".join(bare.split()).casefold()

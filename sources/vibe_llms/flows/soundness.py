@@ -238,8 +238,7 @@ def _check_loop(flow: Flow, node: FlowNode) -> Iterator[FlowFault]:
 
 
 def _find_unbounded(flow: Flow) -> list[list[str]]:
-    """Return the cycles that no loop node bounds: those left after removing the rounds of
-    loops."""
+    """Return the cycles that no loop node bounds: those left without the rounds of loops."""
     loops = flow.loops
     return find_cycles(
         {

@@ -16,8 +16,7 @@ from vibe_llms.flows.graphs import EdgeKind, Flow
 
 
 class _Crossing(Exception):
-    """Raised for a split whose branches leave a loop separately: only the total bound is
-    certain."""
+    """Split whose branches leave a loop separately: only the total bound is certain."""
 
 
 class GreatestSum:
@@ -142,8 +141,7 @@ class _Sum:
         return sums[self._find(start)]
 
     def _add_cycle(self, group: set[str], following: Mapping[str, list[str]]) -> float:
-        """Add up a cycle that repeats until the end: two neighbours have half of the visits
-        each."""
+        """Add up a cycle that repeats to the end: two neighbours have half of the visits each."""
         joins = [self._find(self._flow.joins[name]) for name in group if name in self._flow.joins]
         if not all(each in group for each in joins):
             raise _Crossing

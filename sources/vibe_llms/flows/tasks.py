@@ -279,7 +279,7 @@ class CategoryRule:
 
     @property
     def has_rule(self) -> bool:
-        """Whether the category can be recognized without asking a model."""
+        """True if the category can be recognized without asking a model."""
         return bool(self.keywords or self.pattern or self.field or self.predicate)
 
 

@@ -74,8 +74,7 @@ class Verdict:
 
 @frozen(kw_only=True)
 class GoalVerification:
-    """Verification result: whether a goal is met, and the verdicts on its conditions, in their
-    order."""
+    """Verification of a goal: whether it is met, and the verdicts on its conditions, in order."""
 
     is_met: bool
     verdicts: tuple[Verdict, ...] = ()

@@ -1,7 +1,7 @@
-"""Visits: each asks a model or invokes a tool, as the run of an engine.
+"""Visits of nodes: each asks a model or invokes a tool, as the run of an engine.
 
-Each visit has a conversation of its own, with a log. A visit that was cut off resumes there and
-asks only what is not answered, so that nothing is billed twice.
+Each visit has a conversation of its own, with a log. An interrupted visit resumes there and repeats
+only unanswered requests, so that nothing is billed twice.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def begin_conversation(
 
     Args:
         run_id: Id of the run; a new one by default.
-        whole: Id of the run of which this one is a part.
+        whole: Id of the enclosing run, if this one is a subflow.
     """
     return Conversation(
         id=run_id,
@@ -88,17 +88,17 @@ class VisitOutcome:
 
 @frozen(kw_only=True, eq=False)
 class Visitor:
-    """Performs visits, for one run of a flow.
+    """Performer of visits, for one run of a flow.
 
     Attributes:
-        model: Who is asked.
-        registry: What may be invoked; connected.
-        store: Where the conversations of visits are kept; ``None`` for nowhere.
-        approver: Is asked about invocations that need it; without one the flow waits.
-        limits: What bounds each visit.
-        flow_id: The conversation of the flow.
-        budget: What the run may use, and has used.
-        waits: Wait while the disk is full, rather than fail.
+        model: Model that is asked.
+        registry: Connected tools that may be invoked.
+        store: Store of the visits' conversations; ``None`` to store nothing.
+        approver: Decides about invocations that need approval; without one the flow waits.
+        limits: Limits of each visit.
+        flow_id: Id of the flow's conversation.
+        budget: Budget of the run, with its usage.
+        waits: Whether to wait while the disk is full, rather than fail.
     """
 
     model: Model
@@ -162,7 +162,7 @@ class Visitor:
 
         Raises:
             LimitError: A budget is exhausted.
-            ConverseError: There is no answer, or it does not fit the schema.
+            ConverseError: The answer is missing, or does not conform to the schema.
         """
         conversation = await self._open(conversation_id, [])
         with self.budget.grant(self.limits) as grant:
@@ -205,7 +205,7 @@ class Visitor:
         if self.store is not None:
             with suppress(UnknownConversationError):
                 found = await asyncio.to_thread(Conversation.restore, self.store, identity)
-                if not len(found):  # cut off before the first canister was stored
+                if not len(found):  # interrupted before the first canister was stored
                     found.add_canisters(canisters)
                 return found
         tags = (TAG, PART_TAG + self.flow_id)
@@ -224,7 +224,7 @@ def _conclude(outcome: RunOutcome, error: LimitError | None = None) -> VisitOutc
         return VisitOutcome(waits=f"{names} awaits approval.")
     if error is not None:
         return VisitOutcome(failure=str(error), limit=error.limit, error=error)
-    # By a name of its own: a run has a budget `max_tokens`, and ends where that is used up.
+    # A distinct name: a run has a budget `max_tokens`, and ends when that is used up.
     limit = "resource_llm.max_tokens" if outcome.limit == _CUT else outcome.limit
     if outcome.text and (outcome.reason is Reason.ANSWERED or outcome.limit == _CUT):
         # an incomplete answer counts, and the flow may branch on it
