@@ -1,9 +1,9 @@
-"""Logs of runs that have ended long ago are made shorter; what explains a run stays.
+"""Compaction of the logs of runs that ended long ago; events that explain a run stay.
 
-What leaves are states between, retries, refusals of late answers, and copies: what the
-conversation beside the log says, too, under the same id. So whatever is folded of a log (where a
-run stands, what it used, what a replay and a comparison look at) is the same after as before, and
-whoever needs what a copy said finds it in the conversation. Numbers of events stay what they were.
+Compaction removes intermediate states, retries, refusals of late answers, and copies of data that
+the conversation beside the log has under the same id. Everything derived from a log (the summary
+of a run, its usage, replays and comparisons) is the same before and after. The content of a
+removed copy can be read from the conversation. Numbers of events do not change.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ _Canister = TypeVar("_Canister", bound=AnyCanister)
 
 @frozen(kw_only=True)
 class Compaction:
-    """What a log had before, and has now.
+    """Result of compacting a log: its size before and after.
 
     Attributes:
-        identity: Of the conversation.
-        until: The number of the last event that was looked at.
-        events: How many there were, and are.
-        size_bytes: How large they were, and are.
+        identity: Id of the conversation.
+        until: Number of the last event that was considered.
+        events: Number of events before and after.
+        size_bytes: Size of the events in bytes before and after.
     """
 
     identity: str
@@ -65,47 +65,47 @@ class Compaction:
 
 
 def find_moment(days: float) -> datetime:
-    """Returns when it was so many days ago, as the limit ``log_days`` says it."""
+    """Return the time a number of days ago, as given by the limit ``log_days``."""
     return access_now() - timedelta(days=days)
 
 
 def compact_logs(
     store: ConversationStore, before: datetime, goes_on: Callable[[], bool] = lambda: True
 ) -> Iterator[Compaction]:
-    """Compacts all logs of a store; passes those over that somebody has, or that are damaged.
+    """Compact all logs of a store; skip those that are claimed or damaged.
 
     Does file work.
 
     Args:
-        before: Only runs that had ended by then.
-        goes_on: Tells, before each of them, whether it is to be looked at.
+        before: Compact only runs that had ended by this time.
+        goes_on: Called before each log; if it returns False, no further logs are compacted.
     """
     for identity in store.survey():
         if not goes_on():
             return
         try:
             done = compact_log(store, identity, before)
-        except StoreError:  # deleted meanwhile, damaged, or at work
+        except StoreError:  # deleted in the meantime, damaged, or active
             continue
         if done is not None:
             yield done
 
 
 def compact_log(store: ConversationStore, identity: str, before: datetime) -> Compaction | None:
-    """Compacts the log of one conversation up to the last end that settles all before it.
+    """Compact the log of a conversation up to the last end that settles all events before it.
 
-    Does file work. A sudden end leaves the log as it was, or compacted.
+    Does file work. Atomic: after a crash, the log is either unchanged or compacted.
 
     Args:
-        before: Only runs that had ended by then.
+        before: Compact only runs that had ended by this time.
 
     Returns:
-        What has become of it; ``None`` where there is nothing to do.
+        The result; ``None`` if there is nothing to do.
 
     Raises:
-        UnknownConversationError: There is no such conversation.
-        CorruptionError: The log, or the conversation, does not read.
-        StoreError: A run of it is on its way, or it could not be written.
+        UnknownConversationError: The conversation does not exist.
+        CorruptionError: The log or the conversation cannot be read.
+        StoreError: A run of it is active, or it could not be written.
     """
     log = store.open_log(identity)
     if not isinstance(log, CompactingLog) or not _has_ends(log, before):
@@ -113,10 +113,10 @@ def compact_log(store: ConversationStore, identity: str, before: datetime) -> Co
     log.claim()
     try:
         with store.transact():
-            # A letter that is still there, though the log has it, is known by what the log has.
+            # A letter that is in both the inbox and the log is recognized by the log's entry.
             if not store.open_inbox(identity).is_empty:
                 return None
-            log.read()  # proves that no line is missing before that could no longer be told
+            log.read()  # proves that no line is missing, while that can still be checked
             old = _read_lines(log, before)
             until = read_head(old[-1]).sequence
             new = shorten(old, store.read(identity).canisters)
@@ -133,7 +133,7 @@ def compact_log(store: ConversationStore, identity: str, before: datetime) -> Co
 
 
 def _has_ends(log: RunLog, before: datetime) -> bool:
-    """Tells whether something has ended since the log was last compacted."""
+    """Tell whether a run has ended since the log was last compacted."""
     last = log.read_last()
     if last is None or last.kept:
         return False
@@ -142,11 +142,11 @@ def _has_ends(log: RunLog, before: datetime) -> bool:
 
 
 def _read_lines(log: RunLog, before: datetime) -> list[bytes]:
-    """Returns the lines up to the last end by then that settles all before it, that included."""
+    """Return the lines up to and including the last end by then that settles all before it."""
     tail, found, end = log.tail(), list[bytes](), 0
     while lines := tail.read():
         for line in lines:
-            found.append(line.data.rstrip())  # those of one append end in a tab
+            found.append(line.data.rstrip())  # lines of one append end in a tab
             if line.word in _ENDS:
                 logged = _open(found[-1])
                 if logged.timestamp >= before:
@@ -170,16 +170,16 @@ def _settles(event: LogEvent) -> bool:
 
 
 def shorten(lines: Sequence[bytes], canisters: Sequence[AnyCanister]) -> list[bytes]:
-    """Returns lines without what leaves, and unmarked; those of runs that have ended.
+    """Return the lines of ended runs without removable data, and without marks.
 
-    To shorten them again changes nothing.
+    Idempotent.
 
     Args:
-        lines: Of a log.
-        canisters: All that its conversation has by now.
+        lines: Lines of a log.
+        canisters: All canisters of its conversation.
 
     Raises:
-        CorruptionError: A line does not read.
+        CorruptionError: A line cannot be read.
     """
     said = {each.id: each for each in canisters}
     kept = [line for line in lines if read_head(line).word not in _GONE]
@@ -199,7 +199,7 @@ def _mark(line: bytes, count: int) -> bytes:
 
 
 def _strip(event: LogEvent, said: Mapping[str, AnyCanister]) -> LogEvent:
-    """Returns an event without copies of what was said."""
+    """Return an event without copies of data in the conversation."""
     match event:
         case InvocationFinishedEvent():
             return attrs.evolve(event, result=_empty(event.result, said))
@@ -216,14 +216,14 @@ def _strip(event: LogEvent, said: Mapping[str, AnyCanister]) -> LogEvent:
 
 
 def _empty(canister: _Canister, said: Mapping[str, AnyCanister]) -> _Canister:
-    """Returns a canister without its content, where the conversation has the same one."""
+    """Return a canister without its content if the conversation has the same canister."""
     if isinstance(canister, InvocationCanister) or not canister.content:
         return canister
     return attrs.evolve(canister, content=()) if said.get(canister.id) == canister else canister
 
 
 def _find_arguments(canister: AnyCanister | None) -> str | None:
-    """Returns with what a call was asked for, as a log says it."""
+    """Return the arguments of a call in the form that a log uses."""
     if not isinstance(canister, InvocationCanister):
         return None
     try:

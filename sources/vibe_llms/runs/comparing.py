@@ -1,4 +1,4 @@
-"""Two stored runs side by side, and which of several versions changed a run."""
+"""Comparison of two stored runs, and bisection for the version that changed a run."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _Version = TypeVar("_Version")
 
 @frozen(kw_only=True)
 class Moment:
-    """A step of a run, as it is compared: without ids, moments and what it cost.
+    """A step of a run in the form used for comparison: without ids, timestamps and costs.
 
     Attributes:
-        sequence: The number of the event that tells of it.
+        sequence: Number of the event that records the step.
         step: ``sent``, ``asked``, ``answered``, ``task``, ``visited`` or ``ended``.
-        meaning: What was sent, said or chosen.
+        meaning: The data that was sent, said or chosen.
     """
 
     sequence: int
@@ -44,7 +44,7 @@ class Moment:
 
 @frozen(kw_only=True)
 class RunDifference:
-    """The first step in which two runs differ; ``None`` where one has no such step.
+    """First step in which two runs differ; ``None`` for a run without such a step.
 
     Attributes:
         step: Its number, from 1.
@@ -56,10 +56,10 @@ class RunDifference:
 
 
 def compare_runs(store: ConversationStore, first: str, second: str) -> RunDifference | None:
-    """Returns the first step in which two stored runs differ; ``None`` where none does.
+    """Return the first step in which two stored runs differ; ``None`` if none does.
 
     Raises:
-        UnknownConversationError: There is no such run.
+        UnknownConversationError: A run does not exist.
     """
     pairs = zip_longest(read_moments(store, first), read_moments(store, second))
     for number, (one, other) in enumerate(pairs, 1):
@@ -69,7 +69,7 @@ def compare_runs(store: ConversationStore, first: str, second: str) -> RunDiffer
 
 
 def read_moments(store: ConversationStore, identity: str) -> list[Moment]:
-    """Reads the steps of a run, of a conversation or of a flow."""
+    """Read the steps of a run of a conversation or a flow."""
     canisters = store.read(identity).canisters
     places = {each.id: index for index, each in enumerate(canisters)}
     moments: list[Moment] = []
@@ -124,17 +124,18 @@ def _mean_content(content: AnyContent) -> JsonValue:
 async def bisect(
     versions: Sequence[_Version], replay: Callable[[_Version], Awaitable[Replay]]
 ) -> tuple[int, Replay]:
-    """Finds the first of several versions with which a run differs, by halves.
+    """Find the first version with which a run differs, by binary search.
 
     Args:
-        versions: Oldest first; with the first the run is as it was, with the last it differs.
+        versions: Versions, oldest first; the run must not differ with the first, and must differ
+            with the last.
         replay: Replays the run with a version.
 
     Returns:
-        The place of the version among them, and its replay.
+        The index of the version, and its replay.
 
     Raises:
-        RequestError: The run differs with the first already, or does not with the last.
+        RequestError: The run already differs with the first, or does not differ with the last.
     """
     if len(versions) < 2:
         raise _refuse("At least two versions are needed.", "Name the oldest first.")

@@ -1,8 +1,8 @@
-"""Copies a store into another: conversations, the logs and inboxes of their runs, and content.
+"""Copying of a store to another: conversations, logs and inboxes of their runs, and content.
 
-What was copied is read back from the other side, and both are counted and hashed: a copy says
-that nothing was lost because it has looked. It may be repeated, and adds what is new; what the
-other side has and this one has not is never written over.
+Copied data is read back from the target, and both sides are counted and hashed, so a copy is
+verified. It may be repeated, and then adds what is new. It never overwrites data that only the
+target has.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ KINDS: Final[tuple[Kind, ...]] = ("conversations", "canisters", "events", "lette
 
 
 class CopyProgress(Protocol):
-    """Hears how far a copy has come, in conversations."""
+    """Progress listener of a copy, in conversations."""
 
     def start(self, total: int | None, label: str) -> None:
-        """So many are to be copied."""
+        """Start with a total number to copy."""
 
     def advance(self, amount: int) -> None:
-        """So many more are done."""
+        """Advance by a number of copied conversations."""
 
     def finish(self) -> None:
-        """All are done, or it was given up."""
+        """Finish, after all were copied or the copy was aborted."""
 
 
 @frozen(kw_only=True)
 class SideSum:
-    """What one side has of one kind.
+    """Count and digest of one kind of data on one side.
 
     Attributes:
-        count: How many.
-        digest: SHA-256 over all of them, in one order.
+        count: Number of items.
+        digest: SHA-256 over all of them, in a fixed order.
     """
 
     count: int
@@ -53,7 +53,7 @@ class SideSum:
 
 @frozen(kw_only=True)
 class Comparison:
-    """What both sides have of one kind."""
+    """Comparison of both sides for one kind of data."""
 
     kind: Kind
     source: SideSum
@@ -62,16 +62,16 @@ class Comparison:
 
 @frozen(kw_only=True)
 class CopyReport:
-    """What came of a copy.
+    """Result of a copy.
 
     Attributes:
-        comparisons: What was read here, and what was read back there.
-        added: The ids of the conversations that were not there before.
-        extended: Of those that were there, and have grown since.
-        working: Of those of which a run was on its way, or was cut off: what it does from here
-            on is not in the copy.
-        refused: Which conversations, and content, were not copied, and why.
-        notices: What was found on the way.
+        comparisons: Comparisons of what was read from the source and read back from the target.
+        added: Ids of the conversations that were new to the target.
+        extended: Ids of those that the target had, and that have grown since.
+        working: Ids of those whose run was active or was cut off: what the run does later is not
+            in the copy.
+        refused: Conversations and content that were not copied, with reasons.
+        notices: Notices from the copy.
     """
 
     comparisons: tuple[Comparison, ...]
@@ -83,7 +83,7 @@ class CopyReport:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all that was read here was read back there."""
+        """True if all data read from the source was read back from the target."""
         return not self.refused and all(each.source == each.target for each in self.comparisons)
 
 
@@ -94,25 +94,27 @@ def copy_store(
     identities: Sequence[str] | None = None,
     progress: CopyProgress | None = None,
 ) -> CopyReport:
-    """Copies all that a store has into another, and proves it.
+    """Copy all data of a store to another, and verify the copy.
 
-    Others may work with both meanwhile. In a directory and in a database, a conversation that is
-    new is there whole or not at all, whenever the copy ends; one that has grown is added to.
+    Other processes may use both stores at the same time. In a directory and in a database, a new
+    conversation is copied whole or not at all, even if the copy is interrupted; a conversation
+    that has grown is extended.
 
     Args:
-        identities: Only these conversations, what they were forked from, and the content that
-            they name; by default everything.
-        progress: Hears of each conversation.
+        identities: Copy only these conversations, those they were forked from, and the content
+            that they refer to; by default everything.
+        progress: Called for each conversation.
 
-    Where both are one database whose content is to lie elsewhere, the content is moved there.
+    If both are one database and the target's content is to be stored elsewhere, the content is
+    moved there.
 
     Raises:
         StoreError: Both are the same store, or one cannot be read at all.
     """
     if source == target:
         return _move_contents(source, target)
-    target.survey()  # one that is out of reach is told once, rather than for each conversation
-    # Surveyed before anything is read: of a fork that is known now, the parent is there and long
+    target.survey()  # reports an unreachable store once, not per conversation
+    # Surveyed before anything is read: the parent of a fork that is known now exists and is long
     # enough whenever it is read later.
     chosen = sorted(source.survey()) if identities is None else identities
     ordered = _order_families(source, chosen)
@@ -132,7 +134,7 @@ def copy_store(
 
 
 def _move_contents(source: ConversationStore, target: ConversationStore) -> CopyReport:
-    """Moves the content of a database to where the target's URL says that it goes."""
+    """Move the content of a database to the place given in the target's URL."""
     bring: Callable[[str], None] | None = getattr(target.contents, "bring", None)
     here, there = (getattr(each.contents, "address", "") for each in (source, target))
     if bring is None or here == there:
@@ -143,7 +145,7 @@ def _move_contents(source: ConversationStore, target: ConversationStore) -> Copy
 
 
 def _order_families(store: ConversationStore, identities: Sequence[str]) -> list[str]:
-    """Returns the conversations with parents before their forks."""
+    """Return the conversations, parents before their forks."""
     ordered: dict[str, None] = {}
     for identity in identities:
         line: list[str] = []
@@ -158,14 +160,14 @@ def _order_families(store: ConversationStore, identities: Sequence[str]) -> list
 def _find_parent(store: ConversationStore, identity: str) -> str | None:
     try:
         link = store.read_metadata(identity).parent
-    except StoreError:  # whoever reads it is told
+    except StoreError:  # reported when it is read
         return None
     return link.identity if link else None
 
 
 @define(eq=False)
 class _Measure:
-    """Counts and hashes what one side has."""
+    """Count and hash of the data on one side."""
 
     _counts: dict[Kind, int] = attrs.field(factory=lambda: dict.fromkeys(KINDS, 0))
     _hashes: dict[Kind, hashlib._Hash] = attrs.field(
@@ -189,7 +191,7 @@ class _Measure:
 
 
 def _describe(snapshot: Snapshot) -> bytes:
-    """Returns what a conversation is, and its whole history, as bytes that are hashed."""
+    """Return the metadata and the whole history of a conversation as bytes to hash."""
     about = snapshot.metadata
     history = hashlib.sha256(b"\n".join(snapshot.said)).hexdigest()
     return encode_document(
@@ -205,7 +207,7 @@ def _describe(snapshot: Snapshot) -> bytes:
 
 
 class _Copier:
-    """One copy on its way."""
+    """A copy in progress."""
 
     def __init__(self, source: ConversationStore, target: ConversationStore) -> None:
         self._source, self._target = source, target
@@ -218,7 +220,7 @@ class _Copier:
         self._contents: set[str] = set()
 
     def copy(self, identity: str) -> None:
-        """Copies one conversation, and reads it back."""
+        """Copy one conversation, and read it back."""
         try:
             snapshot = take_snapshot(self._source, identity)
         except UnknownConversationError:
@@ -260,9 +262,10 @@ class _Copier:
             self._extended.append(identity)
 
     def _bring_contents(self, snapshot: Snapshot) -> None:
-        """Copies what a conversation names: it has to be there before."""
+        """Copy the content that a conversation refers to; it must exist before the conversation."""
         for content_id in sorted(snapshot.references - self._contents):
-            # What is held elsewhere, too, need not be here; what must be is missed by the target.
+            # Content that is also kept elsewhere may be missing here; the target reports content
+            # that must not be.
             if self._source.contents.contains(content_id):
                 self._bring_content(content_id)
 
@@ -275,17 +278,17 @@ class _Copier:
 
     def _read_back(self, snapshot: Snapshot, letters: Sequence[bytes]) -> None:
         back = take_snapshot(self._target, snapshot.identity)
-        # A letter that was in the inbox at an earlier copy may be in the log by now, too.
+        # A letter that was in the inbox during an earlier copy may also be in the log by now.
         found = [each for each in map(encode_event, back.letters) if each in letters]
-        # The other side may keep more of a history itself, where a parent was deleted meanwhile.
+        # The target may keep more of a history itself if a parent was deleted in the meantime.
         self._there.take(back, snapshot.inherited, found)
 
     def copy_contents(self, content_ids: Iterable[str]) -> None:
-        """Copies the rest of the content, and reads all of it back."""
+        """Copy the rest of the content, and read all of it back."""
         self.bring_contents({*content_ids, *self._contents}, self._bring_content)
 
     def bring_contents(self, content_ids: Iterable[str], bring: Callable[[str], None]) -> None:
-        """Brings content to the other side, and reads it back from where it is then."""
+        """Copy content to the target, and read it back from its new place."""
         for content_id in sorted(content_ids):
             self._here.add("contents", [content_id.encode()])
             try:
@@ -303,7 +306,7 @@ class _Copier:
         self._notices.append(Finding(place=place, message=message))
 
     def report(self) -> CopyReport:
-        """Returns what came of it."""
+        """Return the report."""
         return CopyReport(
             comparisons=tuple(
                 Comparison(
@@ -320,7 +323,7 @@ class _Copier:
 
 
 def _refuse_other(snapshot: Snapshot, existing: Snapshot) -> None:
-    """Raises StoreError where what is there is not a beginning of what is to be copied."""
+    """Raise StoreError unless the existing conversation is a prefix of the one to copy."""
     pairs = [("canister", existing.said, snapshot.said)]
     if not is_beginning(existing, snapshot):
         pairs.append(("event", existing.events, snapshot.events))

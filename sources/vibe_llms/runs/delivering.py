@@ -1,4 +1,4 @@
-"""Moving messages from the inbox of a run into its log, each once."""
+"""Delivery of messages from the inbox of a run to its log, exactly once."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ _TURNS: Final = (
 
 @define(eq=False)
 class OpenRequests:
-    """The requests for approvals that nothing has settled since, while the log is read on."""
+    """Open requests for approval, updated while the log is read."""
 
     _asked: dict[str, ApprovalRequestedEvent] = attrs.field(factory=dict)
     _record: Record = attrs.field(factory=Record)
 
     def note(self, event: LogEvent) -> None:
-        """Takes the next event of the log."""
+        """Take the next event of the log into account."""
         match event:
             case ApprovalRequestedEvent():
                 self._asked[event.key] = event
@@ -68,12 +68,12 @@ class OpenRequests:
                 self._asked.pop(event.key, None)
             case ApprovalAnsweredEvent():
                 self._record.note(event)
-            # A run that has ended asks no more; one that waits is suspended, not ended.
+            # A run that has ended has no open requests; one that waits is suspended, not ended.
             case RunEndedEvent():
                 self._asked.clear()
 
     def survey(self) -> dict[str, ApprovalRequestedEvent]:
-        """Returns them by their keys, in the order in which they were asked."""
+        """Return the requests by their keys, in the order in which they were made."""
         return {
             key: each
             for key, each in self._asked.items()
@@ -82,7 +82,7 @@ class OpenRequests:
 
 
 def survey_open(events: Iterable[LogEvent]) -> dict[str, ApprovalRequestedEvent]:
-    """Returns the requests for approvals that nothing has settled since, by their keys."""
+    """Return the open requests for approval by their keys."""
     requests = OpenRequests()
     for event in events:
         requests.note(event)
@@ -94,10 +94,10 @@ def take_messages(
 ) -> list[LogEvent]:
     """Move all messages into a log that the caller has claimed; return the events written.
 
-    When this returns, it is certain. Does file work.
+    When this returns, the events are durable. Does file work.
 
     Args:
-        rests: The caller performs no run: a stop is followed by the end of the run.
+        rests: The caller does not perform the run: a stop is followed by the end of the run.
 
     Raises:
         StoreError: Something could not be read or written; the letters are where they were.
@@ -111,7 +111,7 @@ def take_messages(
         known = {read_letter_name(event) for event in events} - {""}
         for letter in letters:
             name = read_letter_name(letter)
-            if name in known:  # a crash came between the log and the inbox
+            if name in known:  # after a crash between writing the log and clearing the inbox
                 continue
             event = judge(letter, events)
             log.append(run_id, event)
@@ -130,7 +130,7 @@ def take_messages(
 def _compose_end(
     events: Sequence[LogEvent], run_id: str, stop: StopRequestedEvent
 ) -> RunEndedEvent | FlowEndedEvent | None:
-    """Return the end of a run that was stopped at rest; ``None`` where its log has one already."""
+    """Return the end of a run that was stopped at rest; ``None`` if its log already has one."""
     turns = [each for each in events if isinstance(each, _TURNS)]
     if not turns or (isinstance(turns[-1], ENDS) and turns[-1].reason != "waiting"):
         return None
@@ -141,13 +141,13 @@ def _compose_end(
     )
     if not is_flow:
         return RunEndedEvent(run_id=run_id, reason="cancelled", detail=stop.reason)
-    if isinstance(turns[-1], FlowEndedEvent):  # with what was used by visits that are not over
+    if isinstance(turns[-1], FlowEndedEvent):  # includes the usage of visits that are not over
         return attrs.evolve(turns[-1], reason="cancelled", detail=stop.reason)
     return FlowEndedEvent(run_id=run_id, reason="cancelled", detail=stop.reason)
 
 
 def judge(letter: RunMessage, events: Sequence[LogEvent]) -> LogEvent:
-    """Returns what the log shall say: of several answers to one request the first counts."""
+    """Return the event to log for a message: the first of several answers to a request counts."""
     if isinstance(letter, ApprovalAnsweredEvent):
         asked = survey_open(events).get(letter.key)
         if asked is None or asked.digest != letter.digest:
@@ -163,12 +163,12 @@ def judge(letter: RunMessage, events: Sequence[LogEvent]) -> LogEvent:
 def deliver(
     store: ConversationStore, identity: str, *, wait_seconds: float = PATIENCE_SECONDS
 ) -> bool:
-    """Sees to it that the letters of a conversation are in its log. Does file work.
+    """Move the letters of a conversation to its log. Does file work.
 
-    Where a run has the log, that run takes them, soon if it works; it is waited for a little.
+    If a run has claimed the log, that run moves them, soon if it works; this waits for it briefly.
 
     Returns:
-        Whether they are all there by now.
+        Whether all letters are in the log by now.
     """
     inbox, log = store.open_inbox(identity), store.open_log(identity)
     while True:
@@ -185,7 +185,7 @@ def deliver(
 
 
 def is_heard(log: RunLog, letter: str) -> bool:
-    """Tells whether the run that a letter came to was not over by then."""
+    """Tell whether the run that a letter was sent to was not over when it arrived."""
     is_over = False
     for logged in log.read():
         if read_letter_name(logged.event) == letter:

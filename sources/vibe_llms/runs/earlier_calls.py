@@ -1,4 +1,4 @@
-"""Calls that runs of parents, or runs that left no log, may have executed."""
+"""Calls that may have been executed by runs of parents, or by runs without a log."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from vibe_llms.messages.canisters import AnyCanister, ResultCanister
 def survey_doubtful(
     store: ConversationStore | None, conversation: Conversation
 ) -> Sequence[LogEvent]:
-    """Returns what must be taken for begun where the store keeps no logs of runs.
+    """Return the calls that must be treated as begun if the store keeps no logs of runs.
 
-    Of a call without a result nobody knows then whether an earlier run has executed it: it counts
-    as begun, so that what must not be repeated is not repeated in silence.
+    Without a log, it is unknown whether an earlier run has executed a call that has no result. The
+    call counts as begun, so that a call that must not be repeated is not repeated silently.
     """
     if store is None or store.keeps_logs or not len(conversation):
         return ()
@@ -59,7 +59,7 @@ def survey_inherited(
     conversation: Conversation,
     kinds: tuple[type[LogEvent], ...] = _ABOUT_CALLS,
 ) -> Sequence[LogEvent]:
-    """Returns what is known about calls that a fork shares with its parents, oldest first.
+    """Return the events about calls that a fork shares with its parents, oldest first.
 
     A call that took effect in the parent's run must not be repeated in a fork.
     """
@@ -78,9 +78,9 @@ def survey_inherited(
             known: list[LogEvent] = [each.event for each in logged if isinstance(each.event, kinds)]
             if any(each.kept for each in logged):
                 known = _restore_results(known, store.read(link.identity).canisters)
-            parents.append(known)  # before it may be deleted: what was begun has begun
+            parents.append(known)  # before the parent may be deleted: its calls stay begun
             link = store.read_metadata(link.identity).parent
-        except UnknownConversationError:  # deleted meanwhile
+        except UnknownConversationError:  # deleted in the meantime
             break
     return [event for events in reversed(parents) for event in events]
 
@@ -88,7 +88,7 @@ def survey_inherited(
 def _restore_results(
     events: Sequence[LogEvent], canisters: Sequence[AnyCanister]
 ) -> list[LogEvent]:
-    """Returns the events with the results that a compacted log has left to the conversation."""
+    """Return the events, with results that a compacted log has omitted and the conversation has."""
     results = {each.id: each for each in canisters if isinstance(each, ResultCanister)}
     return [
         attrs.evolve(each, result=results.get(each.result.id, each.result))

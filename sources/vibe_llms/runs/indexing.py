@@ -1,7 +1,7 @@
-"""The runs of a store, for whoever asks again and again where they stand.
+"""Index of the runs of a store, for callers that query their states repeatedly.
 
-It is all in memory, and made anew of the logs by whoever starts anew: there is nothing to be kept
-in step with them. Of each log its size is looked at; what is new in it is read, and nothing twice.
+The index is in memory only, and each process builds it from the logs when it starts, so nothing
+has to be kept in sync with them. The index checks the size of each log and reads new lines only.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ _Place: TypeAlias = tuple[datetime, str]
 
 @define(eq=False)
 class _Entry:
-    """What is known of a run without having read it.
+    """Index entry: facts about a run that are known without reading its log.
 
     Attributes:
-        stamp: Of its log, when it was looked at.
-        updated: When the last event was written.
-        possible: In which states it may be, by the last event.
-        is_part: Whether it is part of another; ``None`` as long as nobody wanted to know.
-        owner: On whose behalf it is; the same.
+        stamp: Stamp of its log at the last check.
+        updated: Time of the last event.
+        possible: Possible states, judged by the last event.
+        is_part: Whether the run is part of another; ``None`` until it is looked up.
+        owner: Owner of the run; also ``None`` until it is looked up.
 
-    Where it stands in order is with those that are alike: a list passes over the others unseen.
+    Entries are ordered within their kind, so a list skips other kinds without looking at them.
     """
 
     identity: str
@@ -75,18 +75,18 @@ class _Entry:
 
     @property
     def place(self) -> _Place:
-        """By what runs are in order."""
+        """Sort key of runs."""
         return self.updated, self.identity
 
     @property
     def kind(self) -> tuple[bool, str | None, frozenset[RunState]]:
-        """What those in one order have alike: whether they are parts, of whom, and states."""
+        """Key of the order that the entry is in: whether it is a part, its owner, and states."""
         return self.is_part is True, self.owner, self.possible
 
 
 @define(eq=False)
 class _Folding:
-    """A log as far as it was read."""
+    """Fold of a log, up to the line that was read last."""
 
     fold: RunFold
     tail: LogTail
@@ -95,13 +95,13 @@ class _Folding:
 
 
 class RunIndex:
-    """Knows where the runs of a store stand; for any thread. All does file work.
+    """Index of the states of a store's runs. Thread-safe; all methods do file work.
 
     Args:
-        store: Has the runs.
+        store: Store of the runs.
 
     Attributes:
-        tended: The ids of the runs that a host in this process is about to take up.
+        tended: Ids of the runs that a host in this process is about to resume.
 
     Raises:
         StoreError: The store keeps no logs of runs.
@@ -123,15 +123,15 @@ class RunIndex:
     # --- one run -----------------------------------------------------------------------------
 
     def read_summary(self, identity: str) -> RunSummary:
-        """Returns where a run stands; see :func:`.surveying.read_summary`."""
+        """Return the summary of a run; see :func:`.surveying.read_summary`."""
         return require_run(self.store, identity, self._summarize(identity))
 
     def read_rest(self, identity: str) -> tuple[int, bool]:
-        """Returns the number of the last event, and whether the run has come to rest by it.
+        """Return the number of the last event, and whether the run came to rest with it.
 
         Raises:
-            UnknownConversationError: There is no such run.
-            StoreError: Its log does not read.
+            UnknownConversationError: The run does not exist.
+            StoreError: Its log cannot be read.
         """
         log = self.store.open_log(identity)
         last = log.read_last()
@@ -149,7 +149,7 @@ class RunIndex:
     def _fold(
         self, store: ConversationStore, identity: str
     ) -> tuple[RunSummary | None, tuple[str, ...]]:
-        """Reads a log on from where it was read last; see :func:`.surveying.fold_log`."""
+        """Read the new lines of a log and fold them; see :func:`.surveying.fold_log`."""
         stamp = store.open_log(identity).measure()
         with self._lock:
             known = self._foldings.get(identity)
@@ -169,23 +169,23 @@ class RunIndex:
             except (CodecError, CorruptionError):
                 with self._lock:
                     self._foldings.pop(identity, None)
-                return fold_log(store, identity)  # which says what is wrong with it, and where
+                return fold_log(store, identity)  # reports the damage and its place
             return (None if fold.is_empty else fold.summarize()), fold.visits
 
     # --- all of them -------------------------------------------------------------------------
 
     def touch(self, identity: str) -> None:
-        """Has a run looked at before it is next listed."""
+        """Mark a run, so that its log is checked before the run is next listed."""
         with self._lock:
             self._dirty.add(identity)
 
     def refresh(self, also: Iterable[str] = (), *, all_of_them: bool = False) -> None:
-        """Takes over what has become of the runs.
+        """Update the index from the logs.
 
         Args:
-            also: Runs that are looked at in any case.
-            all_of_them: Whether all others are, too; else if that was a second ago, or longer where
-                there are so many that looking at them takes its time.
+            also: Runs that are always checked.
+            all_of_them: Check all other runs, too. Otherwise they are checked if the last check
+                was a second ago, or longer if there are so many that a check takes long.
         """
         with self._lock:
             begun = time.monotonic()
@@ -210,12 +210,12 @@ class RunIndex:
             return
         if known is not None:
             self._remove(identity)
-        with suppress(StoreError):  # deleted meanwhile, or damaged
+        with suppress(StoreError):  # deleted in the meantime, or damaged
             last = None if stamp is None else self.store.open_log(identity).read_last()
             if last is not None:
                 entry = _Entry(identity, stamp, last.timestamp, survey_states(last.event))
                 if known is not None and _goes_on(known.stamp, stamp):
-                    # Whose nobody had said may be somebody's by now.
+                    # A run without an owner may have one by now.
                     entry.is_part, entry.owner = known.is_part, known.owner or None
                 self._entries[identity] = entry
                 insort(self._orders[entry.kind], entry.place)
@@ -231,7 +231,7 @@ class RunIndex:
 
     @contextmanager
     def _changing(self, entry: _Entry) -> Iterator[None]:
-        """Puts a run into the order in which it belongs after what is learned of it meanwhile."""
+        """Move a run to its place in order, by what the block has learned about it."""
         with self._lock:
             is_kept = self._entries.get(entry.identity) is entry
             if is_kept:
@@ -250,19 +250,19 @@ class RunIndex:
         after: str = "",
         limit: int | None = None,
     ) -> list[RunSummary]:
-        """Returns where runs stand, the one in which something happened last first.
+        """Return summaries of runs, the most recently updated first.
 
-        What is read are the logs of those that are returned, and of those that might have been.
-        Parts of others, such as the visits of a flow, are none.
+        Reads the logs of returned runs, and of runs that were possible matches. Parts of other
+        runs, such as the visits of a flow, are omitted.
 
         Args:
-            states: In which of them they are to be.
-            owner: On whose behalf; ``None`` for all.
-            after: The id of the run behind which to begin.
-            limit: How many at most.
+            states: States to include.
+            owner: Owner of the runs; ``None`` for all.
+            after: Id of the run behind which to begin.
+            limit: Maximum number of runs.
 
         Raises:
-            UnknownConversationError: There is no run ``after`` which to begin.
+            UnknownConversationError: The run ``after`` does not exist.
         """
         return [*islice(self.iterate(states, owner, after), limit)]
 
@@ -274,10 +274,10 @@ class RunIndex:
         *,
         parts: bool = False,
     ) -> Iterator[RunSummary]:
-        """Yields what :meth:`survey` returns, each as late as it is wanted.
+        """Yield what :meth:`survey` returns, lazily.
 
         Args:
-            parts: Those, too, that are parts of others.
+            parts: Include parts of other runs.
         """
         wanted = frozenset(states)
         for entry in self._walk(wanted, owner, after, parts=parts):
@@ -290,7 +290,7 @@ class RunIndex:
     def _walk(
         self, wanted: frozenset[RunState], owner: str | None, after: str, *, parts: bool
     ) -> Iterator[_Entry]:
-        """Yields runs that may be wanted, the newest first, as they stand in order by now."""
+        """Yield possible matches, the newest first, in their current order."""
         with self._lock:
             place: _Place | None = None
             if after:
@@ -307,12 +307,12 @@ class RunIndex:
             ]
         for _, identity in merge(*map(reversed, orders), reverse=True):
             entry = self._entries.get(identity)
-            if entry is not None:  # else it was deleted meanwhile
+            if entry is not None:  # otherwise it was deleted in the meantime
                 yield entry
 
     def _may_be(self, entry: _Entry, wanted: frozenset[RunState]) -> bool:
         possible = entry.possible
-        # Most have come to rest: whether somebody has asked again while they worked is read once.
+        # Most have come to rest: whether they were requested again while they worked is read once.
         if wanted & possible == {"queued"}:
             log = self.store.open_log(entry.identity)
             if not is_asked_again(log, possible):
@@ -337,14 +337,14 @@ class RunIndex:
 def survey_runs(
     store: ConversationStore, *, states: Collection[RunState] = STATES, parts: bool = False
 ) -> Iterator[RunSummary]:
-    """Yields where the runs of a store stand, the one in which something happened last first.
+    """Yield summaries of the runs of a store, the most recently updated first.
 
-    The logs of those that cannot be in these states are not read, and of others as late as
-    they are wanted. One that is damaged is passed over. Does file work.
+    Logs of runs that cannot be in these states are not read; others are read lazily. Damaged
+    logs are skipped. Does file work.
 
     Args:
-        states: In which of them they are to be.
-        parts: Also those that are parts of others, such as the visits of a flow.
+        states: States to include.
+        parts: Include parts of other runs, such as the visits of a flow.
 
     Raises:
         StoreError: The store keeps no logs of runs.
@@ -355,7 +355,7 @@ def survey_runs(
 
 
 def _goes_on(known: object, stamp: object) -> bool:
-    """Tells whether a log is the one that it was, and may have grown."""
+    """Tell whether a log is still the same one, though it may have grown."""
     if not (isinstance(known, tuple) and isinstance(stamp, tuple)):
         return False
     is_same: bool = known[0] == stamp[0] and known[1] <= stamp[1]

@@ -1,4 +1,4 @@
-"""What was said in a run: a conversation that grows, and is stored as it does."""
+"""Journal of a run: a growing conversation, stored as it grows."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from vibe_llms.messages.canisters import AnyCanister
 
 
 class ConversationJournal:
-    """A conversation, and the store that keeps it; see :class:`vibe_llms.engine.contexts.Journal`.
+    """A conversation and its store; see :class:`vibe_llms.engine.contexts.Journal`.
 
     Args:
-        conversation: What was said; grows.
-        store: Where it is kept; ``None`` for nowhere.
-        waits: Wait while the disk is full, rather than fail: what was paid for is to be kept.
+        conversation: The conversation; it grows.
+        store: Store of the conversation; ``None`` to keep it in memory only.
+        waits: Wait while the disk is full, rather than fail: responses that were paid for must
+            not be lost.
 
     Attributes:
-        log: Of the run, once that has claimed it. Where others may take that over, nothing is
-            stored without its claim, so that a run that was taken over says nothing more.
+        log: Log of the run, once the run has claimed it. If another process can take over the run,
+            nothing is stored without the claim, so a run that was taken over writes nothing.
     """
 
     log: RunLog | None = None
@@ -44,17 +45,17 @@ class ConversationJournal:
 
     @property
     def conversation_id(self) -> str:
-        """The name of the conversation."""
+        """Name of the conversation."""
         return self.conversation.id
 
     @property
     def canisters(self) -> Sequence[AnyCanister]:
-        """All that was said, oldest first."""
+        """All canisters, oldest first."""
         return self.conversation.canisters
 
     async def append(self, canisters: Sequence[AnyCanister]) -> None:
-        """Adds what was said. It is stored or not, and the conversation says which, when this
-        returns, raises or is cancelled."""
+        """Append canisters. When this returns, raises or is cancelled, they are either stored or
+        not, and the conversation says which."""
         store = self._store
         if store is not None and needs_content_store(canisters):  # out of the log of a crash
             canisters = await asyncio.to_thread(hydrate, canisters, store.contents)
@@ -74,18 +75,18 @@ class ConversationJournal:
             raise
 
     async def catch_up(self) -> None:
-        """Stores what is new, and takes over what others have added meanwhile."""
+        """Store new canisters, and load those that other processes have added."""
         if is_at_hand(self._store):
             self.keep()
         else:
             await finish(asyncio.to_thread(self.keep))
 
     def keep(self) -> None:
-        """The same, for code without an event loop. Does file work."""
+        """Do the same in code without an event loop. Does file work."""
         store = self._store
         if store is None:
             return
-        if isinstance(store, MemoryStore):  # whose runs nobody takes over
+        if isinstance(store, MemoryStore):  # its runs cannot be taken over
             is_shared = self.conversation.catch_up(store)
         else:
             with self.log.fencing() if isinstance(self.log, FencedLog) else nullcontext():
@@ -98,5 +99,5 @@ class ConversationJournal:
 
 
 def is_at_hand(store: ConversationStore | None) -> bool:
-    """Tells whether nothing is waited for, so that a thread would cost more than the work."""
+    """Tell whether the store never blocks, so that a thread would cost more than the work."""
     return store is None or isinstance(store, MemoryStore)

@@ -58,7 +58,7 @@ class LocalRunContext:
             self._bus.subscribe(listener)
 
     async def emit(self, event: LogEvent, *, durable: bool = False, soon: bool = False) -> None:
-        """Adds an event to the log, then tells the listener, in the order of the log."""
+        """Add an event to the log, then notify the listener, in the order of the log."""
         if soon:
             self._waiting.append(event)
             return
@@ -68,15 +68,15 @@ class LocalRunContext:
                 sequence = await self._log.write(self.run_id, *events, durable=durable)
                 break
             except Exception as error:
-                # Whoever emits the last one hears of it; of the others nobody would.
+                # The caller that emits the last event sees the error; the others would be lost.
                 self._waiting[:0] = events[:-1]
                 if not self._waits:
                     raise
                 await wait_for_room(error)
-            except asyncio.CancelledError:  # it is written all the same
+            except asyncio.CancelledError:  # it is written nevertheless
                 self._tell_all(events)
                 raise
-        self._tell_all(events)  # before the disk is waited for, where others would overtake
+        self._tell_all(events)  # before waiting for the disk, where other events would overtake
         while durable:
             try:
                 return await self._log.secure(sequence)
@@ -86,7 +86,7 @@ class LocalRunContext:
                 await wait_for_room(error)
 
     async def settle(self) -> None:
-        """Writes what was to be written soon, where nothing has come after it."""
+        """Write events that still wait for a later event to be written with."""
         if self._waiting:
             last = self._waiting.pop()
             await self.emit(last)
@@ -98,19 +98,20 @@ class LocalRunContext:
 
     @property
     def is_followed(self) -> bool:
-        """Whether there is a listener."""
+        """True if there is a listener."""
         return self._bus is not None
 
     def tell(self, event: RunEvent) -> None:
-        """Tells the listener of an event that is not kept."""
+        """Notify the listener of an event that is not stored."""
         if self._bus is not None:
             self._bus.publish(event)
 
     async def receive(self) -> Sequence[LogEvent]:
-        """Moves what others have said to the run into its log, and returns it."""
+        """Move messages to the run from its inbox to its log, and return them."""
         events, self._unheard = self._unheard, ()
         if self._inbox is not None and not self._inbox.is_empty:
-            # In no thread: branches of a flow may write to the log meanwhile. Letters are rare.
+            # Not in a thread: branches of a flow may write to the log at the same time. Letters
+            # are rare.
             try:
                 events = [*events, *take_messages(self._inbox, self._log, self.run_id)]
             except StoreError as error:
@@ -122,7 +123,7 @@ class LocalRunContext:
 
     @contextmanager
     def attend(self, hear: Callable[[Sequence[LogEvent]], object]) -> Iterator[None]:
-        """Looks again and again whether others say something, and hands it over."""
+        """Poll the inbox for messages, and pass them to ``hear``."""
         inbox, loop = self._inbox, asyncio.get_running_loop()
         if inbox is None:
             yield
@@ -133,7 +134,7 @@ class LocalRunContext:
         def look() -> None:
             nonlocal timer
             timer = loop.call_later(_LOOK_SECONDS, look)
-            with suppress(StoreError):  # they stay there: whoever receives is told of it
+            with suppress(StoreError):  # they stay there: the next receive reports the error
                 if not inbox.is_empty:
                     events = take_messages(inbox, self._log, self.run_id)
                     for event in events:
@@ -147,5 +148,5 @@ class LocalRunContext:
             timer.cancel()
 
     def survey(self) -> Sequence[LogEvent]:
-        """Returns what earlier runs have left."""
+        """Return the events of earlier runs."""
         return self._earlier

@@ -33,7 +33,7 @@ class LogReader:
         recent: Lines that were handed out last.
         volatile: Data that is in no log.
         rest: Whether the run is over.
-        error: Why there is no more: the run was deleted, or its log cannot be read.
+        error: Reason why reading ended early: the run was deleted, or its log cannot be read.
         changed: Set when there is more; then replaced by another event.
         subscribers: Number of subscriptions.
         is_behind: Whether the log has to be read.
@@ -113,7 +113,7 @@ class LogReader:
             after: Number of a line that it had.
 
         Raises:
-            UnknownConversationError: It was deleted; another may have its name.
+            UnknownConversationError: The run was deleted; another may have its name.
         """
         created = store.read_metadata(self.run_id).created
         if self._created is None and after:

@@ -1,4 +1,4 @@
-"""Taking a conversation up for a run, alone: its log is claimed, and what others left is read."""
+"""Opening a conversation for a run: claim its log, and read what earlier runs have left."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from vibe_llms.runs.settling import settle_calls
 
 @define(kw_only=True, eq=False)
 class ClaimedRun:
-    """A run whose log is claimed for whoever performs it.
+    """A run whose log is claimed on behalf of the code that will perform it.
 
     Attributes:
-        conversation: As it is stored.
-        log: Of the run.
-        events: What is in it.
-        is_new: Whether it was asked for just now, so that nothing is left to be stored or read.
+        conversation: The conversation as it is stored.
+        log: Log of the run.
+        events: Events in the log.
+        is_new: Whether the run was requested just now, so that nothing has to be stored or read.
     """
 
     conversation: Conversation
@@ -51,12 +51,12 @@ class ClaimedRun:
     _is_held: bool = attrs.field(default=True, init=False)
 
     def take(self) -> RunLog:
-        """Hands the claim on to who lets go of it when the run has come to rest."""
+        """Hand the claim to the caller, who releases it when the run has come to rest."""
         self._is_held = False
         return self.log
 
     def release(self) -> None:
-        """Gives the claim up where nobody has taken it; may be called again."""
+        """Release the claim unless it was taken. Idempotent."""
         if self._is_held:
             self._is_held = False
             self.log.close()
@@ -72,23 +72,23 @@ async def open_run(
     claimed: ClaimedRun | None = None,
     waits: bool = False,
 ) -> AsyncIterator[tuple[LocalRunContext, ConversationJournal]]:
-    """Takes a conversation up for a run, alone, and lets it go in the end.
+    """Open a conversation exclusively for a run, and release it at the end.
 
-    What of it was not stored yet is stored then, and what others have added since it was read
-    is there.
+    On entry, unsaved canisters are stored, and canisters that others have added since the
+    conversation was read are loaded.
 
     Args:
-        conversation: Grows by what the run brings.
-        store: Where it is kept, and the run's log beside it; ``None`` for nowhere.
-        run_id: The name of the run; by default that of its conversation, where it is kept: by that
-            it is found, and no other run of it works meanwhile. Else a new one.
+        conversation: The conversation; the run adds to it.
+        store: Store of the conversation and of the run's log; ``None`` to keep both in memory only.
+        run_id: Name of the run. By default that of its conversation if that is stored: the run is
+            found by this name, and no other run of the conversation works at the same time.
+            Otherwise a new one.
         listener: See :class:`LocalRunContext`.
-        claimed: The same run, where its log was claimed for this.
+        claimed: The same run, if its log is already claimed.
         waits: Wait while the disk is full, rather than fail.
 
     Raises:
-        StoreError: Another run of the conversation is on its way, or something cannot be
-            written.
+        StoreError: Another run of the conversation is active, or something cannot be written.
     """
     name = run_id or (produce_identity() if store is None else conversation.id)
     opening = _Opening(ConversationJournal(conversation, store, waits=waits), store, name)
@@ -112,7 +112,7 @@ async def open_run(
         try:
             yield context, opening.journal
         finally:
-            with suppress(StoreError):  # whoever takes the run up finds out
+            with suppress(StoreError):  # found by the next process that opens the run
                 await context.settle()
     finally:
         if opening.log is not None:
@@ -124,7 +124,7 @@ async def _open(opening: _Opening, *, waits: bool) -> None:
     """Open a run; if ``waits``, do it again while the disk is full."""
     while True:
         try:
-            # In one thread: to go to another costs as much as all that is done there.
+            # In this thread: a switch to another costs as much as all of the work.
             if is_at_hand(opening.store):
                 opening.open()
             else:
@@ -139,13 +139,13 @@ async def _open(opening: _Opening, *, waits: bool) -> None:
 
 @define(eq=False)
 class _Opening:
-    """Takes a conversation up; see :func:`open_run`.
+    """Opening of a conversation; see :func:`open_run`.
 
     Attributes:
-        log: Of the run, as soon as it is claimed.
-        inbox: Of the run, where there is one.
-        unheard: What was said to it.
-        earlier: What earlier runs have left.
+        log: Log of the run, as soon as it is claimed.
+        inbox: Inbox of the run, if it has one.
+        unheard: Messages to the run that were not received yet.
+        earlier: Events of earlier runs.
     """
 
     journal: ConversationJournal
@@ -157,19 +157,19 @@ class _Opening:
     earlier: Sequence[LogEvent] = ()
 
     def take_over(self, claimed: ClaimedRun) -> None:
-        """Goes on with a log that was claimed for this run, and all of which is known."""
+        """Use a log that was claimed for this run, and whose events are all known."""
         self.journal.log = claimed.log
-        assert self.store is not None  # a run that was asked for is in a store
+        assert self.store is not None  # a requested run is in a store
         self.inbox = self.store.open_inbox(self.journal.conversation_id)
         self.earlier = [each.event for each in claimed.events]
 
     def open(self) -> None:
-        """Claims the log, stores what is new, and reads what has happened. Does file work."""
+        """Claim the log, store new canisters, and read earlier events. Does file work."""
         store, journal, identity = self.store, self.journal, self.journal.conversation_id
         log = self.log
         if log is None:
             log = self.log = self._claim()
-        # After the claim: from here on no other run adds to it, nor to its log.
+        # After the claim: from here on no other run adds to the conversation or its log.
         journal.log = log
         settle_calls(journal.conversation, store, log, journal.keep)
         journal.keep()
@@ -186,7 +186,7 @@ class _Opening:
             return self._claim_there(self.store)
         except UnknownConversationError:  # a new one: only the logs of its parents know of calls
             settle_calls(self.journal.conversation, self.store, MemoryLog(), self.journal.keep)
-            self.journal.keep()  # it has a place for a log from now on
+            self.journal.keep()  # from now on it can have a log
             return self._claim_there(self.store)
 
     def _claim_there(self, store: ConversationStore) -> RunLog:
@@ -218,15 +218,15 @@ def _access_own(conversation: Conversation) -> MemoryLog:
 def _read_earlier(
     log: RunLog, store: ConversationStore | None, conversation: Conversation
 ) -> Sequence[LogEvent]:
-    """Reads what runs of the conversation have left, and before that, those of its parents."""
+    """Read the events of runs of the conversation, preceded by those of its parents' runs."""
     own = read_unsettled(log)
     inherited = survey_inherited(store, conversation)
     if store is None or is_at_hand(store):
         return [*inherited, *own]
     is_killed = own and not isinstance(own[-1], RESTED)
     if is_killed or not store.keeps_logs:
-        # A run was killed, or nobody knows. What it had stored is acted upon from here on,
-        # and may not have reached the disk: a loss of power would take it away from under
-        # what follows.
+        # A run was killed, or may have been. From here on, the new run relies on what that run
+        # stored, which may not have reached the disk: a power failure would remove it from below
+        # later writes.
         store.secure(conversation.id)
     return [*inherited, *own, *survey_doubtful(store, conversation)]

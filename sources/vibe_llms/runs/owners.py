@@ -1,4 +1,4 @@
-"""Whose a conversation is."""
+"""Owner of a conversation, and subject of a run."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ _REQUESTED: Final = "run.requested"
 def read_owner(
     store: ConversationStore, identity: str, metadata: ConversationMetadata | None = None
 ) -> str | None:
-    """Returns on whose behalf a conversation is kept. Does file work.
+    """Return the owner of a conversation. Does file work.
 
-    That is who asked for its run; where nobody did, whom its tag names; of a part of another, as
-    of a visit of a flow, whose that is.
+    The owner is the user who requested its run. Without a request, it is the user named by its
+    tag. A part of another conversation, such as a visit of a flow, has the owner of that one.
 
     Args:
-        metadata: Of the conversation, where it was read already.
+        metadata: Metadata of the conversation, if the caller has already read it.
 
     Returns:
-        It; empty where nobody in particular, ``None`` where that of which it is a part is gone.
+        The owner; empty for no particular user, ``None`` if the conversation is a part of one that
+        was deleted.
 
     Raises:
-        UnknownConversationError: There is no such conversation.
-        StoreError: It does not read.
+        UnknownConversationError: The conversation does not exist.
+        StoreError: It cannot be read.
     """
     seen: set[str] = set()
-    while identity not in seen:  # tags are anybody's to set: they may go in a circle
+    while identity not in seen:  # anyone can set tags: they may form a cycle
         seen.add(identity)
         metadata = metadata or store.read_metadata(identity)
         if (subject := read_subject(store, identity)) is not None:
@@ -50,12 +51,12 @@ def read_owner(
 
 
 def read_subject(store: ConversationStore, identity: str) -> str | None:
-    """Returns on whose behalf a run was asked for; ``None`` of what nobody has asked for.
+    """Return the user on whose behalf a run was requested; ``None`` if it was not requested.
 
-    It reads no more of the log than the order. Does file work.
+    Reads only the order in the log. Does file work.
 
     Raises:
-        StoreError: The log does not read.
+        StoreError: The log cannot be read.
     """
     tail = store.open_log(identity).tail()
     while lines := tail.read():

@@ -11,10 +11,10 @@ KEPT_BYTES: Final = 1 << 16
 
 
 class RecentLines:
-    """Buffer of the last lines of a log, encoded once for all subscribers.
+    """Buffer for the last lines of a log, encoded once for all subscribers.
 
     Attributes:
-        base: Number behind which all lines are here.
+        base: Number of the line behind which the buffer is complete.
         last: Number of the last line.
     """
 
@@ -22,7 +22,7 @@ class RecentLines:
         self.base = self.last = last
         self._lines: deque[tuple[int, bytes]] = deque()
         self._size = 0
-        self._batch = (last, b"")  # what was added last, and the number before it
+        self._batch = (last, b"")  # the last addition, and the number before it
 
     def add(self, lines: Sequence[tuple[int, bytes]]) -> None:
         """Add lines with their numbers, and drop the oldest beyond the size of the buffer."""
@@ -36,7 +36,7 @@ class RecentLines:
             self._size -= len(data)
 
     def take(self, after: int) -> bytes | None:
-        """Return the lines behind a number; ``None`` if some of them are not here any longer."""
+        """Return the lines behind a number; ``None`` if some were already dropped."""
         if after == self._batch[0]:  # the common case: joined once for all subscribers
             return self._batch[1]
         if after < self.base:
@@ -58,7 +58,7 @@ class Volatile:
         self._data, self._number = b"", 0
 
     def add(self, data: bytes) -> bool:
-        """Add data for the next batch; return False where there is too much already."""
+        """Add data for the next batch; return False if the batch is full."""
         if self._size > KEPT_BYTES:
             return False
         self._pending.append(data)
@@ -66,11 +66,11 @@ class Volatile:
         return True
 
     def clear(self) -> None:
-        """Drop what was added: the log has it by now."""
+        """Drop the added data: the log has it by now."""
         self._pending, self._size = [], 0
 
     def hand_out(self, more: bytes) -> bool:
-        """Make a batch of what was added; return whether there is any."""
+        """Make a batch of the added data; return whether there is any."""
         self._data = more + b"".join(self._pending)
         self._pending, self._size = [], 0
         if self._data:

@@ -1,9 +1,9 @@
-"""A stored run, walked through without a model and without tools.
+"""Replay of a stored run without a model and without tools.
 
-At each moment that its log tells of, the engine's machine decides from the conversation as it was
-then, and is held against what the run did. A variant (another model, tools, settings or
-instructions) is held against what was sent: the first step that would send something else is the
-first that differs. What comes after it would follow from another history, and says nothing.
+At each event in the log, the engine's machine decides from the conversation as it was then, and
+the decision is compared with what the run did. A variant (another model, tools, settings or
+instructions) is compared with what was sent: the first step that would send something else is the
+first that differs. Later steps would follow from another history, and prove nothing.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ from vibe_llms.runs.summaries import summarize
 
 @frozen(kw_only=True)
 class Variant:
-    """What would be sent instead; what is ``None`` stays as it was.
+    """Changes to what is sent; a value of ``None`` means unchanged.
 
     Attributes:
-        model: Its address.
-        instructions: What the model is told to be.
+        model: Address of the model.
+        instructions: Instructions to the model.
         pattern: Digests of tools and settings, as :func:`.engine.patterns.digest_pattern` makes
             them.
     """
@@ -66,12 +66,12 @@ class ReplayStep:
     """One step of a replay.
 
     Attributes:
-        sequence: The number of the event that tells of it.
+        sequence: Number of the event that records the step.
         step: What the run did, as a stable word: a state of the engine, or a kind of node.
-        detail: More about it, for people.
-        length: How many canisters were sent, where a model was asked; else 0.
-        difference: What is not as it was; empty where all is.
-        run_id: Of the conversation, where it is a visit of a flow; else empty.
+        detail: More about the step, for people.
+        length: Number of canisters sent, if a model was asked; otherwise 0.
+        difference: What differs from the run; empty if nothing does.
+        run_id: Id of the conversation if it is a visit of a flow; otherwise empty.
     """
 
     sequence: int
@@ -84,13 +84,13 @@ class ReplayStep:
 
 @frozen(kw_only=True)
 class Replay:
-    """What came of a replay.
+    """Result of a replay.
 
     Attributes:
-        identity: The id of the run.
-        state: Where its log says that it stands.
-        steps: All up to the first that differs, that included.
-        remarks: What could not be held against anything.
+        identity: Id of the run.
+        state: State of the run according to its log.
+        steps: All steps up to and including the first that differs.
+        remarks: Notes on what could not be compared.
     """
 
     identity: str
@@ -100,19 +100,19 @@ class Replay:
 
     @property
     def difference(self) -> ReplayStep | None:
-        """The first step that differs; ``None`` where none does."""
+        """First step that differs; ``None`` if none does."""
         return next((step for step in self.steps if step.difference), None)
 
 
 async def replay_run(
     store: ConversationStore, identity: str, variant: Variant | None = None
 ) -> Replay:
-    """Replays the runs of a stored conversation. Does file work.
+    """Replay the runs of a stored conversation. Does file work.
 
     Raises:
-        UnknownConversationError: There is no such conversation.
-        StoreError: It has not run.
-        CorruptionError: It, or its log, does not read.
+        UnknownConversationError: The conversation does not exist.
+        StoreError: It has no run.
+        CorruptionError: The conversation or its log cannot be read.
     """
     conversation = Conversation.restore(store, identity)
     logged = store.open_log(identity).read()
@@ -138,7 +138,7 @@ async def replay_run(
 def _produce_recorded(
     events: Sequence[LogEvent], canisters: Sequence[AnyCanister]
 ) -> FunctionsEnsemble:
-    """Returns what was invoked, as far as the log says what it is; nothing is ever executed."""
+    """Return the recorded invocables, as far as the log describes them; nothing is executed."""
     effects: dict[str, str] = {}
     asked: set[str] = set()
     for event in events:
@@ -170,7 +170,7 @@ def _refuse() -> None:
 
 
 def _find_finals(events: Sequence[LogEvent], canisters: Sequence[AnyCanister]) -> set[str]:
-    """Returns what has ended a run by its result: the answer was no words of the model's."""
+    """Return names of invocables whose result ended a run: the answer was not the model's."""
     places = {each.id: index for index, each in enumerate(canisters)}
     found: set[str] = set()
     result: InvocationFinishedEvent | None = None
@@ -190,7 +190,7 @@ def _find_finals(events: Sequence[LogEvent], canisters: Sequence[AnyCanister]) -
 
 
 class _Walk:
-    """Goes through a log, one event after the other."""
+    """Walk through a log, event by event."""
 
     def __init__(
         self,
@@ -206,8 +206,8 @@ class _Walk:
         self._places = {each.id: index for index, each in enumerate(canisters)}
         self._registry = registry
         self._variant = variant
-        # Whoever was never asked about was not to be asked about: its arguments did not fit, or
-        # an answer held for all of its kind.
+        # A call without an approval request did not need one: its arguments were invalid, or an
+        # earlier answer applied to all calls of its kind.
         asked = {each.key for each in events if isinstance(each, ApprovalRequestedEvent)}
         self._unasked = {
             each.id: True
@@ -221,7 +221,7 @@ class _Walk:
         self._command: Command | None = None
 
     def perform(self, logged: Sequence[LoggedEvent]) -> None:
-        """Goes on until the first step that differs."""
+        """Process events until the first step that differs."""
         for each in logged:
             step = self._check(each)
             if step is not None:
@@ -231,7 +231,7 @@ class _Walk:
             self._follow(each.event)
             self.events.append(each.event)
 
-    # --- what is held against what ---------------------------------------------------------
+    # --- comparisons -----------------------------------------------------------------------
 
     def _check(self, logged: LoggedEvent) -> ReplayStep | None:
         number, event = logged.sequence, logged.event
@@ -265,7 +265,7 @@ class _Walk:
         return attrs.evolve(step, difference=difference or self._compare(event, place + 1))
 
     def _compare(self, event: GenerationStartedEvent, length: int) -> str:
-        """Returns what of a request would not be as it was."""
+        """Return what would differ in a request."""
         variant, found = self._variant, list[str]()
         self._pattern = event.pattern or self._pattern
         if variant.model is not None and variant.model != event.model:
@@ -306,7 +306,7 @@ class _Walk:
     def _check_end(self, number: int, event: RunEndedEvent) -> ReplayStep:
         step = ReplayStep(sequence=number, step="terminate", detail=event.limit or event.reason)
         if event.reason in ("cancelled", "failed") or event.limit == "run_seconds":
-            return step  # what came from outside is told, and follows from nothing
+            return step  # external input is reported; no decision leads to it
         if event.limit.startswith("run_"):
             allowed = self._started.limits.get(event.limit) if self._started else None
             used = event.readings.get(event.limit.removeprefix("run_"))
@@ -329,10 +329,10 @@ class _Walk:
         situation = find_situation(
             canisters, read_tail(canisters), self._registry, record, spoken=self._spoken
         )
-        # Where a run went on, it had not reached a limit; where it did, it says so.
+        # A run that continued had not reached a limit; one that reached a limit says so.
         return decide(situation, Readings(), Limits())
 
-    # --- how far the conversation was ------------------------------------------------------
+    # --- length of the conversation --------------------------------------------------------
 
     def _follow(self, event: LogEvent) -> None:
         match event:

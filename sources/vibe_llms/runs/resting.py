@@ -1,4 +1,4 @@
-"""Whether a run is over, judged by the lines of its log as they pass."""
+"""Detection that a run is over, from the lines of its log as they pass."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _read_ended: Final = msgspec.json.Decoder(_EndedLine).decode
 
 
 class RestState:
-    """State of a run as far as the words of its lines tell; see :class:`.RunFold` for all of it.
+    """State of a run, judged by the words of its lines only; :class:`.RunFold` has all of it.
 
     A run is over only behind a stop or an end, and before it is requested again. An end of a run
     that was started, and not requested since, is certain.

@@ -1,8 +1,9 @@
-"""Results for calls that a run left behind, stated from the log before the conversation moves on.
+"""Results for abandoned calls, taken from the log before the conversation continues.
 
-A run that was cut off owes results. As long as nothing else was said, the next run executes the
-calls, or asks about them. Once the user has said something new, their outcome is history: what the
-log knows of it becomes a result, so that no model is told more, or less, than is known.
+A run that was cut off leaves calls without results. As long as the user adds nothing, the next run
+executes the calls, or asks for their approval. Once the user adds a message, their outcome is
+history: it becomes a result with exactly what the log says, so the model learns no more and no
+less than is known.
 """
 
 from __future__ import annotations
@@ -35,15 +36,15 @@ def settle_calls(
     log: RunLog,
     keep: Callable[[], object],
 ) -> None:
-    """Add results for the calls that no run will execute, before what no store has yet.
+    """Add results for calls that no run will execute, before the canisters not stored yet.
 
-    Calls of the last turn are left alone: the next run takes them up. Does file work.
+    Calls of the last turn are left alone: the next run executes them. Does file work.
 
     Args:
-        conversation: What was said.
-        store: Where it is kept; ``None`` for nowhere.
-        log: Of its runs; claimed.
-        keep: Stores what is new, and takes over what others have added.
+        conversation: The conversation.
+        store: Store of the conversation; ``None`` if it is in memory only.
+        log: Claimed log of its runs.
+        keep: Stores new canisters, and loads those that others have added.
 
     Raises:
         StoreError: The log could not be read, or the conversation could not be stored.
@@ -71,7 +72,7 @@ def settle_stored(
     *,
     wait_seconds: float = PATIENCE_SECONDS,
 ) -> None:
-    """Do the same for code that runs no engine; do nothing while a run of it is on its way.
+    """Do the same for code without an engine; do nothing while a run of it is active.
 
     Args:
         wait_seconds: How long to wait until a killed process has released the log.
@@ -121,7 +122,7 @@ def _is_result(canister: AnyCanister) -> bool:
 def _state_outcomes(
     canisters: Sequence[AnyCanister], owed: Sequence[int], events: Iterable[LogEvent]
 ) -> list[ResultCanister]:
-    """Return the results of calls from the log; where it has none, a note of their outcome."""
+    """Return the results of calls from the log, or a note on the outcome if it has none."""
     events = list(events)
     record = Record.read(events)
     asked = {each.key for each in events if isinstance(each, GenerationStartedEvent)}
@@ -135,7 +136,7 @@ def _state_outcomes(
             continue
         if call.id in record.started:
             note = BEGUN
-        elif tail.before and canisters[tail.before - 1].id in asked:  # a run of ours asked for it
+        elif tail.before and canisters[tail.before - 1].id in asked:  # requested by a run
             note = NOT_BEGUN
         else:
             note = NO_RESULT

@@ -1,4 +1,4 @@
-"""A conversation with all that lives beside it, taken out of one store and brought into another."""
+"""Snapshots: a conversation with its log and inbox, moved from one store to another."""
 
 from __future__ import annotations
 
@@ -27,19 +27,20 @@ _LOOKS: Final = 16
 
 @frozen(kw_only=True)
 class Snapshot:
-    """A conversation as a store had it at one moment.
+    """A conversation as it was in a store at one moment.
 
     Attributes:
-        identity: The id of the conversation.
-        metadata: Its parent is given by a number of canisters, which every store understands.
-        canisters: All that was said, what it has from its parents first.
-        inherited: How many of them it has from its parents.
+        identity: Id of the conversation.
+        metadata: Metadata; the position in the parent is a number of canisters, which every store
+            understands.
+        canisters: All canisters, those inherited from parents first.
+        inherited: Number of canisters inherited from parents.
         said: The canisters as lines.
-        events: The lines of its log.
-        letters: What its inbox held, oldest first.
-        position: Where it ended, for the store that it is from.
-        is_working: A run of it is on its way, or was cut off.
-        notices: What was found on the way.
+        events: Lines of its log.
+        letters: Letters in its inbox, oldest first.
+        position: Position of its end in the store that it was read from.
+        is_working: Whether a run of it is active, or was cut off.
+        notices: Notices from reading it.
     """
 
     identity: str
@@ -61,7 +62,7 @@ class Snapshot:
         canisters: Sequence[AnyCanister],
         events: Sequence[bytes],
     ) -> Self:
-        """Makes one of a conversation that is about to be, with the first lines of its log."""
+        """Make a snapshot of a conversation to be created, with the first lines of its log."""
         return cls(
             identity=identity,
             metadata=metadata,
@@ -77,27 +78,27 @@ class Snapshot:
 
     @property
     def references(self) -> set[str]:
-        """The ids of all content that it names by itself."""
+        """Ids of all content that its own canisters refer to."""
         own = (*self.said[self.inherited :], *self.events, *map(encode_event, self.letters))
         return set().union(*map(find_references, own))
 
 
 def take_snapshot(store: ConversationStore, identity: str) -> Snapshot:
-    """Reads a conversation with all that lives beside it, while others may add to it.
+    """Read a conversation with its log and inbox, while others may add to it.
 
-    What is read first is never ahead of what is read later: a letter may be both in the inbox
-    and in the log, which costs nothing, but is in one of them; and what was said may be further
-    than the log, as after the sudden end of a run.
+    Data that is read first is never ahead of data that is read later. A letter may be in both the
+    inbox and the log, which is harmless, but is in at least one of them. The conversation may be
+    ahead of the log, as after a run was killed.
 
     Raises:
-        UnknownConversationError: There is no such conversation.
+        UnknownConversationError: The conversation does not exist.
         CorruptionError: Something of it is damaged.
         StoreError: The store cannot be read.
     """
     from vibe_llms.messages.codec.lines import encode_canister
 
     with store.transact(reading=True):
-        store.read_metadata(identity)  # an unknown one is told as such
+        store.read_metadata(identity)  # reports an unknown conversation as such
         letters = tuple(store.open_inbox(identity).read())
         events = _read_lines(store.open_log(identity)) if store.keeps_logs else ()
         history, inherited = _read_history(store, identity)
@@ -118,12 +119,12 @@ def take_snapshot(store: ConversationStore, identity: str) -> Snapshot:
 def _read_lines(log: RunLog) -> tuple[bytes, ...]:
     tail, found = log.tail(), list[bytes]()
     while lines := tail.read():
-        found += [line.data.rstrip() for line in lines]  # those of one append end in a tab
+        found += [line.data.rstrip() for line in lines]  # lines of one append end in a tab
     return tuple(found)
 
 
 def _read_history(store: ConversationStore, identity: str) -> tuple[History, int]:
-    """Reads a conversation, and counts what it has from its parents."""
+    """Read a conversation, and count the canisters inherited from its parents."""
     for _ in range(_LOOKS):
         history = store.read(identity)
         link = history.metadata.parent
@@ -155,10 +156,10 @@ def _is_working(identity: str, events: Sequence[bytes]) -> bool:
 
 
 def plant(store: ConversationStore, snapshot: Snapshot) -> Position:
-    """Bring a conversation into a store that has none of its identity; return where it ends.
+    """Add a conversation to a store that does not have its id; return the position of its end.
 
     Raises:
-        StoreError: The identity is taken, the parent or content that it names is missing, or the
+        StoreError: The id is taken, the parent or content that it refers to is missing, or the
             store cannot be written to.
     """
     return store.plant(
@@ -171,17 +172,17 @@ def plant(store: ConversationStore, snapshot: Snapshot) -> Position:
 
 
 def extend(store: ConversationStore, snapshot: Snapshot, existing: Snapshot) -> None:
-    """Adds to a conversation what a later snapshot of the same has.
+    """Extend a conversation with the additions of a later snapshot.
 
-    In a database all of it is added, or nothing. Elsewhere, what was said comes first: a sudden
-    end in between leaves the conversation as that of a run would.
+    In a database this is atomic. Elsewhere canisters are written first: after a crash in between,
+    the conversation looks as it does after a killed run.
 
     Args:
-        existing: What the store has by now, a beginning of the snapshot.
+        existing: Current data in the store, a prefix of the snapshot.
 
     Raises:
-        StoreError: A run of it is on its way there, others have added to it meanwhile, or the
-            store cannot be written to.
+        StoreError: A run of it is active in that store, others have added to it in the meantime,
+            or the store cannot be written to.
     """
     old, new = existing.metadata, snapshot.metadata
     with store.transact():
@@ -198,9 +199,9 @@ def _find_last(lines: Sequence[bytes]) -> int:
 
 
 def is_beginning(existing: Snapshot, snapshot: Snapshot) -> bool:
-    """Tells whether the events of one are those that the other begins with.
+    """Tell whether the events of one snapshot are a prefix of those of the other.
 
-    Where the log of the later one was compacted since, what has left it does not count.
+    Events that a later compaction has removed from the log are ignored.
     """
     old, new = existing.events, snapshot.events
     if new[: len(old)] == old:

@@ -1,4 +1,4 @@
-"""What a run has used since it was asked for, as its log has it, and how often it was begun."""
+"""Usage of a run since its last request, and number of its starts, according to its log."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _PROGRESS = (*_ANEW, GenerationFinishedEvent, InvocationFinishedEvent, NodeFinis
 
 
 def measure_spent(log: Sequence[LoggedEvent]) -> Readings:
-    """Adds up what a conversation's run has used of its limits since it was last asked for.
+    """Add up what a conversation's run has used of its limits since its last request.
 
-    The moments of whoever performs it are steady (:class:`.identities.Moments`), so that their
-    differences are what its own clock would say.
+    Timestamps of one process are monotonic (:class:`.identities.Moments`), so their differences
+    equal those of its own clock.
     """
     spent = Readings()
     begun: datetime | None = None
@@ -39,11 +39,11 @@ def measure_spent(log: Sequence[LoggedEvent]) -> Readings:
             spent = Readings()
         if isinstance(event, (*_BEGINS, *RESTED, *_ANEW, RunRetriedEvent)):
             if begun is not None and last is not None:
-                # Of one that was killed, what it wrote last counts: nobody knows what came then.
+                # For a killed run, its last event counts: later work is unknown.
                 end = logged.timestamp if isinstance(event, RESTED) else last
                 spent.seconds += max(0.0, (end - begun).total_seconds())
             begun = logged.timestamp if isinstance(event, _BEGINS) else None
-        if not read_letter_name(event):  # others may write to a run that was killed long ago
+        if not read_letter_name(event):  # others may message a run killed long ago
             last = logged.timestamp
         _count(spent, logged)
     return spent
@@ -63,9 +63,9 @@ def _count(spent: Readings, logged: LoggedEvent) -> None:
 
 
 def count_begun(log: Sequence[LoggedEvent]) -> int:
-    """Counts how often it was begun, one after the other, without having come any further.
+    """Count consecutive starts of the run without progress.
 
-    One that was killed in the middle a dozen times, and each time behind the last, is none that
+    A run that was killed a dozen times, but made progress each time, does not count as one that
     kills its host.
     """
     count = 0
@@ -78,11 +78,11 @@ def count_begun(log: Sequence[LoggedEvent]) -> int:
 
 
 def count_retried(log: Sequence[LoggedEvent]) -> int:
-    """Counts how often, one after the other, what it needs could not be reached."""
+    """Count consecutive failures of the run to reach a service that it needs."""
     count = 0
     for logged in log:
         if isinstance(logged.event, RunRetriedEvent):
-            count += logged.event.attempt > 0  # else its host has left
+            count += logged.event.attempt > 0  # otherwise its host has left
         elif isinstance(logged.event, _PROGRESS):
             count = 0
     return count

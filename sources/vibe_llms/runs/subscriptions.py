@@ -70,7 +70,7 @@ class LineFormat:
 
 
 def ensure_reached(number: int, last: int) -> None:
-    """Raise RequestError where a log does not reach a number yet."""
+    """Raise RequestError if a log does not reach a number yet."""
     if number > last:
         detail = f"Event {number} does not exist yet; the last event of this run is {last}."
         raise RequestError(path="event", detail=detail, stage=Stage.FRAME)
@@ -80,7 +80,7 @@ class LogSubscriptions:
     """Subscriptions to the runs of a store, for one event loop.
 
     Args:
-        index: Of the runs.
+        index: Index of the runs.
         form: Encoding of what subscribers receive; by default lines as they are in the log.
     """
 

@@ -1,4 +1,4 @@
-"""Where a run stands: what the events of its log add up to, and nothing else."""
+"""Summary of a run, derived from the events of its log only."""
 
 from __future__ import annotations
 
@@ -51,41 +51,38 @@ RunState: TypeAlias = Literal[
 
 @frozen(kw_only=True, slots=False)
 class RunSummary:
-    """Where a run stands.
+    """Summary of a run.
 
     Attributes:
-        id: That of its conversation.
+        id: Id of its conversation.
         kind: Whether it is a conversation or a flow.
-        state: ``queued``, nobody has begun; ``working``, it was begun and has not come to rest;
-            ``waiting`` for approvals, or a vendor's batch; ``due``, something was said since it
-            came to rest; ``broken_off``, it was begun and its process is gone; ``stopped`` by
-            somebody; ``ended``.
-        reason: Of one that has ended, why, as a stable word; else empty.
-        detail: The same in a sentence, or why it was stopped, or what it cannot reach; may be
+        state: ``queued``: not started yet; ``working``: started and not at rest; ``waiting``: for
+            approvals or a vendor's batch; ``due``: it received a message since it came to rest;
+            ``broken_off``: started, and its process is gone; ``stopped``: by a user; ``ended``.
+        reason: Reason for its end, as a stable word; empty if it has not ended.
+        detail: The reason as a sentence, why it was stopped, or what it cannot reach; may be
             empty.
-        limit: The name of the limit at which it has ended, if at one.
-        goal_met: Of a flow that has ended, whether it has met its goal; ``None`` where that was not
-            looked at.
-        model: The address of the model that is asked; empty where none was named.
-        subject: On whose behalf it was asked for; empty where nobody was named.
-        name: What people call it; may be empty.
-        created: When the first of its events was written.
-        updated: When the last was.
-        sequence: The number of the last event.
-        steps: Answers of models since it was last asked for; visits of a flow count when they are
-            over.
-        invocations: Invocations that were begun since; those of a flow's visits are not counted.
-        visits: Visits of nodes that have begun, of a flow; over its whole life.
-        tokens: Input and output since, as far as vendors have said.
-        cents: What was paid since, in US cents; ``None`` while no price is known of any.
-        waiting: How many calls wait for an approval.
-        starts: How often it was begun since it last came to rest.
-        is_attached: It ends with those who watch it.
-        order: What was asked for, as plain data; empty where it was begun in process.
-        origin: Of a fork, the id of what it was forked from; else empty.
-        label: How it stands, for people: ``goal not met``, ``waiting for 2 approvals``. The same
-            words everywhere; they follow from the others.
-        tone: The same for a picture of it: the state, or ``failed`` for one that has ended badly.
+        limit: Name of the limit at which it ended, if any.
+        goal_met: Whether a flow that has ended met its goal; ``None`` if that was not checked.
+        model: Address of the model; empty if none was named.
+        subject: User on whose behalf it was requested; empty if none was named.
+        name: Display name; may be empty.
+        created: Time of its first event.
+        updated: Time of its last event.
+        sequence: Number of its last event.
+        steps: Answers of models since its last request; visits of a flow count when they are over.
+        invocations: Invocations started since its last request, without those of a flow's visits.
+        visits: Visits of nodes that a flow has started, over its whole life.
+        tokens: Input and output tokens since its last request, as far as vendors reported them.
+        cents: Cost since its last request in US cents; ``None`` while no price is known.
+        waiting: Number of calls that wait for an approval.
+        starts: Number of starts since it last came to rest.
+        is_attached: Whether it ends when its last watcher leaves.
+        order: The request as plain data; empty if it was started in process.
+        origin: Id of the conversation that a fork was made from; otherwise empty.
+        label: State for people: ``goal not met``, ``waiting for 2 approvals``. The same words are
+            used everywhere; they follow from the other attributes.
+        tone: State for icons and colors: the state, or ``failed`` for a run that ended badly.
     """
 
     id: str
@@ -115,13 +112,13 @@ class RunSummary:
     tone: str = ""
 
     def __attrs_post_init__(self) -> None:
-        # Also where others are put in their places, or an older daemon does not tell them.
+        # Also if other values were given, or an older daemon does not send them.
         object.__setattr__(self, "label", _label(self))
         object.__setattr__(self, "tone", "failed" if _has_failed(self) else self.state)
 
 
 def describe_ending(reason: str, limit: str = "", goal_met: bool | None = None) -> str:
-    """Return why a run has ended, in a few words."""
+    """Return the reason why a run has ended, in a few words."""
     if reason == "ended" and goal_met is not None:
         return "goal met" if goal_met else "goal not met"
     return f"limit reached: {limit}" if limit else reason or "ended"
@@ -133,7 +130,7 @@ def _label(summary: RunSummary) -> str:
             return describe_ending(summary.reason, summary.limit, summary.goal_met)
         case "waiting" if summary.waiting:
             return f"waiting for {summary.waiting} approval{'s' * (summary.waiting != 1)}"
-        case "queued" if queue := summary.order.get("queue"):  # workers may know nothing of it
+        case "queued" if queue := summary.order.get("queue"):  # workers may not know the queue
             return f"queued in {queue}"
     return summary.state.replace("_", " ")
 
@@ -145,11 +142,11 @@ def _has_failed(summary: RunSummary) -> bool:
 
 @define(eq=False)
 class RunFold:
-    """Takes the events of one log, oldest first, and says at any time where the run stands.
+    """Fold of a log's events, fed oldest first, which can summarize the run at any time.
 
     Attributes:
-        id: That of the conversation.
-        requests: What waits for an approval in it; of a flow, that is in its visits.
+        id: Id of the conversation.
+        requests: Requests for approval that are open in it; those of a flow are in its visits.
     """
 
     id: str
@@ -161,9 +158,9 @@ class RunFold:
     _name: str = ""
     _request: RunRequestedEvent | None = None
     _is_attached: bool = False
-    _is_wanted: bool = False  # once more, by a request that came while it worked
+    _is_wanted: bool = False  # requested once more while it worked
     _is_parked: bool = False  # waits for a vendor's batch
-    _is_resumed: bool = False  # the same, by somebody who took a stop back
+    _is_resumed: bool = False  # the same, by a user who revoked a stop
     _stop: LoggedEvent | None = None
     _starts: int = 0
     _spending: Readings = attrs.field(factory=Readings)
@@ -177,16 +174,16 @@ class RunFold:
 
     @property
     def visits(self) -> tuple[str, ...]:
-        """The conversations of a flow's visits that have begun and are not over."""
+        """Conversations of a flow's visits that have started and are not over."""
         return tuple(identity for each in self._visits.values() for identity in each.values())
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing has happened: there is no run."""
+        """True if there are no events, so that there is no run."""
         return self._last is None
 
     def feed(self, logged: LoggedEvent) -> None:
-        """Takes the next event."""
+        """Take the next event into account."""
         self._first, self._last = self._first or logged, logged
         event = logged.event
         self.requests.note(event)
@@ -219,10 +216,10 @@ class RunFold:
                 self._is_attached = False
 
     def summarize(self) -> RunSummary:
-        """Returns where the run stands.
+        """Return the summary of the run.
 
         Raises:
-            ValueError: It was fed nothing: there is no run.
+            ValueError: There were no events, so there is no run.
         """
         if self._first is None or self._last is None:
             raise ValueError("A run needs at least one event.")
@@ -257,7 +254,7 @@ class RunFold:
             order=request.order if request else {},
         )
 
-    # --- where it stands -----------------------------------------------------------------------
+    # --- state of the run ----------------------------------------------------------------------
 
     def _ask_for(self, event: RunRequestedEvent) -> None:
         order = event.order
@@ -271,7 +268,7 @@ class RunFold:
         self._go_on("queued")
 
     def _go_on(self, state: RunState = "due") -> None:
-        """It was asked to go on: whoever is at it does, else somebody has to begin."""
+        """Note a request to continue: an active process continues; otherwise one has to start."""
         self._stop = None
         if self._starts:
             self._state = "working"
@@ -280,7 +277,7 @@ class RunFold:
         self._ending = ("", "", "")
 
     def _begin(self, logged: LoggedEvent, event: RunStartedEvent | FlowStartedEvent) -> None:
-        # A stop is heard by the run that has taken it out of the inbox, which is before it begins.
+        # A stop is received by the run that moved it from the inbox, which is before it starts.
         if self._stop is not None and self._stop.run_id != logged.run_id:
             self._stop = None
         self._starts += 1
@@ -305,7 +302,7 @@ class RunFold:
         self._is_wanted = self._is_resumed = False
         if state != "stopped":
             self._stop = None
-        elif self._stop is not None:  # it was heard: whoever begins again has not heard of it
+        elif self._stop is not None:  # it was received, but not by a run that starts later
             self._stop = attrs.evolve(self._stop, run_id="")
 
     def _end(self, event: RunEndedEvent | FlowEndedEvent) -> None:
@@ -331,7 +328,7 @@ class RunFold:
         self._is_wanted = self._is_resumed = False
         self._ending = ("", event.reason, "")
 
-    # --- what it used --------------------------------------------------------------------------
+    # --- usage ---------------------------------------------------------------------------------
 
     def _count(self, logged: LoggedEvent) -> None:
         spending = self._spending
@@ -353,7 +350,7 @@ class RunFold:
                 spending.count(event.usage, event.cost_cents)
 
     def _note_visit(self, event: NodeStartedEvent | NodeFinishedEvent) -> tuple[str, int, int]:
-        """Count a visit when it is first told of: some are over at once, others begin before."""
+        """Count a visit at its first event: some only have an end, others have a start before."""
         key = (event.node, event.visit, event.branch)
         if key not in self._begun:
             self._begun.add(key)
@@ -362,7 +359,7 @@ class RunFold:
 
 
 def _find_model(event: FlowStartedEvent) -> str:
-    """Returns which model a task names."""
+    """Return the model that a task names."""
     named = event.task.get("resource_llm")
     if not isinstance(named, Mapping):
         return ""
@@ -371,10 +368,10 @@ def _find_model(event: FlowStartedEvent) -> str:
 
 
 def summarize(events: Iterable[LoggedEvent], identity: str = "") -> RunSummary:
-    """Returns where a run stands whose log has these events, oldest first.
+    """Return the summary of a run from the events of its log, oldest first.
 
     Raises:
-        ValueError: There are none.
+        ValueError: There are no events.
     """
     fold = RunFold(identity)
     for each in events:

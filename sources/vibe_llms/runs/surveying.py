@@ -1,4 +1,4 @@
-"""Where a run of a store stands: of most of them the last event says enough."""
+"""States of a store's runs: for most runs, the last event is enough to tell."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ _REQUESTED: Final[frozenset[RunState]] = frozenset({"queued", "working", "broken
 
 
 def read_summary(store: ConversationStore, identity: str) -> RunSummary:
-    """Returns where a run stands. Does file work.
+    """Return the summary of a run. Does file work.
 
     Args:
-        identity: Of its conversation.
+        identity: Id of its conversation.
 
     Raises:
-        UnknownConversationError: The store has no such conversation.
+        UnknownConversationError: The conversation does not exist in the store.
         StoreError: It has no run, or the store keeps no logs of runs.
-        CorruptionError: Its log does not read.
+        CorruptionError: Its log cannot be read.
     """
     require_logs(store)
     return require_run(store, identity, summarize_run(store, identity))
 
 
 def require_run(store: ConversationStore, identity: str, summary: RunSummary | None) -> RunSummary:
-    """Returns where a run stands; raises StoreError where there is none."""
+    """Return the summary of a run; raise StoreError if there is none."""
     if summary is None:
-        store.read_metadata(identity)  # says so if there is no such conversation at all
+        store.read_metadata(identity)  # raises if the conversation does not exist at all
         raise StoreError(
             detail=f"{identity} is a conversation without a run.",
             remedy="`vibe runs list` lists those with runs.",
@@ -68,7 +68,7 @@ def require_run(store: ConversationStore, identity: str, summary: RunSummary | N
 
 
 def survey_states(last: LogEvent) -> frozenset[RunState]:
-    """Returns in which states a run may be, by its last event."""
+    """Return the possible states of a run, judged by its last event."""
     match last:
         case RunRequestedEvent():
             return _REQUESTED
@@ -82,23 +82,23 @@ def survey_states(last: LogEvent) -> frozenset[RunState]:
 
 
 def is_asked_again(log: RunLog, possible: frozenset[RunState]) -> bool:
-    """Tells whether a run that may be queued is: whether a request came after it has begun.
+    """Tell whether a possibly queued run is queued: whether it was requested after it began.
 
-    Reads no more of lines than that.
+    Decodes lines only as far as needed.
 
     Args:
-        possible: In which states it may be, by its last event.
+        possible: Possible states, judged by its last event.
     """
     if possible not in (_RESTED, _SUSPENDED):
         return True
     tail, is_begun, is_open, is_wanted = log.tail(), False, False, False
     while data := tail.read_raw()[0]:
         if not any(word in data for word in _TURNS):
-            continue  # as most of a long log
+            continue  # like most of a long log
         for line in data.splitlines():
             try:
                 word = read_head(line).word
-            except UNREADABLE:  # whoever reads it whole says so
+            except UNREADABLE:  # reported when the whole log is read
                 return True
             if word in _BEGINNINGS:
                 is_begun, is_open = True, False
@@ -110,7 +110,7 @@ def is_asked_again(log: RunLog, possible: frozenset[RunState]) -> bool:
 
 
 def is_over(log: RunLog, last: LogEvent) -> bool:
-    """Tells whether a run has ended for certain, without reading all that has happened in it.
+    """Tell whether a run has certainly ended, without reading the whole log.
 
     Args:
         last: The last event of the log.
@@ -126,10 +126,10 @@ _Read: TypeAlias = Callable[[ConversationStore, str], tuple[RunSummary | None, t
 
 
 def fold_log(store: ConversationStore, identity: str) -> tuple[RunSummary | None, tuple[str, ...]]:
-    """Reads the log of a run; returns where that alone says that it stands, and open visits.
+    """Read the log of a run; return its summary by that log alone, and its open visits.
 
     Raises:
-        CorruptionError: It does not read.
+        CorruptionError: The log cannot be read.
     """
     fold = RunFold(identity)
     for each in store.open_log(identity).read():
@@ -140,7 +140,7 @@ def fold_log(store: ConversationStore, identity: str) -> tuple[RunSummary | None
 def summarize_run(
     store: ConversationStore, identity: str, read: _Read = fold_log
 ) -> RunSummary | None:
-    """Returns where a run stands, a flow with its visits; ``None`` where nothing has happened.
+    """Return the summary of a run, for a flow with its visits; ``None`` for an empty log.
 
     Args:
         read: Reads a log.
@@ -156,29 +156,29 @@ def summarize_run(
         if last is None or last.sequence == summary.sequence or looks == _LOOKS:
             summary = _describe_dead(summary)
             break
-        # It came to rest, or was taken up, since the log was read.
+        # It came to rest, or was resumed, since the log was read.
     return _join_visits(store, summary, visits, read) if visits else summary
 
 
 def _describe_dead(summary: RunSummary) -> RunSummary:
-    """Return the summary of a run that was begun and whose process is gone."""
+    """Return the summary of a run that was started and whose process is gone."""
     state: RunState = summary.state
-    if state == "working":  # one that says why it does not work was left by its host in order
+    if state == "working":  # with a detail, its host has left it in an orderly way
         state = "due" if summary.detail else "broken_off"
     return attrs.evolve(summary, state=state, starts=0)
 
 
 def _is_alive(store: ConversationStore, summary: RunSummary) -> bool:
-    """Tell whether a run that was begun and has not come to rest still has a process."""
+    """Tell whether a run that was started and has not come to rest still has a process."""
     log = store.open_log(summary.id)
     if not isinstance(log, ClaimedLog) or log.is_claimed:
         return True
-    # A run that is tried again later says why; its host claims it again then.
+    # A run that waits for a retry has a detail; its host will claim it again.
     return bool(summary.detail) and is_pausing(store, summary.id)
 
 
 def is_pausing(store: ConversationStore, run_id: str) -> bool:
-    """Tell whether a run is to be tried again later, and nothing was said to it since.
+    """Tell whether a run waits for a retry, and has received no message since.
 
     Does file work.
 
@@ -192,7 +192,7 @@ def is_pausing(store: ConversationStore, run_id: str) -> bool:
 
 
 def complete_summary(summary: RunSummary, metadata: ConversationMetadata) -> RunSummary:
-    """Adds what is not in the log of a run, but known of its conversation."""
+    """Add facts from the metadata of the conversation that are not in the log of its run."""
     return attrs.evolve(
         summary,
         name=metadata.name or summary.name,
@@ -207,7 +207,7 @@ def _join_visits(
     identities: Collection[str],
     read: _Read,
 ) -> RunSummary:
-    """Takes over what the visits of a flow wait for: they are asked in their own conversations."""
+    """Add the approvals that a flow's visits wait for: those are in the visits' conversations."""
     visits = []
     for identity in identities:
         with suppress(UnknownConversationError):  # cut off before anything was said

@@ -1,7 +1,7 @@
-"""Approvals from outside: what the runs of a store wait for, and answering it.
+"""Approvals from outside: list the calls that a store's runs wait for, and answer them.
 
-A run that nobody can approve for is suspended; whoever answers, in whatever process and
-whenever, writes the answer to its log, where the run finds it when it is taken up again.
+A run is suspended if no approver is available. An answer, from any process and at any time, is
+written to its log, where the run finds it when it is resumed.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Waiting:
     """A call that waits for an approval.
 
     Attributes:
-        conversation_id: Of the conversation that it is part of.
+        conversation_id: Id of its conversation.
         key: Its place in the conversation: the id of the invocation's canister.
-        request: What is asked.
-        run_id: Of the run that asked last.
-        timestamp: When it did.
+        request: Request for approval.
+        run_id: Id of the run that asked last.
+        timestamp: Time of that request.
     """
 
     conversation_id: str
@@ -48,14 +48,14 @@ class Waiting:
 def survey_waiting(
     store: ConversationStore, conversation_id: str | None = None
 ) -> tuple[Waiting, ...]:
-    """Lists what waits for an approval, oldest first. Does file work.
+    """List calls that wait for an approval, oldest first. Does file work.
 
     Args:
-        conversation_id: Of the only conversation to look at; ``None`` for all. Then a log that
-            is damaged is passed over.
+        conversation_id: Id of a single conversation to search; ``None`` for all, in which case
+            damaged logs are skipped.
 
     Raises:
-        CorruptionError: The log of the conversation does not read.
+        CorruptionError: The log of the conversation cannot be read.
         StoreError: The store keeps no logs of runs.
     """
     require_logs(store)
@@ -63,9 +63,9 @@ def survey_waiting(
         return tuple(_find_waiting(conversation_id, store.open_log(conversation_id)))
     found: list[Waiting] = []
     for identity in store.survey():
-        with suppress(StoreError):  # deleted meanwhile, or damaged
+        with suppress(StoreError):  # deleted in the meantime, or damaged
             log = store.open_log(identity)
-            # For most, the last event says enough: not all logs have to be read whole.
+            # For most runs the last event is enough, so that not all logs have to be read whole.
             last = log.read_last()
             if last is not None and not isinstance(last.event, RunEndedEvent):
                 found.extend(_find_waiting(identity, log))
@@ -80,28 +80,28 @@ def answer(
     key: str | None = None,
     subject: str = "",
 ) -> Waiting:
-    """Answers a call that waits; run the conversation again to go on. Does file work.
+    """Answer a waiting call; run the conversation again to continue. Does file work.
 
-    When it returns, the answer survives whatever happens. Of several answers the first counts;
-    where a run of the conversation is on its way, it hears of it between two steps.
+    When this returns, the answer is durable. The first of several answers counts. An active run
+    of the conversation receives the answer between two steps.
 
     Args:
-        approval: Names the call by its digest.
-        key: Of the call, where several that are identical wait; by default the first of them.
-        subject: Who answers.
+        approval: The answer; identifies the call by its digest.
+        key: Key of the call, if several identical calls wait; by default the first of them.
+        subject: User who answers.
 
     Returns:
-        What was answered.
+        The call that was answered.
 
     Raises:
-        UnknownNameError: No such call waits (any longer).
-        RequestError: The arguments of an edit are no JSON object.
+        UnknownNameError: No such call is waiting; it may have been answered already.
+        RequestError: The arguments of an edit are not a JSON object.
         StoreError: The answer cannot be written, or the store keeps no logs of runs.
     """
     require_logs(store)
     log = store.open_log(conversation_id)
     wanted = choose(_find_waiting(conversation_id, log), approval.digest, key)
-    # Before it is written down: what does not fit must not be found by the next run.
+    # Before it is written: the next run must not find an invalid answer.
     settle(wanted.request, approval)
     answered = produce_answer(wanted.key, wanted.request, approval)
     letter = attrs.evolve(answered, letter=produce_identity(), subject=subject)
@@ -116,7 +116,7 @@ def answer(
 
 
 def choose(waiting: Sequence[Waiting], digest: str, key: str | None) -> Waiting:
-    """Returns the call that an answer is about. Raises UnknownNameError: none of these is it."""
+    """Return the call that an answer refers to; raise UnknownNameError if it is not waiting."""
     for each in waiting:
         if each.request.digest == digest and key in (None, each.key):
             return each
@@ -139,7 +139,7 @@ def _name(digest: str, key: str | None) -> str:
 
 
 def _find_waiting(conversation_id: str, log: RunLog) -> list[Waiting]:
-    """Finds the calls about which somebody was asked, and which nothing has settled since."""
+    """Find the calls that a user was asked to approve, and that are still open."""
     logged = log.read()
     waiting = {id(each) for each in survey_open([each.event for each in logged]).values()}
     return [
