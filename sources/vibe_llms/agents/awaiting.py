@@ -1,4 +1,4 @@
-"""Waiting for a run, by whatever face: its events say when to look again."""
+"""Waiting for a run through any :class:`.Runs`: its events tell when to check again."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from vibe_llms.runs.summaries import RunState, RunSummary
 async def await_state(
     runs: Runs, run_id: str, states: Collection[RunState], subject: str
 ) -> RunSummary:
-    """Returns where a run stands as soon as that is one of some states.
+    """Return the summary of a run as soon as it is in one of some states.
 
     Raises:
-        UnknownConversationError: There is no such run (any longer).
+        UnknownConversationError: The run does not exist, or was deleted.
     """
     while True:
         summary = await runs.find(run_id, subject=subject)

@@ -1,4 +1,4 @@
-"""Batches over a database, performed by this process and by workers."""
+"""Batches in a database, executed by this process and by workers."""
 
 from __future__ import annotations
 
@@ -33,23 +33,22 @@ async def open_batches(
     functions: Iterable[Function] = (),
     produce_tools: Callable[[Sequence[str]], Awaitable[Sequence[Tool]]] | None = None,
 ) -> AsyncIterator[Batches | None]:
-    """Lends what performs batches, and performs them here, too, as long as it is entered.
+    """Open the batches of a database, and execute them inside the context.
 
     Args:
-        url: ``sqlite:///FILE`` or ``postgresql://…``; with ``local:`` it is ``None``, by which a
-            :class:`.BatchChannel` performs its batch itself.
-        application: Has the models; by default as the user has configured them.
-        queues: From which this process takes work; none to leave all to workers.
-        chunk: How many inputs a worker takes at once.
-        functions: May be the work of a batch: workers find them by their names.
-        produce_tools: Makes ensembles of the names of those that engines have; by default those
-            that are configured.
+        url: ``sqlite:///FILE`` or ``postgresql://…``. With ``local:`` the context is ``None``, and
+            a :class:`.BatchChannel` executes its batch itself.
+        application: Provides the models; by default as the user has configured them.
+        queues: Queues from which this process takes work; none to leave all to workers.
+        chunk: Number of inputs that a worker takes at once.
+        functions: Functions that batches may name as their work; workers find them by name.
+        produce_tools: Produces the ensembles that engines name; by default those configured.
 
     Raises:
-        ConfigurationError: The URL names no runner.
+        ConfigurationError: The URL does not name a runner.
         TypeError: A function has no name.
-        StoreError: The database cannot be used, or was out of reach for a minute.
-        DependencyError: What it needs is not installed.
+        StoreError: The database is unusable, or was unreachable for a minute.
+        DependencyError: An extra that it needs is not installed.
     """
     check_url(url)
     if url == LOCAL:
@@ -92,16 +91,16 @@ async def open_batches(
 
 @asynccontextmanager
 async def look_at_batches(url: str, *, patience_seconds: float = 0.0) -> AsyncIterator[Batches]:
-    """Lends batches to who only looks at them, or says something to them.
+    """Open batches only to read them or to send them commands.
 
-    What has to go on is taken by whichever worker looks next.
+    Batches that have to continue are claimed by the next worker that scans.
 
     Args:
-        patience_seconds: How long to wait for a database that is out of reach.
+        patience_seconds: Time to wait for an unreachable database.
 
     Raises:
-        ConfigurationError: The URL names no runner with workers.
-        StoreError: Nobody has asked for a batch there yet: to look makes nothing.
+        ConfigurationError: The URL does not name a runner with workers.
+        StoreError: No batch was requested there yet; this does not create the database.
     """
     from vibe_llms.agents.runners import SQLITE, check_shared
 

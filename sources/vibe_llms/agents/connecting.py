@@ -1,4 +1,4 @@
-"""One agents daemon, asked over HTTP: what goes there, and what its answers and errors mean."""
+"""HTTP connection to an agents daemon: its requests, answers and errors."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ from vibe_llms.wire.bodies import describe_address
 from vibe_llms.wire.exchanges import Exchange, Timeouts, Transport, WireRequest
 
 KEY_VARIABLE: Final = "VIBE_AGENTS_KEY"
-"""The variable of the environment with the key of an agents daemon."""
+"""Environment variable with the key of an agents daemon."""
 
 _STREAM_TIMEOUTS: Final = Timeouts(
     first_byte_seconds=60, between_chunks_seconds=60, total_seconds=None
 )
-"""A daemon that has nothing to tell says so every fifteen seconds or so."""
+"""Timeouts of event streams; an idle daemon sends a keep-alive about every 15 seconds."""
 
 _GONE: Final = frozenset({502, 503, 504})
-"""What says whoever stands before a daemon that is not there now."""
+"""Statuses of a proxy in front of an unavailable daemon."""
 
 _NOT_FOUND: Final = 404
 _TAILS: Final = ("/runs", "/page")
-"""Of addresses that are shown: what is asked there, and not where the daemon is."""
+"""Ends of shown addresses that name a resource, and are not part of the daemon's address."""
 
 _REMEDY: Final = "Check the address: it must be that of `vibe serve agents`."
 _Value = TypeVar("_Value")
@@ -58,16 +58,16 @@ _Value = TypeVar("_Value")
 
 @define
 class Connection(Closing):
-    """Asks one agents daemon.
+    """HTTP connection to one agents daemon.
 
     Attributes:
-        address: Where it is, without a slash at its end.
-        limits: What requests and answers may hold, and how often a request may be sent.
-        clock: Waits between two attempts.
+        address: URL of the daemon, without a trailing slash.
+        limits: Size limits of requests and answers, and the number of attempts.
+        clock: Clock for the pauses between attempts.
 
     Args:
-        key: Says who asks.
-        transport: Carries what is asked; by default connections of its own. It is closed here.
+        key: Key that identifies the caller.
+        transport: Transport of the requests; by default a new one. It is closed with this.
     """
 
     address: str
@@ -87,15 +87,15 @@ class Connection(Closing):
         headers: Mapping[str, str] | None = None,
         is_repeatable: bool = False,
     ) -> _Value:
-        """Asks for something, and reads the answer as a value of a class.
+        """Send a request, and read the answer as a value of a class.
 
         Args:
-            is_repeatable: Whether it does no harm to ask twice; then it is asked again where an
-                answer was lost. What was not sent at all is sent again in any case.
+            is_repeatable: Whether the request is idempotent, so that it is repeated if an answer
+                was lost. A request that was not sent at all is always retried.
 
         Raises:
-            ConverseError: As the daemon tells it, of the same class; or it cannot be reached, or
-                is no agents daemon.
+            ConverseError: The error from the daemon, of the same class; or the daemon is
+                unreachable, or is not an agents daemon.
         """
         policy, attempt = RetryPolicy.of(self.limits), 1
         while True:
@@ -120,10 +120,10 @@ class Connection(Closing):
         headers: Mapping[str, str] | None = None,
         is_stream: bool = False,
     ) -> Exchange:
-        """Sends a request, once, and returns an answer that is no error.
+        """Send a request once, and return its answer if that is not an error.
 
         Raises:
-            ConverseError: As of :meth:`ask`.
+            ConverseError: See :meth:`ask`.
         """
         request = WireRequest(
             method=method,
@@ -141,11 +141,11 @@ class Connection(Closing):
             raise self.clean(error)  # noqa: B904  # it is the same error
 
     def clean(self, error: ConverseError) -> ConverseError:
-        """Takes the key out of an error, should the other side have sent it back."""
+        """Redact the key in an error, in case the daemon has sent it back."""
         return clean_error(error, [] if self._key is None else [self._key])
 
     def refuse(self, asked: str, detail: str) -> ConverseError:
-        """Produces the error of an answer that no agents daemon would give."""
+        """Produce the error for an answer that an agents daemon would not give."""
         place = describe_address(self.address) + urlsplit(self.address).path
         return ConverseError(
             detail=f"{place} is not an agents daemon: {asked} {detail}.",
@@ -154,13 +154,13 @@ class Connection(Closing):
         )
 
     def _advise(self) -> str:
-        """Says what of the address is too much; nothing where it may be right."""
+        """Return advice on which part of the address is too much; empty if it may be right."""
         path = urlsplit(self.address).path
         tail = next((each for each in _TAILS if path.endswith(each)), "")
         return f"Remove {tail} from the daemon's address." if tail else ""
 
     async def close(self) -> None:
-        """Closes the connections. May be called again."""
+        """Close the connections. Idempotent."""
         transport, self._transport = self._transport, None
         if transport is not None:
             await transport.close()
@@ -169,7 +169,7 @@ class Connection(Closing):
         if self._transport is None:
             from vibe_llms.wire.direct import DirectTransport
 
-            # An event stream goes on for as long as it is watched; other answers are bounded above.
+            # An event stream lasts for as long as it is watched; other answers are bounded above.
             self._transport = DirectTransport(
                 limits=attrs.evolve(self.limits, response_bytes=sys.maxsize)
             )
@@ -191,7 +191,7 @@ class Connection(Closing):
         raise self.clean(self.refuse(asked, f"returned an invalid body ({cause})"))
 
     async def _read_error(self, exchange: Exchange, asked: str) -> ConverseError:
-        """Returns what an answer with the status of an error means."""
+        """Return the error for an answer with an error status."""
         status = exchange.status
         async with exchange:
             data = await exchange.read(self.limits.event_bytes)
@@ -227,10 +227,10 @@ def produce_connection(
     transport: Transport | None = None,
     clock: Clock | None = None,
 ) -> Connection:
-    """Makes what asks a daemon; connects to nothing yet.
+    """Produce a connection to a daemon; it connects with the first request.
 
     Raises:
-        ConfigurationError: The address is none, or the key is none.
+        ConfigurationError: The address or the key is invalid.
     """
     parts = urlsplit(address) if describe_address(address) else None
     if parts is None or parts.query or parts.fragment:
@@ -253,7 +253,7 @@ def produce_connection(
 
 
 def _read_told(data: bytes) -> dict[str, Any] | None:
-    """Returns an error as a daemon of ours tells it; ``None`` where it is another's."""
+    """Return an error in the format of an agents daemon; ``None`` for other formats."""
     try:
         told = msgspec.json.decode(data)["error"]
         stage = told["stage"]

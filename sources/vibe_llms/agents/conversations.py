@@ -1,4 +1,4 @@
-"""The conversations of a store on this machine, as somebody may see and change them."""
+"""Conversations of a store on this machine, with access control by owner."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ MEDIA_TYPES: Final[Mapping[str, str]] = {
     "json": "application/json",
     "html": "text/html; charset=utf-8",
 }
-"""Of the forms that ship; what a plugin writes is a text."""
+"""Media types of the built-in formats; those of plugins are plain text."""
 
 
 @frozen(kw_only=True)
 class ConversationDocument:
-    """A conversation in some form.
+    """A conversation exported to a format.
 
     Attributes:
-        name: Of a file for it.
-        media_type: Of it.
-        text: All of it.
+        name: File name for the document.
+        media_type: Media type of the document.
+        text: The document.
     """
 
     name: str
@@ -59,14 +59,14 @@ class ConversationDocument:
 
 
 class LocalConversations:
-    """Lists, reads, names, forks, writes out and removes conversations.
+    """List, read, name, fork, export and delete conversations.
 
-    Whoever asks is named by ``subject``, as with :class:`.interfaces.Runs`; of what is others' they
-    are told that there is none.
+    ``subject`` names the caller, as with :class:`.interfaces.Runs`; conversations of others do not
+    exist for the caller.
 
     Args:
-        runs: Those of the same store.
-        index: Lists and searches the store; by default one that reads it.
+        runs: Runs of the same store.
+        index: Index that lists and searches the store; by default one that reads the store.
     """
 
     def __init__(self, runs: LocalRuns, index: Index | None = None) -> None:
@@ -78,17 +78,17 @@ class LocalConversations:
     def survey(
         self, *, limit: int, after: str = "", subject: str = ""
     ) -> tuple[Sequence[ConversationRow], bool]:
-        """Returns conversations, the one in which something was last said first.
+        """Return conversations, the most recently updated first.
 
         Args:
-            limit: How many at most.
-            after: The id of the one behind which they are to come.
+            limit: Maximum number of conversations.
+            after: Id of the conversation behind which to begin.
 
         Returns:
-            Them, and whether there are more.
+            The conversations, and whether there are more.
 
         Raises:
-            RequestError: There is none of that id.
+            RequestError: The conversation ``after`` does not exist.
         """
         asked = limit + 1
         while True:
@@ -103,7 +103,7 @@ class LocalConversations:
                     return found[:limit], len(found) > limit
             elif has_all:
                 break
-            asked *= 4  # it stands further behind, or others' come before
+            asked *= 4  # it is further back, or behind those of others
         detail = "The conversation does not exist (or was deleted); start a new one."
         raise RequestError(path="after", detail=detail, stage=Stage.FRAME)
 
@@ -111,10 +111,10 @@ class LocalConversations:
     def search(
         self, words: str, *, limit: int, subject: str = ""
     ) -> tuple[Sequence[SearchHit], bool]:
-        """Returns where all of some words were said, and whether there is more of it.
+        """Return the places where all of the words occur, and whether there are more.
 
         Raises:
-            LimitError: There are more words than can be searched for at once.
+            LimitError: There are too many words to search for at once.
         """
         asked = limit + 1
         while True:
@@ -122,11 +122,11 @@ class LocalConversations:
             own = [hit for hit in hits if self._is_of(hit.id, subject)]
             if len(own) > limit or len(hits) < asked:
                 return own[:limit], len(own) > limit
-            asked *= 4  # others have said it, too
+            asked *= 4  # some hits are in conversations of others
 
     @in_thread
     def read(self, identity: str, *, subject: str = "") -> History:
-        """Returns what was said; what is damaged is left out and reported."""
+        """Return the history; damaged parts are omitted and reported."""
         self._ensure(identity, subject)
         return self.store.read(identity, tolerant=True)
 
@@ -134,10 +134,10 @@ class LocalConversations:
     def read_content(
         self, identity: str, content_id: str, *, subject: str = ""
     ) -> tuple[MediaContent, bytes]:
-        """Returns a content that was said in a conversation, such as a picture, and its data.
+        """Return a content of a conversation, such as a picture, and its data.
 
         Raises:
-            UnknownNameError: Nothing of that id was said there.
+            UnknownNameError: The conversation has no content with this id.
         """
         self._ensure(identity, subject)
         said = media_of(self.store.read(identity, tolerant=True).canisters)
@@ -148,10 +148,10 @@ class LocalConversations:
 
     @in_thread
     def rename(self, identity: str, name: str, *, subject: str = "") -> ConversationMetadata:
-        """Gives a conversation a name; none where it is blank.
+        """Rename a conversation; a blank name removes its name.
 
         Raises:
-            RequestError: It is too long, or more than a line.
+            RequestError: The name is too long, or has more than one line.
         """
         self._ensure(identity, subject)
         return self.store.update_metadata(identity, name=read_name(name))
@@ -165,14 +165,14 @@ class LocalConversations:
         key: str = "",
         subject: str = "",
     ) -> str:
-        """Begins a conversation that shares another's history; returns its id.
+        """Create a conversation that shares another's history; return its id.
 
         Args:
-            from_index: How many canisters they share; ``None`` for all that there are.
-            key: Who asks for the same again under the same key is given the same fork.
+            from_index: Number of canisters to share; ``None`` for all.
+            key: Idempotency key: the same request with the same key returns the same fork.
 
         Raises:
-            RequestError: There are not so many canisters.
+            RequestError: The conversation has fewer canisters.
         """
         metadata = self._ensure(identity, subject)
         if from_index is not None:
@@ -184,7 +184,7 @@ class LocalConversations:
         if child is not None:
             with suppress(UnknownConversationError):
                 self.store.read_metadata(child)
-                return self._adopt(child, metadata, subject)  # its first asker may have been killed
+                return self._adopt(child, metadata, subject)  # the first caller may be dead
         try:
             forked = self.store.fork(identity, from_index=from_index, child=child)
         except StoreError as error:
@@ -199,10 +199,10 @@ class LocalConversations:
 
     @in_thread
     def export(self, identity: str, form: str, *, subject: str = "") -> ConversationDocument:
-        """Writes a conversation in a form.
+        """Export a conversation to a format.
 
         Raises:
-            UnknownNameError: There is no such form.
+            UnknownNameError: The format is unknown.
         """
         self._ensure(identity, subject)
         plugins = self.runs.application.plugins
@@ -214,17 +214,17 @@ class LocalConversations:
         return ConversationDocument(name=identity + suffix, media_type=kind, text=text)
 
     async def delete(self, identity: str, *, subject: str = "") -> None:
-        """Removes a conversation; with a flow go its visits.
+        """Delete a conversation; with a flow, its visits are deleted, too.
 
         Raises:
-            RequestError: A run works in it: it has to be stopped first.
+            RequestError: A run of it is active and has to be stopped first.
         """
 
         def find_run() -> str | None:
             self._ensure(identity, subject)
             if self.store.open_log(identity).read_last() is None:
                 return None
-            return read_summary(self.store, identity).subject  # empty of what was begun in process
+            return read_summary(self.store, identity).subject  # empty if it was started in process
 
         owner = await asyncio.to_thread(find_run)
         if owner is None:
@@ -235,7 +235,7 @@ class LocalConversations:
     # --- in a thread -----------------------------------------------------------------------------
 
     def _adopt(self, child: str, parent: ConversationMetadata, subject: str) -> str:
-        """Says whose a fork is, which is no part of anything."""
+        """Set the owner of a fork, which is not a part of another conversation."""
         kept = [tag for tag in parent.tags if not tag.startswith((PART_TAG, OWNER_TAG))]
         tags = (*kept, *([OWNER_TAG + subject] if subject else []))
         if self.store.read_metadata(child).tags != tags:
@@ -245,20 +245,20 @@ class LocalConversations:
     def _is_of(self, identity: str, subject: str) -> bool:
         try:
             return self.runs.is_free(subject) or read_owner(self.store, identity) == subject
-        except StoreError:  # deleted meanwhile, or damaged
+        except StoreError:  # deleted in the meantime, or damaged
             return False
 
     def _ensure(self, identity: str, subject: str) -> ConversationMetadata:
-        """Returns the metadata, where it is theirs who ask."""
+        """Return the metadata if the caller may see the conversation."""
         with self.runs.reading(identity, subject):
             metadata = self.store.read_metadata(identity)
             owner = read_owner(self.store, identity, metadata)
-        if owner != subject and not self.runs.is_free(subject):  # the same as for what is not there
+        if owner != subject and not self.runs.is_free(subject):  # the same as if it did not exist
             raise UnknownConversationError(identity=identity)
         return metadata
 
 
 def _derive_child(subject: str, key: str, identity: str, from_index: int | None) -> str:
-    """Returns the id of the fork that somebody asks for under a key: the same each time."""
+    """Return the id of a fork that is requested with a key: the same each time."""
     said = f"{len(subject)}:{subject}{len(key)}:{key}{identity}@{from_index}".encode()
     return hashlib.sha256(said).hexdigest()[:_IDENTITY_DIGITS]

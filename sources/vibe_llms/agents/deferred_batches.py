@@ -162,7 +162,7 @@ class DeferredBatches:
             self._leaving = {}
         return refused
 
-    # --- what is at the vendor -----------------------------------------------------------------
+    # --- batches at the vendor -----------------------------------------------------------------
 
     def _watch_soon(self) -> None:
         if not self._is_watching:
@@ -185,7 +185,7 @@ class DeferredBatches:
 
     @property
     def _has_open(self) -> bool:
-        """Whether answers are expected or undelivered."""
+        """True if answers are expected or undelivered."""
         return bool(
             self._untold
             or any(each.vendor for each in self._log.open_chunks)

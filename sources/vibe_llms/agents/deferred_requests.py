@@ -165,7 +165,7 @@ class DeferredRequests:
         run_id = name.partition("/")[0]
         try:
             await finish(asyncio.to_thread(self._post, run_id, answered))
-        except UnknownConversationError:  # deleted meanwhile
+        except UnknownConversationError:  # deleted in the meantime
             return
         if self._wake is not None:
             self._wake(run_id)

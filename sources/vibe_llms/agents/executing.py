@@ -114,7 +114,7 @@ class RunExecutor:
         try:
             await self._go_on(order, claimed, tools, share)
         except PASSING:
-            await self.connections.drop()  # what is known of its models may be of before
+            await self.connections.drop()  # cached facts about its models may be outdated
             raise
 
     def _share_for(self, subject: str) -> Share:

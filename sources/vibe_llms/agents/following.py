@@ -1,4 +1,4 @@
-"""What happens in a run elsewhere, heard over connections that may break."""
+"""Event stream of a remote run, with reconnects."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from vibe_llms.wire.frames import Frame
 from vibe_llms.wire.sse import SseFramer
 
 REJOINS: Final = 12
-"""How often one after the other a stream that has broken is asked for again: for some minute, in
-which a daemon starts again."""
+"""Consecutive attempts to reconnect a broken stream: for about a minute, in which a daemon can
+restart."""
 
 DELETED_WORD: Final = "run.deleted"
 
@@ -48,13 +48,13 @@ class _Piece(msgspec.Struct):
 
 
 class Follower:
-    """Follows one run; each event of its log comes once, in order, however often it broke off.
+    """Event stream of one run: each event of its log once, in order, despite lost connections.
 
     Args:
-        connection: To whoever has the run.
-        path: Of the run.
-        after: The number of the last event that is known.
-        ends: Whether it is over when the run has ended or was stopped, and all was told.
+        connection: Connection to the daemon that has the run.
+        path: Path of the run.
+        after: Number of the last known event.
+        ends: End the stream once the run has ended or was stopped, after its last event.
     """
 
     def __init__(self, connection: Connection, path: str, after: int, *, ends: bool) -> None:
@@ -66,11 +66,11 @@ class Follower:
         self._attempt = 0
 
     async def follow(self) -> AsyncGenerator[ToldEvent]:
-        """Yields what happens. Ends only where it was asked to.
+        """Yield events. Ends only if ``ends`` is set.
 
         Raises:
-            UnknownConversationError: There is no such run (any more).
-            ConverseError: It cannot be followed (any more).
+            UnknownConversationError: The run does not exist, or was deleted.
+            ConverseError: The run cannot be followed, or no longer.
         """
         while True:
             try:
@@ -87,7 +87,7 @@ class Follower:
             await self._connection.clock.sleep(wait)
 
     def _decide(self, error: ConverseError) -> float | None:
-        """Returns how long to wait before the stream is asked for again; ``None`` to give up."""
+        """Return the pause before the next attempt to reconnect; ``None`` to give up."""
         limits = self._connection.limits
         attempts = REJOINS if self._has_joined else limits.attempts
         policy = RetryPolicy(attempts=attempts, longest_seconds=limits.retry_seconds)
@@ -95,12 +95,12 @@ class Follower:
         return policy.decide(error, self._attempt, random.random())
 
     async def _is_over(self) -> bool:
-        """Tells whether there is no more: whoever stands in between may end a stream, too."""
+        """Tell whether the stream is complete: a proxy may have ended it, too."""
         summary = await self._connection.ask(RunSummary, "GET", self._path, is_repeatable=True)
         return summary.state in RESTS and summary.sequence <= self.after
 
     async def _listen(self) -> AsyncGenerator[ToldEvent]:
-        """Yields what one connection tells."""
+        """Yield the events of one connection."""
         query = "?follow=false" if self._ends else ""
         headers = {"accept": "text/event-stream"}
         if self.after:
@@ -121,7 +121,7 @@ class Follower:
                         yield event
 
     def _read(self, frame: Frame) -> ToldEvent | None:
-        """Reads what is told; ``None`` for what is known, or of no meaning here."""
+        """Read an event; ``None`` if it is already known, or is not needed here."""
         if frame.event == DELETED_WORD:
             raise UnknownConversationError(identity=self._path.rpartition("/")[2])
         try:
@@ -141,7 +141,7 @@ class Follower:
 
 
 def _open_piece(piece: _Piece) -> ToldEvent | None:
-    """Reads what stands in no log; nothing of what only a newer daemon would say."""
+    """Read an event that is not in a log; ``None`` for one that only a newer daemon sends."""
     try:
         event: Any = decode_event(bytes(piece.event))
     except CodecError:

@@ -1,4 +1,4 @@
-"""What can be done with runs, wherever they are."""
+"""Interface to runs, local or remote."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from vibe_llms.flows.outlines import Outline
 
 ToldEvent: TypeAlias = LoggedEvent | StreamEvent | VisitEvent
-"""What is told to those who watch a run: the events of its log, and what passes by and is in none,
-such as pieces of an answer that is still being written; that may be missed."""
+"""Events for watchers of a run: those of its log, and transient ones that are in no log, such as
+parts of an answer that is still being generated. Watchers may miss transient events."""
 
 
 class Runs(Protocol):
-    """Runs, and what is said to them.
+    """Interface to runs, and to their messages.
 
-    Whoever asks is named by ``subject``, empty for nobody in particular; of runs that others have
-    asked for they are told that there are none. All that takes a run's id raises
-    UnknownConversationError where there is no such run.
+    ``subject`` names the caller, empty for no particular user; runs that others have requested do
+    not exist for the caller. All methods that take a run's id raise UnknownConversationError if
+    the run does not exist.
     """
 
     async def start(
@@ -40,16 +40,16 @@ class Runs(Protocol):
         subject: str = "",
         key: str = "",
     ) -> RunSummary:
-        """Asks for a run. When this returns, it survives whatever happens.
+        """Request a run. When this returns, the request is durable.
 
         Args:
-            order: What is to be run.
-            canisters: What is said first; none for a flow.
-            key: A run is asked for once under a key: who asks again is told of the same.
+            order: Specification of the run.
+            canisters: First canisters of the conversation; none for a flow.
+            key: Idempotency key: a second request with the same key returns the same run.
 
         Raises:
-            ConfigurationError: The order asks for what it may not.
-            RequestError: Something else was asked for under the key, or nothing was said.
+            ConfigurationError: The order asks for something that is not allowed.
+            RequestError: The key was used for a different request, or there are no canisters.
         """
 
     async def survey(
@@ -60,78 +60,78 @@ class Runs(Protocol):
         limit: int | None = None,
         subject: str = "",
     ) -> Sequence[RunSummary]:
-        """Returns the runs in some states, the one in which something happened last first.
+        """Return the runs in some states, the most recently updated first.
 
         Args:
-            after: The id of the run behind which to begin.
-            limit: How many at most; ``None`` for all.
+            after: Id of the run behind which to begin.
+            limit: Maximum number of runs; ``None`` for all.
 
         Raises:
-            RequestError: There is no run ``after`` which to begin.
+            RequestError: The run ``after`` does not exist.
         """
 
     async def find(self, run_id: str, *, subject: str = "") -> RunSummary:
-        """Returns where a run stands."""
+        """Return the summary of a run."""
 
     async def wait(
         self, run_id: str, *, states: Collection[RunState] = RESTS, subject: str = ""
     ) -> RunSummary:
-        """Waits until a run is in one of some states, wherever it is performed.
+        """Wait until a run is in one of some states, whichever process executes it.
 
-        By default until it has ended or was stopped: one that waits for an approval does not.
+        By default, wait until it has ended or was stopped; waiting for an approval is neither.
         """
 
     def watch(
         self, run_id: str, *, after: int = 0, follow: bool = True, subject: str = ""
     ) -> AsyncGenerator[ToldEvent]:
-        """Tells what happens in a run: each event of its log once, in order.
+        """Yield the events of a run: each event of its log once, in order.
 
-        To leave it changes nothing for the run.
+        Closing the generator does not affect the run.
 
         Args:
-            after: The number of the last event that is known; 0 for none.
-            follow: Whether it goes on when the run has ended or was stopped.
+            after: Number of the last known event; 0 for none.
+            follow: Continue after the run has ended or was stopped.
 
         Raises:
-            RequestError: The log has not come to that number.
+            RequestError: The log has not reached that number.
         """
 
     async def outline(self, run_id: str, *, subject: str = "") -> Outline:
-        """Returns where the run of a flow stands, for those who draw it.
+        """Return the progress of a flow's run, for drawing it.
 
         Raises:
-            RequestError: It is no flow.
+            RequestError: The run is not a flow.
         """
 
     async def survey_approvals(self, run_id: str, *, subject: str = "") -> Sequence[Waiting]:
-        """Returns what of a run waits for an approval, its visits included."""
+        """Return the calls of a run that wait for an approval, including those of its visits."""
 
     async def approve(
         self, run_id: str, approval: Approval, *, key: str | None = None, subject: str = ""
     ) -> Waiting:
-        """Answers what waits; of several answers the first counts.
+        """Answer a call that waits for an approval; the first of several answers counts.
 
         Raises:
-            UnknownNameError: No such call waits (any longer).
+            UnknownNameError: No such call is waiting; it may have been answered already.
         """
 
     async def send(self, run_id: str, canister: AnyCanister, *, subject: str = "") -> None:
-        """Says something to a run; the model hears it when its turn has come.
+        """Send a message to a run; the model receives it at its next turn.
 
-        In a flow that is the visit under way that asks a model; of several the first that waits.
+        In a flow, the active visit that asks a model receives it; of several, the first that waits.
 
         Raises:
-            RequestError: It is blank; or it is a flow, of which no visit could hear it.
+            RequestError: The message is blank, or no visit of the flow can receive it.
         """
 
     async def stop(self, run_id: str, *, reason: str = "", subject: str = "") -> None:
-        """Ends a run where it is."""
+        """Stop a run."""
 
     async def detach(self, run_id: str, *, subject: str = "") -> None:
-        """Lets a run that was begun attached go on without those who watch it."""
+        """Detach a run that was started attached, so that it continues without watchers."""
 
     async def resume(self, run_id: str, *, subject: str = "") -> None:
-        """Lets a run go on that was stopped or has ended; its limits begin anew."""
+        """Resume a run that was stopped or has ended; its limits are reset."""
 
     async def fork(
         self,
@@ -142,22 +142,24 @@ class Runs(Protocol):
         variables: Mapping[str, JsonValue] | None = None,
         subject: str = "",
     ) -> RunSummary:
-        """Begins a run with what was said in another, and the same order; its owner is who forks.
+        """Start a run with another's conversation and order; its owner is the caller.
 
-        That of a conversation in which all was answered has ended, too, until something is said.
+        The fork of a conversation that ended with an answer has ended, too, until it receives a
+        message.
 
         Args:
-            node: Of a flow, the node from which on it is run anew; of all else empty.
-            visit: Which of the node's visits is the first that is made anew, from 1.
-            variables: Of a flow, instead of those that it was given, by name.
+            node: For a flow, the node to restart from; otherwise empty.
+            visit: Number of the node's first visit that is repeated, from 1.
+            variables: For a flow, variables that replace the original ones, by name.
 
         Raises:
-            RequestError: A flow has not come to that visit, or only a flow has nodes.
+            RequestError: The flow has not reached that visit, or the run is not a flow and has no
+                nodes.
         """
 
     async def delete(self, run_id: str, *, subject: str = "") -> None:
-        """Removes a run with its visits.
+        """Delete a run with its visits.
 
         Raises:
-            RequestError: It works: it has to be stopped first.
+            RequestError: The run is active and has to be stopped first.
         """

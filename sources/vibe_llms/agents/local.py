@@ -1,4 +1,4 @@
-"""The runs of a store on this machine; see :class:`.interfaces.Runs`."""
+"""Runs of a store on this machine; see :class:`.interfaces.Runs`."""
 
 from __future__ import annotations
 
@@ -67,20 +67,20 @@ from vibe_llms.runs.surveying import RESTS, STATES
 from vibe_llms.runs.waiting import Waiting, answer, choose, survey_waiting
 
 CONFLICTS: Final = frozenset({"event", "key", "run"})
-"""The paths of errors that say that something does not go with how things stand."""
+"""Paths of errors that report a conflict with the current state."""
 
 
 class LocalRuns:
-    """Keeps :class:`.interfaces.Runs` over a store.
+    """Implementation of :class:`.interfaces.Runs` over a store.
 
     Args:
-        store: Where the runs are.
-        application: Whose models and tools orders name.
-        rules: What orders may ask for.
-        host: Performs them; without one, another process has to.
-        is_owner: Whether all runs are whoever's who asks without a name, as on their own machine.
-        patience_seconds: How long :meth:`start` and :meth:`wait` wait for a database that is out of
-            reach, before they raise.
+        store: Store of the runs.
+        application: Provides the models and tools that orders name.
+        rules: Rules for orders.
+        host: Executes the runs; without one, another process has to.
+        is_owner: Whether a caller without a name owns all runs, as on the user's own machine.
+        patience_seconds: Time that :meth:`start` and :meth:`wait` wait for an unreachable database
+            before they raise.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class LocalRuns:
         subject: str = "",
         key: str = "",
     ) -> RunSummary:
-        """Asks for a run; once under a key."""
+        """Request a run; only once per key."""
         identity = derive_identity(subject, key) if key else produce_identity()
 
         async def start() -> RunSummary:
@@ -145,7 +145,7 @@ class LocalRuns:
         limit: int | None = None,
         subject: str = "",
     ) -> Sequence[RunSummary]:
-        """Returns the runs in some states."""
+        """Return the runs in some states."""
         self.index.refresh(self.host.working if self.host else ())
         try:
             owner = None if self.is_free(subject) else subject
@@ -155,20 +155,20 @@ class LocalRuns:
             raise RequestError(path="after", detail=detail, stage=Stage.FRAME) from error
 
     async def find(self, run_id: str, *, subject: str = "") -> RunSummary:
-        """Returns where a run stands."""
+        """Return the summary of a run."""
         return await asyncio.to_thread(self._find, run_id, subject)
 
     async def wait(
         self, run_id: str, *, states: Collection[RunState] = RESTS, subject: str = ""
     ) -> RunSummary:
-        """Waits until a run is in one of some states."""
+        """Wait until a run is in one of some states."""
         return await retry_for(
             self.patience_seconds, lambda: await_state(self, run_id, states, subject)
         )
 
     @in_thread
     def count_events(self, run_id: str, *, subject: str = "") -> int:
-        """Returns the number of the last event of a run, however long its log is, at once."""
+        """Return the number of a run's last event; fast for a log of any length."""
         with self.reading(run_id, subject):
             last = self.store.open_log(run_id).read_last()
             owner = read_subject(self.store, run_id) or ""
@@ -179,7 +179,7 @@ class LocalRuns:
     async def watch(
         self, run_id: str, *, after: int = 0, follow: bool = True, subject: str = ""
     ) -> AsyncGenerator[ToldEvent]:
-        """Tells what happens in a run."""
+        """Yield the events of a run."""
         last = await self.count_events(run_id, subject=subject)
         ensure_reached(after, last)
         subscriptions = LogSubscriptions(self.index)
@@ -190,19 +190,19 @@ class LocalRuns:
 
     @in_thread
     def outline(self, run_id: str, *, subject: str = "") -> Outline:
-        """Returns where the run of a flow stands, for those who draw it."""
+        """Return the progress of a flow's run, for drawing it."""
         if self._find(run_id, subject).kind != "flow":
             raise _refuse("run", "This run is a conversation; it has no diagram.")
         return read_outline(self.store, run_id)
 
     async def survey_approvals(self, run_id: str, *, subject: str = "") -> Sequence[Waiting]:
-        """Returns what waits for an approval."""
+        """Return the calls that wait for an approval."""
         return await asyncio.to_thread(self._survey_approvals, run_id, subject)
 
     async def approve(
         self, run_id: str, approval: Approval, *, key: str | None = None, subject: str = ""
     ) -> Waiting:
-        """Answers what waits."""
+        """Answer a call that waits for an approval."""
 
         def write() -> Waiting:
             waiting = self._survey_approvals(run_id, subject)
@@ -215,7 +215,7 @@ class LocalRuns:
         return answered
 
     async def send(self, run_id: str, canister: AnyCanister, *, subject: str = "") -> None:
-        """Says something to a run."""
+        """Send a message to a run."""
         if asks_nothing((canister,)):
             raise _refuse("canister", "The message is empty.")
         summary = await self.find(run_id, subject=subject)
@@ -227,7 +227,7 @@ class LocalRuns:
             await self._put(run_id, letter)
 
     async def stop(self, run_id: str, *, reason: str = "", subject: str = "") -> None:
-        """Ends a run where it is."""
+        """Stop a run."""
         await self.find(run_id, subject=subject)
         letter = StopRequestedEvent(letter=produce_identity(), subject=subject, reason=reason)
         await asyncio.to_thread(self.store.open_inbox(run_id).put, letter)
@@ -236,12 +236,12 @@ class LocalRuns:
         await asyncio.to_thread(deliver, self.store, run_id)
 
     async def detach(self, run_id: str, *, subject: str = "") -> None:
-        """Lets a run go on without those who watch it."""
+        """Detach a run, so that it continues without watchers."""
         await self.find(run_id, subject=subject)
         await self._put(run_id, RunDetachedEvent(letter=produce_identity(), subject=subject))
 
     async def resume(self, run_id: str, *, subject: str = "") -> None:
-        """Lets a run go on."""
+        """Resume a run."""
         found = await self.find(run_id, subject=subject)
         if found.order.get("channel"):
             await asyncio.to_thread(self._refuse_strange, run_id)
@@ -256,7 +256,7 @@ class LocalRuns:
         variables: Mapping[str, JsonValue] | None = None,
         subject: str = "",
     ) -> RunSummary:
-        """Begins a run with what was said in another."""
+        """Start a run with another's conversation."""
         summary = await self.find(run_id, subject=subject)
         if not node and summary.kind == "flow":
             raise _refuse("node", "Name the node at which to fork the flow.")
@@ -278,15 +278,15 @@ class LocalRuns:
         return self._see_to(await asyncio.to_thread(write))
 
     async def delete(self, run_id: str, *, subject: str = "") -> None:
-        """Removes a run with its visits."""
+        """Delete a run with its visits."""
         await asyncio.to_thread(self._delete, run_id, subject)
 
     def is_free(self, subject: str) -> bool:
-        """Tells whether somebody may see the runs and conversations of all."""
+        """Tell whether a caller may see the runs and conversations of all users."""
         return self.is_owner and not subject
 
     def _check_channel(self, channel: JsonValue) -> None:
-        """Refuses for workers what they leave to others. Raises ConfigurationError."""
+        """Refuse a channel that workers do not support. Raises ConfigurationError."""
         if channel == VENDOR and self.host is not None and not self.host.deferred_name:
             raise refuse_workers()
 
@@ -294,7 +294,7 @@ class LocalRuns:
 
     @contextmanager
     def reading(self, run_id: str, subject: str) -> Iterator[None]:
-        """Says that there is none where it has not run yet, or its word cannot be an id."""
+        """Report a run as unknown if it has not run yet, or if its name cannot be an id."""
         try:
             yield
         except StoreUnavailableError:
@@ -302,7 +302,7 @@ class LocalRuns:
         except StoreError as error:
             if isinstance(error, CorruptionError) and not subject:
                 raise
-            # whose a damaged one is cannot be told
+            # the owner of a damaged one is unknown
             raise UnknownConversationError(identity=run_id) from error
 
     def _find(self, run_id: str, subject: str) -> RunSummary:
@@ -310,7 +310,7 @@ class LocalRuns:
             summary = self.index.read_summary(run_id)
         if summary.subject != subject and not self.is_free(
             subject
-        ):  # the same as for what is not there
+        ):  # the same as if it did not exist
             raise UnknownConversationError(identity=run_id)
         return summary
 
@@ -322,7 +322,7 @@ class LocalRuns:
         refuse_foreign(self.store.open_log(run_id).read(), own)
 
     def _find_ending(self, identity: str) -> tuple[RunEndedEvent, ...]:
-        """Returns the end of a run where nothing is left to be done, so that nobody takes it up."""
+        """Return the end of a run with nothing left to do, so that no worker resumes it."""
         canisters = Conversation.restore(self.store, identity).canisters
         tail = read_tail(canisters) if canisters else None
         if tail is None or not tail.is_answered:
@@ -369,7 +369,7 @@ class LocalRuns:
         ]
 
     def _send_to_visit(self, run_id: str, letter: MessageReceivedEvent) -> None:
-        """Says something to the visit of a flow that asks a model."""
+        """Send a message to the visit of a flow that asks a model."""
         identity = find_hearer(self.store, run_id)
         if identity is None:
             raise _refuse(
@@ -378,7 +378,7 @@ class LocalRuns:
             )
         try:
             self.store.open_inbox(identity).put(letter)
-        except UnknownConversationError as error:  # it has begun this very moment
+        except UnknownConversationError as error:  # it has only just started
             raise _refuse(
                 "run", "The visit that could receive the message is just starting: try again."
             ) from error
@@ -393,7 +393,7 @@ class LocalRuns:
         parts = [*survey_parts(self.store, run_id)]
         log = self.store.open_log(run_id)
         try:
-            claim_soon(log)  # whoever has just ended it may still be letting go of it
+            claim_soon(log)  # the process that just ended it may still hold the claim
         except StoreUnavailableError:
             raise
         except StoreError as error:
@@ -430,7 +430,7 @@ class LocalRuns:
 
 
 def survey_parts(store: ConversationStore, run_id: str) -> Iterator[str]:
-    """Yields the conversations of a flow's visits, and of their visits. Does file work."""
+    """Yield the conversations of a flow's visits, and of their visits. Does file work."""
     for logged in store.open_log(run_id).read():
         if isinstance(logged.event, NodeStartedEvent) and logged.event.conversation_id:
             identity = logged.event.conversation_id

@@ -18,7 +18,7 @@ BATCH_QUEUE: Final = "batches"
 """Queue of chunks of batches."""
 
 _CHUNKS: Final = 2
-"""How many chunks a worker has at once: while the last inputs of one are asked, another begins."""
+"""Chunks that a worker has at once: the next starts while the last inputs of one are pending."""
 
 _NAME: Final = r"[a-z][a-z0-9_-]{0,62}"
 _HIGHEST: Final = 1_000

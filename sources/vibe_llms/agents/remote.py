@@ -1,4 +1,4 @@
-"""The runs of an agents daemon, over HTTP; see :class:`.interfaces.Runs`."""
+"""Runs of an agents daemon, over HTTP; see :class:`.interfaces.Runs`."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ class _WaitingPage(msgspec.Struct):
 
 
 class RemoteRuns(Closing):
-    """Keeps :class:`.interfaces.Runs` over HTTP; it is closed when it is no longer wanted.
+    """Implementation of :class:`.interfaces.Runs` over HTTP. The caller must close it.
 
-    On whose behalf something is asked, the key says: a ``subject`` is refused. What reads, and to
-    start a run, is asked again where an answer was lost; all else is sent once, unless nothing was
-    sent at all. An event stream that breaks is joined again where it was.
+    The key identifies the caller: a ``subject`` is refused. Requests that read, and those that
+    start a run, are retried if an answer was lost; all others are sent once, unless nothing was
+    sent at all. An event stream that breaks is reconnected where it broke.
 
     Args:
-        connection: To the daemon. It is closed with this.
+        connection: Connection to the daemon. It is closed with this.
     """
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
 
     async def close(self) -> None:
-        """Closes the connections. May be called again."""
+        """Close the connections. Idempotent."""
         await self.connection.close()
 
     async def start(
@@ -72,7 +72,7 @@ class RemoteRuns(Closing):
         subject: str = "",
         key: str = "",
     ) -> RunSummary:
-        """Asks for a run; once under a key."""
+        """Request a run; only once per key."""
         _refuse_subject(subject)
         body = order.export()
         if canisters:
@@ -90,12 +90,12 @@ class RemoteRuns(Closing):
         limit: int | None = None,
         subject: str = "",
     ) -> Sequence[RunSummary]:
-        """Returns the runs in some states, page by page."""
+        """Return the runs in some states, fetched page by page."""
         _refuse_subject(subject)
         if not states:
             return ()
         query = {} if {*states} == {*STATES} else {"state": ",".join(states)}
-        found: dict[str, RunSummary] = {}  # one in which something happens moves up meanwhile
+        found: dict[str, RunSummary] = {}  # a run that is updated in the meantime moves up
         while limit is None or len(found) < limit:
             left = _PAGE if limit is None else min(limit - len(found), _PAGE)
             asked = {**query, "limit": str(left), **({"after": after} if after else {})}
@@ -107,20 +107,20 @@ class RemoteRuns(Closing):
         return tuple(found.values())[:limit]
 
     async def find(self, run_id: str, *, subject: str = "") -> RunSummary:
-        """Returns where a run stands."""
+        """Return the summary of a run."""
         _refuse_subject(subject)
         return await self._read(RunSummary, _compose_path(run_id))
 
     async def wait(
         self, run_id: str, *, states: Collection[RunState] = RESTS, subject: str = ""
     ) -> RunSummary:
-        """Waits until a run is in one of some states."""
+        """Wait until a run is in one of some states."""
         return await await_state(self, run_id, states, subject)
 
     async def watch(
         self, run_id: str, *, after: int = 0, follow: bool = True, subject: str = ""
     ) -> AsyncGenerator[ToldEvent]:
-        """Tells what happens in a run, over as many connections as that takes."""
+        """Yield the events of a run, over as many connections as needed."""
         _refuse_subject(subject)
         follower = Follower(self.connection, _compose_path(run_id), after, ends=not follow)
         async with aclosing(follower.follow()) as told:
@@ -128,14 +128,14 @@ class RemoteRuns(Closing):
                 yield event
 
     async def outline(self, run_id: str, *, subject: str = "") -> Outline:
-        """Returns where the run of a flow stands, for those who draw it."""
+        """Return the progress of a flow's run, for drawing it."""
         from vibe_llms.flows.outlines import Outline
 
         _refuse_subject(subject)
         return await self._read(Outline, f"{_compose_path(run_id)}/flow")
 
     async def survey_approvals(self, run_id: str, *, subject: str = "") -> Sequence[Waiting]:
-        """Returns what waits for an approval."""
+        """Return the calls that wait for an approval."""
         _refuse_subject(subject)
         page = await self._read(_WaitingPage, f"{_compose_path(run_id)}/approvals")
         return tuple(page.data)
@@ -143,7 +143,7 @@ class RemoteRuns(Closing):
     async def approve(
         self, run_id: str, approval: Approval, *, key: str | None = None, subject: str = ""
     ) -> Waiting:
-        """Answers what waits."""
+        """Answer a call that waits for an approval."""
         _refuse_subject(subject)
         body: JsonObject = {**attrs.asdict(approval), "key": key}
         said = {name: value for name, value in body.items() if value}
@@ -151,19 +151,19 @@ class RemoteRuns(Closing):
         return await self.connection.ask(Waiting, "POST", path, said)
 
     async def send(self, run_id: str, canister: AnyCanister, *, subject: str = "") -> None:
-        """Says something to a run."""
+        """Send a message to a run."""
         await self._tell(run_id, "messages", subject, _export_said(canister))
 
     async def stop(self, run_id: str, *, reason: str = "", subject: str = "") -> None:
-        """Ends a run where it is."""
+        """Stop a run."""
         await self._tell(run_id, "stop", subject, {"reason": reason} if reason else None)
 
     async def detach(self, run_id: str, *, subject: str = "") -> None:
-        """Lets a run go on without those who watch it."""
+        """Detach a run, so that it continues without watchers."""
         await self._tell(run_id, "detach", subject)
 
     async def resume(self, run_id: str, *, subject: str = "") -> None:
-        """Lets a run go on."""
+        """Resume a run."""
         await self._tell(run_id, "resume", subject)
 
     async def fork(
@@ -175,13 +175,13 @@ class RemoteRuns(Closing):
         variables: Mapping[str, JsonValue] | None = None,
         subject: str = "",
     ) -> RunSummary:
-        """Begins a run with what was said in another."""
+        """Start a run with another's conversation."""
         chosen: JsonObject = {"node": node, "visit": visit, "variables": variables}
         body = {name: value for name, value in chosen.items() if value}
         return await self._tell(run_id, "fork", subject, body)
 
     async def delete(self, run_id: str, *, subject: str = "") -> None:
-        """Removes a run with its visits."""
+        """Delete a run with its visits."""
         _refuse_subject(subject)
         await self.connection.ask(dict, "DELETE", _compose_path(run_id))
 
@@ -227,7 +227,7 @@ def _compose_path(run_id: str) -> str:
 
 
 def _export_said(canister: AnyCanister) -> dict[str, str]:
-    """Returns what is said as the daemon takes it. Raises RequestError."""
+    """Return a message in the daemon's format. Raises RequestError."""
     if isinstance(canister, (UserCanister, SupervisorCanister)) and len(canister.content) == 1:
         content = canister.content[0]
         if isinstance(content, TextualContent) and content == TextualContent(content.text):

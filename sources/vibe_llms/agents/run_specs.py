@@ -106,10 +106,10 @@ class RunRules:
     limits: Limits = attrs.field(factory=Limits)
 
     def complete(self, order: RunSpec, application: Application) -> RunSpec:
-        """Return the order with the model of the only provider there is, where it names none.
+        """Return the order; if it names no model and there is one provider, with its model.
 
-        A model that is configured comes first, if its provider may be asked. Of a gateway, this is
-        the gateway's default model.
+        A configured model comes first, if its provider is allowed. For a gateway, the model is the
+        gateway's default model.
         """
         if order.model or order.task is not None or self.providers is None:
             return order
@@ -118,12 +118,12 @@ class RunRules:
         return attrs.evolve(order, model=next(iter(self.providers)))
 
     def check(self, order: RunSpec, application: Application) -> None:
-        """Looks at an order; a task is read whole, and no file is opened for it.
+        """Check an order; a task is checked completely, without opening files for it.
 
         Raises:
-            ConfigurationError: With all that it asks for and may not, or what is wrong with its
-                task.
-            UnknownNameError: There is no such model or provider.
+            ConfigurationError: The order asks for things that are not allowed, or its task is
+                invalid; names all faults.
+            UnknownNameError: The model or provider is unknown.
         """
         findings = [*self._check_names(order.ensembles, "order.ensembles")]
         findings += self._check_limits(order)
@@ -173,7 +173,7 @@ class RunRules:
                 yield Finding(place=place, message=f"Runs may not use the ensemble {name!r}{known}")
 
     def _check_own(self, names: Iterable[str]) -> Iterable[Finding]:
-        """Where only some may be named, those that a task names itself would be of this process."""
+        """Refuse ensembles that a task names, if names are restricted: they run in this process."""
         if self.ensembles is not None and (told := ", ".join(names)):
             message = (
                 f"A task cannot name {told} here; name MCP servers, in the task's mcp or in the "
@@ -194,7 +194,7 @@ class RunRules:
 
 
 def _check_reach(task: Task) -> Iterable[Finding]:
-    """Finds what of a task would read this machine's files, pages or environment."""
+    """Find parts of a task that would read this machine's files, pages or environment."""
     if task.resource_llm.api_key_env is not None:
         yield Finding(
             place="order.task.resource_llm.api_key_env",
@@ -209,6 +209,6 @@ def _check_reach(task: Task) -> Iterable[Finding]:
 
 
 def derive_identity(subject: str, key: str) -> str:
-    """Returns the id of the run that somebody asks for under a key: the same each time."""
+    """Return the id of a run that is requested with a key: the same each time."""
     said = f"{len(subject)}:{subject}{key}".encode()
     return hashlib.sha256(said).hexdigest()[:_IDENTITY_DIGITS]

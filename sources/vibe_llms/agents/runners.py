@@ -58,7 +58,7 @@ class Runner(Protocol):
 
     @property
     def has_room(self) -> bool:
-        """Whether a new run would start at once in this process."""
+        """True if a new run would start at once in this process."""
 
     def begin(self, claimed: ClaimedRun) -> None:
         """Execute a new run whose log was claimed by its request."""

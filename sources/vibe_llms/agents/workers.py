@@ -158,7 +158,7 @@ class RunWorker:
 
     @property
     def has_room(self) -> bool:
-        """Whether a new run would start at once."""
+        """True if a new run would start at once."""
         return not self._room.locked() and not self._is_closing
 
     def wake(self, run_id: str) -> None:
@@ -329,7 +329,7 @@ class RunWorker:
         claiming = asyncio.create_task(asyncio.to_thread(self._claim_due, run_id))
         try:
             return await finish(claiming)
-        except asyncio.CancelledError:  # the thread goes on and may have the claim by now
+        except asyncio.CancelledError:  # the thread continues and may have the claim by now
             if not (claiming.cancelled() or claiming.exception()) and (run := claiming.result()):
                 run.release()
             raise
@@ -384,10 +384,10 @@ class RunWorker:
         return await self._settle(run_id, log, execution.exception())
 
     def _listening(self, run_id: str, active: _Active) -> AbstractContextManager[None]:
-        """Wake a run after its execution if it gets a message meanwhile.
+        """Wake a run after its execution if it gets a message during it.
 
-        Messages of other processes wake no run here, and a message may come too late for the
-        execution to act on it.
+        Messages from other processes do not wake a run here, and a message may arrive too late for
+        the execution to act on it.
         """
         place = find_place(self.store.open_log(run_id))
         if place is None:  # the log announces nothing

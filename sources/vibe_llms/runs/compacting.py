@@ -40,7 +40,7 @@ from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
 from vibe_llms.messages.identities import access_now
 
 _GONE: Final = frozenset({"run.state", "run.retried", "approval.refused"})
-"""The events that nothing needs once their run has ended."""
+"""Events that are not needed once their run has ended."""
 
 _ENDS: Final = frozenset({"run.ended", "flow.ended"})
 

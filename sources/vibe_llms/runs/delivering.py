@@ -46,7 +46,7 @@ _TURNS: Final = (
     RunStartedEvent,
     RunSuspendedEvent,
 )
-"""The events by which a run begins, rests, goes on and ends."""
+"""Events that mark the start, rest, continuation and end of a run."""
 
 
 @define(eq=False)

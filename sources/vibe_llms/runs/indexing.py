@@ -40,16 +40,16 @@ from vibe_llms.runs.surveying import (
 )
 
 _FOLDS: Final = 1_000
-"""Of how many runs it is kept where they stand; of all others it is read again when asked for."""
+"""Number of runs whose folds are cached; those of all others are read again on request."""
 
 _FRESH_SECONDS: Final = 1.0
-"""How old may be what is known of runs in which only other processes say or do something."""
+"""Maximum age in seconds of data about runs that only other processes change."""
 
 _SHARE: Final = 20
-"""How many times as long as looking at all takes they are not looked at again."""
+"""Pause between checks of all runs, as a multiple of the duration of a check."""
 
 _Place: TypeAlias = tuple[datetime, str]
-"""By what runs are in order: when something happened last, and the id."""
+"""Sort key of runs: time of the last event, and id."""
 
 
 @define(eq=False)

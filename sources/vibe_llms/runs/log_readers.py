@@ -15,14 +15,14 @@ from vibe_llms.runs.recent import KEPT_BYTES, RecentLines, Volatile
 from vibe_llms.runs.resting import MARKS, RestState
 
 KEEP_ALIVE_SECONDS: Final = 15.0
-"""Subscribers receive something at least so often, where there is a keep-alive to send."""
+"""Longest interval without data for subscribers, if there is a keep-alive to send."""
 
 _GENERATED: Final = frozenset({"generation.failed", "generation.finished"})
 """Words of events after which the parts of a response are of no use."""
 
 _MANY: Final = 256
 _MUCH: Final = 1 << 16
-"""A reading that returns so many lines or bytes may have left some."""
+"""Number of lines or bytes from which a read may be incomplete."""
 
 
 class LogReader:

@@ -13,10 +13,10 @@ from vibe_llms.foundation.portal import finish
 _LOGGER: Final = logging.getLogger(__name__)
 _PAUSE_SECONDS: Final = 0.5
 _HEALTHY_SECONDS: Final = 30.0
-"""Work that went on for so long had reached the database."""
+"""Duration of work after which the database must have been reached."""
 
 PATIENCE_SECONDS: Final = 60.0
-"""How long code that asks for runs or batches waits for a database that is out of reach."""
+"""Time that callers requesting runs or batches wait for an unreachable database."""
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")

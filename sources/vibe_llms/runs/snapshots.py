@@ -22,7 +22,7 @@ from vibe_llms.runs.compacting import shorten
 from vibe_llms.runs.summaries import RunFold
 
 _LOOKS: Final = 16
-"""How often a fork that others go on writing to is looked at, until nothing came in between."""
+"""Maximum number of reads of a fork that others keep writing to, until one is consistent."""
 
 
 @frozen(kw_only=True)

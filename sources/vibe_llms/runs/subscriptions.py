@@ -35,11 +35,11 @@ LOOK_SECONDS: Final = 0.1
 
 LONGEST_LOOK_SECONDS: Final = 0.5
 _SHARE: Final = 20
-"""Between two looks passes this many times as long as the look took, up to the bound above."""
+"""Time between two looks, as a multiple of the duration of a look, up to the bound above."""
 
 PAUSE_SECONDS: Final = 0.1
-"""Longest pause after lines were handed out, so that what comes in it goes out together. It is as
-long as handing out took: the more subscribers, the larger the batches."""
+"""Longest pause after lines were handed out, so that lines that arrive in it go out together. The
+pause is as long as handing out took: the more subscribers, the larger the batches."""
 
 DELETED_SECONDS: Final = 2.0
 """Interval at which deleted runs are looked for."""

@@ -42,7 +42,7 @@ RunKind: TypeAlias = Literal["conversation", "flow"]
 _PARKED: Final = "It waits for a vendor's batch."
 
 _WELL: Final = frozenset({"", "answered", "ended"})
-"""The reasons of runs that have ended well."""
+"""Reasons of runs that have ended well."""
 
 RunState: TypeAlias = Literal[
     "queued", "working", "waiting", "due", "broken_off", "stopped", "ended"

@@ -23,13 +23,13 @@ from vibe_llms.messages.identities import access_now
 from vibe_llms.runs.summaries import RunFold, RunState, RunSummary
 
 STATES: Final[tuple[RunState, ...]] = get_args(RunState)
-"""All that a run may be in."""
+"""All states of runs."""
 
 RESTS: Final[frozenset[RunState]] = frozenset({"ended", "stopped"})
-"""In which nothing happens any more, unless somebody wants it to go on."""
+"""States in which a run stays unless a user continues it."""
 
 OPEN: Final[frozenset[RunState]] = frozenset({"queued", "due", "working", "broken_off"})
-"""In which somebody has to perform a run."""
+"""States in which a run has to be executed."""
 
 _RESTED: Final[frozenset[RunState]] = frozenset({"queued", "ended"})
 _SUSPENDED: Final[frozenset[RunState]] = frozenset({"queued", "waiting", "due"})

@@ -1,5 +1,5 @@
 """Runs on many workers, scheduled by DBOS over SQLite or PostgreSQL.
 
-May import the agents' own modules and, nobody else may, ``dbos`` and ``sqlalchemy``. It schedules:
-what was done in a run is known by its log and conversation alone.
+May import the agents' own modules and, as the only package, ``dbos`` and ``sqlalchemy``. It only
+schedules: the progress of a run is recorded in its log and conversation alone.
 """

@@ -56,7 +56,7 @@ class DurableDatabase:
 
     @property
     def is_sqlite(self) -> bool:
-        """Whether the database is a SQLite file on this machine."""
+        """True if the database is a SQLite file on this machine."""
         return self.schema is None
 
     @property

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 WORKFLOW: Final = "vibe.perform"
 
 _ACTIVE: Final = frozenset({"ENQUEUED", "DELAYED", "PENDING"})
-# DBOS takes the lowest number first, starting at 1; orders give the highest to what is urgent.
+# DBOS takes the lowest number first, starting at 1; orders give urgent runs the highest number.
 _MIDDLE: Final = 1 << 30
 
 
