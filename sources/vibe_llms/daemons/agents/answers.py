@@ -1,4 +1,4 @@
-"""What the agents daemon answers, as JSON Schema: derived from the classes that it answers with."""
+"""JSON Schemas of the agents daemon's answers, derived from the classes of the answers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PLAIN: Final[Mapping[type, JsonObject]] = {
 
 
 def describe_class(kind: type, title: str = "") -> JsonObject:
-    """Return the schema of the JSON that is made of a class: each field, by its type."""
+    """Return the schema of a class's JSON: each field, by its type."""
     hints = get_type_hints(kind)
     names = [each.name for each in attrs.fields(kind)] if attrs.has(kind) else [*hints]
     return {
@@ -133,4 +133,4 @@ ERROR: Final[JsonObject] = {
         }
     },
 }
-"""With what the message says, as facts for programs."""
+"""Schema of errors, with the content of the message as facts for programs."""

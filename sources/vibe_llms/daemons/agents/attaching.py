@@ -1,4 +1,4 @@
-"""Runs that end with their watchers: one that nobody has watched for a while is stopped."""
+"""Attached runs: a run without watchers for a while is stopped."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _OPEN: Final[tuple[RunState, ...]] = ("queued", "working", "waiting", "due", "br
 
 
 class Attachments:
-    """Looks after runs that were begun attached, for as long as the daemon runs.
+    """Supervision of attached runs while the daemon runs.
 
-    A daemon that starts again gives their watchers the same time to come back.
+    After a restart of the daemon, their watchers have the same time to reconnect.
 
     Args:
-        seconds: How long a run goes on while nobody watches it.
+        seconds: Time that a run continues without watchers.
     """
 
     def __init__(self, runs: LocalRuns, subscriptions: LogSubscriptions, seconds: float) -> None:
@@ -35,11 +35,11 @@ class Attachments:
         self._looking: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begins to look after them."""
+        """Start the supervision."""
         self._looking = asyncio.create_task(self._look())
 
     async def close(self) -> None:
-        """Ends it; the runs stay as they are."""
+        """Stop the supervision; the runs stay as they are."""
         if self._looking is not None:
             self._looking.cancel()
             await finish(asyncio.wait([self._looking]))

@@ -1,4 +1,4 @@
-"""Whether the database of the agents daemon can be reached, and waiting for it at the start."""
+"""Availability of the agents daemon's database, and waiting for it at the start."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _PAUSE_SECONDS: Final = 1.0
 
 @define(eq=False)
 class Availability:
-    """Starts a daemon when its database is there, and tells whether it is there now.
+    """Availability of a daemon's database: starts the daemon once the database is reachable.
 
     Args:
-        store: Of the daemon.
-        begin: Start what needs the store.
+        store: Store of the daemon.
+        begin: Starts the parts that need the store.
     """
 
     _store: ConversationStore
@@ -39,10 +39,10 @@ class Availability:
     _is_there: bool = attrs.field(default=False, init=False)
 
     async def start(self) -> None:
-        """Start what needs the store; go on trying in the background while it is out of reach.
+        """Start the parts that need the store; retry in the background while it is unreachable.
 
         Raises:
-            ConverseError: It cannot be started for another reason.
+            ConverseError: The start failed for another reason.
         """
         try:
             await asyncio.to_thread(_reach, self._store)
@@ -75,12 +75,12 @@ class Availability:
         await finish(asyncio.gather(*tasks, return_exceptions=True))
 
     def ensure_begun(self) -> None:
-        """Raises StoreUnavailableError before the daemon has begun."""
+        """Raise StoreUnavailableError until the daemon has started."""
         if not self._is_begun:
             raise StoreUnavailableError(detail="The database is not reachable yet.")
 
     async def check(self) -> bool:
-        """Tell whether the daemon has begun, and its database can be reached."""
+        """Tell whether the daemon has started and its database is reachable."""
         if not self._is_begun:
             return False
         if self._looking is None and time.monotonic() > self._seen + _FRESH_SECONDS:
@@ -101,6 +101,6 @@ class Availability:
 
 
 def _reach(store: ConversationStore) -> None:
-    """Raise StoreUnavailableError if the database of a store is out of reach. Blocks."""
+    """Raise StoreUnavailableError if the database of a store is unreachable. Blocks."""
     with store.transact(reading=True):
         pass

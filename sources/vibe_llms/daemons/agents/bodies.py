@@ -1,4 +1,4 @@
-"""What clients say and are told, as plain data."""
+"""Request bodies and error answers of the agents daemon, as plain data."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ _CANISTERS: Final[dict[str, type[UserCanister | SupervisorCanister]]] = {
 
 @frozen(kw_only=True)
 class MessageBody:
-    """Something that is said to a run.
+    """A message to a run.
 
     Attributes:
-        content: The words.
-        role: Whose.
+        content: Text of the message.
+        role: Role of its author.
     """
 
     content: str
     role: Literal["user", "supervisor"] = "user"
 
     def produce_canister(self) -> AnyCanister:
-        """Produces what joins the conversation."""
+        """Produce the canister for the conversation."""
         return _CANISTERS[self.role](self.content)
 
 
@@ -60,12 +60,12 @@ class ApprovalBody:
     """An answer to a request for an approval.
 
     Attributes:
-        digest: Of the request.
-        decision: Whether it is executed.
-        key: Of the call, where several that are the same wait.
-        arguments: Other arguments, as JSON; for an edit.
-        reason: Why, for the model.
-        scope: How far it reaches.
+        digest: Digest of the request.
+        decision: Whether the call is executed.
+        key: Key of the call, if several identical calls wait.
+        arguments: Replacement arguments as JSON, for an edit.
+        reason: Reason, for the model.
+        scope: Scope of the approval.
     """
 
     digest: str
@@ -76,17 +76,17 @@ class ApprovalBody:
     scope: Scope = Scope.ONCE
 
     def produce_approval(self) -> Approval:
-        """Produces the answer. Raises RequestError where its parts do not go together."""
+        """Produce the answer. Raises RequestError if its fields contradict each other."""
         fields = attrs.asdict(self, filter=lambda field, _: field.name != "key")
         return Approval(**fields)
 
 
 @frozen(kw_only=True)
 class StopBody:
-    """That a run shall end.
+    """A request to stop a run.
 
     Attributes:
-        reason: Why, for those who look at it.
+        reason: Reason, for people who look at the run.
     """
 
     reason: str = ""
@@ -94,12 +94,12 @@ class StopBody:
 
 @frozen(kw_only=True)
 class Fork:
-    """Where a run is forked.
+    """A request to fork a run.
 
     Attributes:
-        node: Of a flow, the node from which on it is run anew.
-        visit: Which of the node's visits is the first that is made anew, from 1.
-        variables: Of a flow, instead of those that it was given, by name.
+        node: For a flow, the node to restart from.
+        visit: Number of the node's first visit that is repeated, from 1.
+        variables: For a flow, variables that replace the original ones, by name.
     """
 
     node: str = ""
@@ -108,12 +108,12 @@ class Fork:
 
 
 def read_json(body: bytes) -> JsonObject:
-    """Reads the body of a request; nothing is an empty object. Raises RequestError."""
+    """Read the body of a request; an empty body is an empty object. Raises RequestError."""
     return decode_body(body or b"{}")
 
 
 def read_said(given: object) -> list[AnyCanister]:
-    """Reads what is said first: a text, or a list of what is said. Raises ConfigurationError."""
+    """Read the first messages: a text, or a list of messages. Raises ConfigurationError."""
     if given is None:
         return []
     if isinstance(given, str):
@@ -123,8 +123,8 @@ def read_said(given: object) -> list[AnyCanister]:
 
 
 def write_error(error: ConverseError) -> ErrorAnswer:
-    """Writes an error as clients of runs are told of it."""
-    if isinstance(error, UnknownConversationError):  # in the same words, whoever's it is
+    """Write an error in the format for clients of runs."""
+    if isinstance(error, UnknownConversationError):  # with the same text for any owner
         error = UnknownConversationError(identity=error.identity)
     fault, status = classify_error(error)
     match error:
@@ -140,10 +140,10 @@ def write_error(error: ConverseError) -> ErrorAnswer:
             status = 409
         case UnknownNameError():
             status = 400
-        case ProviderError(provider=""):  # nobody was asked: there is nothing at this path
+        case ProviderError(provider=""):  # no provider was asked: the path is unknown
             error = RequestError(path="path", detail=error.detail, stage=Stage.FRAME)
     message = str(error) if status < 500 else error.describe()
-    if isinstance(error, StoreError) and status >= 500:  # its own words name hosts and files
+    if isinstance(error, StoreError) and status >= 500:  # its own message names hosts and files
         message = compose_error_message(error)
     told = {
         "message": message,
@@ -151,6 +151,6 @@ def write_error(error: ConverseError) -> ErrorAnswer:
         "code": error.WORD,
         "stage": str(error.stage) if error.stage else None,
     }
-    if status < 500:  # what the message says, for programs
+    if status < 500:  # the content of the message, for programs
         told["facts"] = msgspec.json.decode(encode_error(error))["facts"]
     return ErrorAnswer(status, {"error": told}, compose_error_headers(error))

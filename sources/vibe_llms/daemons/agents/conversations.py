@@ -1,4 +1,4 @@
-"""What the daemon answers about conversations, by :class:`.agents.conversations`."""
+"""Routes of the daemon for conversations, over :class:`.agents.conversations`."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _STRANGERS_HEADERS: Final = {
     ),
     "x-content-type-options": "nosniff",
 }
-"""Of what is a stranger's words, in a form that a browser might obey."""
+"""Response headers for untrusted content in a format that a browser might execute."""
 
 
 @frozen(kw_only=True)
 class Renaming:
-    """What a conversation is called from now on.
+    """A request to rename a conversation.
 
     Attributes:
-        name: It; empty for none.
+        name: New name; empty for none.
     """
 
     name: String
@@ -44,22 +44,22 @@ class Renaming:
 
 @frozen(kw_only=True)
 class ConversationFork:
-    """Where a conversation is forked.
+    """A request to fork a conversation.
 
     Attributes:
-        from_index: How many canisters are shared; by default all.
+        from_index: Number of canisters to share; by default all.
     """
 
     from_index: Amount | None = None
 
 
 class ConversationDesk:
-    """Answers requests about conversations.
+    """Request handlers for conversations.
 
     Args:
-        conversations: Where they are.
-        subscriptions: Tell whoever watches the run of one that it is gone.
-        guard: Knows who asks.
+        conversations: The conversations.
+        subscriptions: Subscriptions to runs; their watchers are notified of deletions.
+        guard: Authenticates callers.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class ConversationDesk:
         self._guard = guard
 
     def produce_routes(self) -> list[Route]:
-        """Produces the routes of a service."""
+        """Produce the routes of a service."""
         one = "/conversations/{id}"
         table = [
             RouteRow(
@@ -194,7 +194,7 @@ class ConversationDesk:
 
 
 def _is_plain_type(mime_type: str) -> bool:
-    """Tells whether what somebody has called a media type may stand in a header."""
+    """Tell whether an untrusted media type is safe in a header."""
     return re.fullmatch(r"[\w.+-]{1,60}/[\w.+-]{1,60}", mime_type, re.ASCII) is not None
 
 

@@ -1,4 +1,4 @@
-"""Frames of server-sent events: what happens in a run, as it is told over HTTP."""
+"""Server-sent events: events of a run as frames for HTTP."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ WORDS: Final[Mapping[str, str]] = {
     "invocation.finished": "tool.completed",
     "run.ended": "run.completed",
 }
-"""What events are called on the wire; all others as they are."""
+"""Names of events on the wire; all others keep their names."""
 
 VISIT_WORD: Final = "visit.event"
-"""What is told of what happens within a visit of a flow, whose own log has it."""
+"""Event type for events within a visit of a flow, which are in the visit's own log."""
 
 _LOGGED: Final = get_args(LogEvent)
 _PARTS: Final = (
@@ -47,29 +47,29 @@ DELETED: Final = b"event: run.deleted\ndata: {}\n\n"
 
 
 def write_frame(line: LogLine) -> bytes:
-    """Writes an event as its line stands in the log."""
+    """Write a frame with a line of the log."""
     word = WORDS.get(line.word, line.word)
-    data = line.data.replace(b"\r", b" ")  # by which others may set apart what they write
+    data = line.data.replace(b"\r", b" ")  # other writers may use it as whitespace
     return b"id: %d\nevent: %b\ndata: %b\n\n" % (line.sequence, word.encode(), data)
 
 
 def write_frames(lines: bytes) -> bytes:
-    """Writes many as they stand in the log, each line with its end.
+    """Write frames from lines of the log, each with its end.
 
-    Of lines as we write them no more is looked at than their two ends, and no line is handled by
-    itself: that would cost more than all else on the way from the disk to the wire.
+    For lines in our own format, only both ends are examined, and lines are not handled one by one:
+    that would cost more than all other work between the disk and the wire.
 
     Raises:
-        MsgspecError, UnicodeDecodeError: One of them does not read, as far as that shows.
+        MsgspecError, UnicodeDecodeError: A line cannot be read, as far as it is examined.
     """
     if not lines:
         return b""
-    # Zeros are what a crash may leave in the middle of what was never waited for; and what we write
-    # has no carriage returns, behind which a client would read what follows as fields of ours.
+    # A crash may leave zeros in the middle of data that was not synced to disk. Our own lines have
+    # no carriage returns: a client would read the text behind one as a field of the frame.
     first = None if b"\0" in lines or b"\r" in lines else _match(lines)
     if first is not None and lines.endswith(_ENDS):
         parts = _split(lines)
-        del parts[-4:]  # the last end of a line, with nothing behind it
+        del parts[-4:]  # the end of the last line
         try:
             # A line, its end, number and kind of the next, that line, and so on.
             parts[3::4] = map(_get_head, parts[3::4])
@@ -83,7 +83,7 @@ def write_frames(lines: bytes) -> bytes:
 
 
 class _Heads(dict[bytes | None, bytes]):
-    """What stands between the number and the line of each kind of event."""
+    """Cache of the text between the number and the line, by kind of event."""
 
     def __missing__(self, kind: bytes | None) -> bytes:
         if kind is None or not _is_plain(kind):
@@ -99,13 +99,13 @@ _KNOWN: Final = 256
 _is_plain: Final = re.compile(rb"[a-z_.]{1,64}").fullmatch
 _get_head: Final = _Heads().__getitem__
 _ENDS: Final = (b"}\n", b"}\t\n")
-"""Of a line, and of one that was appended together with others."""
+"""Ends of a line, and of one that was appended together with others."""
 _HEAD: Final = (
     rb'\{"sequence":(\d+),"timestamp":"[^"]*","run_id":"[^"]*","event":\{"type":"([^"]*)"'
 )
 _match: Final = re.compile(_HEAD).match
 _split: Final = re.compile(rb"(\n)(?:(?:(?<=\}\n)|(?<=\}\t\n))(?=%b))?" % _HEAD).split
-"""At each end of a line; without number and kind where the lines on both sides are not as ours."""
+"""Split at each end of a line; without number and kind unless both lines are in our own format."""
 
 
 EVENT_STREAM: Final = LineFormat(write_frame, write_frames, b": still here\n\n")
@@ -113,7 +113,7 @@ EVENT_STREAM: Final = LineFormat(write_frame, write_frames, b": still here\n\n")
 
 
 def is_volatile(event: HostedEvent) -> bool:
-    """Tell whether an event is in no log of the run, and of use to those who watch it."""
+    """Tell whether an event is not in the run's log, but useful to its watchers."""
     if not isinstance(event, VisitEvent):
         return isinstance(event, _PARTS)
     while isinstance(event, VisitEvent):
@@ -122,10 +122,10 @@ def is_volatile(event: HostedEvent) -> bool:
 
 
 def write_piece(run_id: str, event: HostedEvent) -> bytes:
-    """Writes what stands in no log, or in that of a visit: without a number.
+    """Write a frame without a number, for an event in no log or in that of a visit.
 
     Raises:
-        CodecError: The event holds something that JSON cannot say.
+        CodecError: The event contains a value that JSON cannot represent.
     """
     told: dict[str, object] = {"run_id": run_id}
     visits = []

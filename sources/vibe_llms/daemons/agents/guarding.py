@@ -1,4 +1,4 @@
-"""What all paths of this daemon share: who asks, how it is described, how pages are cut."""
+"""Shared parts of the daemon's routes: authentication, descriptions and pagination."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from vibe_llms.plugins.specification.daemons import Authorizer, Grant
 
 _PAGE: Final = 50
 MOST: Final = 500
-"""How much one page of a list has at most."""
+"""Maximum number of entries on one page of a list."""
 
 LIMIT: Final[JsonObject] = {"type": "integer", "minimum": 1, "maximum": MOST}
 
 Perform: TypeAlias = Callable[[HttpCall, str], Awaitable[None]]
-"""Answers a request of somebody."""
+"""Handler of a request from a known caller."""
 
 
 @frozen
 class RouteRow:
-    """One path of a desk.
+    """One route of a desk.
 
     Attributes:
-        method: Of HTTP.
-        pattern: The path.
-        perform: Answers.
-        summary: What it is for.
-        body: The schema of what is said there, if anything.
-        answer: The schema of what is answered as JSON.
-        queries: The schemas of the parameters behind the path.
-        heeds: The schemas of the headers of a request that are heeded.
-        media_types: Of what is answered, where it is no JSON.
-        status: Of an answer that is no error.
-        is_admitted: Whether it counts among what is answered at once.
-        needs_host: Whether it asks for a run that somebody here has to perform.
+        method: HTTP method.
+        pattern: Pattern of the path.
+        perform: Handler of the route.
+        summary: Purpose of the route.
+        body: Schema of the request's body, if it has one.
+        answer: Schema of a JSON answer.
+        queries: Schemas of the query parameters.
+        heeds: Schemas of the request headers that have an effect.
+        media_types: Media types of an answer other than JSON.
+        status: Status of a successful answer.
+        is_admitted: Whether its requests count against the limit of concurrent requests.
+        needs_host: Whether it requests a run that this process has to execute.
     """
 
     method: str
@@ -64,12 +64,12 @@ class RouteRow:
 
 @frozen(kw_only=True)
 class Guard:
-    """Sees to it that whoever asks may.
+    """Access control for routes.
 
     Attributes:
-        authorizer: Says who may ask; by default everybody may.
-        hosts: By which names the daemon is reached; ``None`` for any.
-        ensure_begun: Raise while the daemon cannot answer yet.
+        authorizer: Authorizer of requests; by default all are allowed.
+        hosts: Host names of the daemon; ``None`` for any.
+        ensure_begun: Raises while the daemon cannot answer yet.
     """
 
     authorizer: Authorizer | None = None
@@ -77,11 +77,11 @@ class Guard:
     ensure_begun: Callable[[], None] = lambda: None
 
     async def admit(self, call: HttpCall, record: CallRecord) -> Grant | None:
-        """Return who asks; ``None`` where anybody may. Raises AccessError."""
+        """Return the caller's grant; ``None`` if access is open to all. Raises AccessError."""
         return await admit(self.authorizer, self.hosts, call, record)
 
     def produce_route(self, row: RouteRow, *, tag: str) -> Route:
-        """Produces a route behind which it is known who asks."""
+        """Produce a route whose handler receives the caller."""
 
         async def answer(call: HttpCall, record: CallRecord) -> None:
             record.face = tag
@@ -111,7 +111,7 @@ class Guard:
 
 
 def read_limit(given: str | None) -> int:
-    """Reads how much of a list is wanted. Raises RequestError."""
+    """Read the page size of a list. Raises RequestError."""
     if given is None:
         return _PAGE
     if given.isascii() and given.isdigit() and len(given) < 5 and 1 <= int(given) <= MOST:
@@ -120,5 +120,5 @@ def read_limit(given: str | None) -> int:
 
 
 def refuse(path: str, detail: str) -> RequestError:
-    """Produces the error of a request that makes no sense."""
+    """Produce the error for an invalid request."""
     return RequestError(path=path, detail=detail, stage=Stage.FRAME)

@@ -47,7 +47,7 @@ def produce_service(
     listeners: Sequence[Listener] = (),
     conversation_index: Index | None = None,
 ) -> Service:
-    """Makes the daemon as an ASGI application, with a host for its runs.
+    """Make the daemon as an ASGI application, with a host for its runs.
 
     Args:
         application: Has the models; it is restricted (:meth:`.Application.restrict`).

@@ -1,8 +1,8 @@
-"""The page: files that ship with the package, to look at runs and conversations with a browser.
+"""Web page for runs and conversations, served from files of the package.
 
-They are the same for everybody and hold nothing of anybody: whoever may not ask for runs sees an
-empty page that asks for a key. Diagrams are drawn in a frame of their own, as what draws them makes
-markup of words: it reaches nothing of the page, and the page hears from it which node was chosen.
+The files are the same for all users and contain no user data: a user without access sees an empty
+page that asks for a key. Diagrams are drawn in a separate frame, because the drawing library makes
+markup from text: the frame has no access to the page, and only tells it which node was selected.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
     "connect-src 'self'; frame-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-    "require-trusted-types-for 'script'; trusted-types 'none'"  # nothing makes markup of words
+    "require-trusted-types-for 'script'; trusted-types 'none'"  # no code makes markup from text
 )
 _HEADERS: Final[Mapping[str, str]] = {
     "cache-control": "no-cache",
@@ -56,10 +56,10 @@ class PageFile:
     """One file of the page.
 
     Attributes:
-        media_type: Of it.
-        data: All of it.
-        headers: What a browser is told besides.
-        tag: Names the data, to whoever has had them before.
+        media_type: Media type of the file.
+        data: Content of the file.
+        headers: Further response headers.
+        tag: ETag of the data, for browsers that have cached them.
     """
 
     media_type: str
@@ -73,7 +73,7 @@ class PageFile:
 
 
 def read_files() -> dict[str, PageFile]:
-    """Reads the files of the page, by their paths. Does file work."""
+    """Read the files of the page, by their paths. Does file work."""
     found = {
         PLACE + path.name: PageFile(media_type=_MEDIA_TYPES[path.suffix], data=path.read_bytes())
         for path in sorted(access_data("page").iterdir())
@@ -84,7 +84,7 @@ def read_files() -> dict[str, PageFile]:
 
 @functools.cache
 def compose_frame_file() -> PageFile:
-    """Composes the frame that draws diagrams: it is large, and most look at no flow."""
+    """Compose the frame that draws diagrams; on demand, since it is large and few users need it."""
     from vibe_llms.flows.pages import compose_frame
 
     text, policy = compose_frame()
@@ -93,10 +93,10 @@ def compose_frame_file() -> PageFile:
 
 
 def produce_page_routes(hosts: Collection[str] | None) -> list[Route]:
-    """Produces the routes of the page.
+    """Produce the routes of the page.
 
     Args:
-        hosts: By which names the daemon is reached; ``None`` for any.
+        hosts: Host names of the daemon; ``None`` for any.
     """
     produce = partial(Route, method="GET", write_error=write_plain_error, is_admitted=False)
 

@@ -1,4 +1,4 @@
-"""The agents daemon holds no vendor's key and runs no tool itself, or it does not start."""
+"""Checks at the start: the agents daemon must not hold vendors' keys, nor run tools itself."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ PROVIDER: Final = "remote"
 
 
 def describe_gateway(plugins: PluginManager) -> str:
-    """Says which gateway is asked for models, as whoever starts the daemon is told.
+    """Describe the gateway that serves the models, for the user who starts the daemon.
 
     Raises:
-        ConverseError: The provider cannot be made: its settings do not hold, say.
+        ConverseError: The provider cannot be created, such as with invalid settings.
     """
     address: str = getattr(plugins.load_provider(PROVIDER), "address", "")
     if address:
@@ -25,13 +25,13 @@ def describe_gateway(plugins: PluginManager) -> str:
 
 
 def refuse_foreign(configuration: Configuration) -> None:
-    """Sees to it that nobody has configured another provider, or tools of this process.
+    """Check that no other provider, and no tools of this process, are configured.
 
-    What ships does not count: orders may not name it. MCP servers may be, also those that are
-    programs which this daemon starts: what they do, they do in processes of their own.
+    Built-in ones do not count: orders may not name them. MCP servers are allowed, including
+    programs that this daemon starts, because they work in separate processes.
 
     Raises:
-        ConfigurationError: Somebody has; it names each, with its file and line.
+        ConfigurationError: Some are configured; names each with its file and line.
     """
     found: dict[tuple[str, str], Finding] = {}
     for setting in configuration.settings.values():

@@ -1,4 +1,4 @@
-"""What the daemon answers: each path of runs, by :class:`.agents.interfaces.Runs`."""
+"""Routes of the daemon for runs, over :class:`.agents.interfaces.Runs`."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ _WORDS: Final = ("true", "false")
 
 
 class Desk:
-    """Answers requests about runs.
+    """Request handlers for runs.
 
     Args:
-        runs: Where they are.
-        subscriptions: Read the logs of those that are watched.
-        guard: Knows who asks.
-        watchers: How many event streams there may be at once.
+        runs: The runs.
+        subscriptions: Subscriptions to the logs of watched runs.
+        guard: Authenticates callers.
+        watchers: Maximum number of event streams at once.
     """
 
     def __init__(
@@ -57,10 +57,10 @@ class Desk:
         self._standing: dict[asyncio.Task[object], HttpCall] = {}
 
     def produce_routes(self, *, has_host: bool = True) -> list[Route]:
-        """Produces the routes of a service.
+        """Produce the routes of a service.
 
         Args:
-            has_host: Whether runs are performed here; what asks for one is left out where not.
+            has_host: Whether runs are executed here; if not, routes that request one are omitted.
         """
         one = "/runs/{id}"
         listing: dict[str, JsonObject] = {
@@ -102,7 +102,7 @@ class Desk:
                 queries=watching,
                 heeds={"Last-Event-ID": schemas.TEXT},
                 media_types=("text/event-stream",),
-                is_admitted=False,  # streams have a bound of their own
+                is_admitted=False,  # streams have a limit of their own
             ),
             *self._list_rows(one),
         ]
@@ -110,7 +110,7 @@ class Desk:
         return [self._guard.produce_route(row, tag=FACE) for row in rows]
 
     def _list_rows(self, one: str) -> list[RouteRow]:
-        """Return what can be asked of one run and said to it."""
+        """Return the routes for queries and commands to one run."""
         return [
             RouteRow(
                 "GET",
@@ -178,11 +178,11 @@ class Desk:
         ]
 
     def drain(self) -> None:
-        """Ends all event streams: they would go on for as long as their clients stay."""
+        """End all event streams: they would last for as long as their clients stay connected."""
         for task, call in tuple(self._standing.items()):
             call.leave(task)
 
-    # --- each path -------------------------------------------------------------------------------
+    # --- handlers --------------------------------------------------------------------------------
 
     async def _start(self, call: HttpCall, subject: str) -> None:
         body, key = await read_json_body(call), call.headers.get("idempotency-key", "")
@@ -279,21 +279,21 @@ class Desk:
                 async with aclosing(frames):
                     async for data in frames:
                         await call.send(data)
-                        del data  # else it is kept until there is more
+                        del data  # otherwise it stays in memory until there is more
             await call.finish()
         finally:
             del self._standing[task]
 
 
 def _read_start(body: bytes) -> tuple[RunSpec, list[AnyCanister]]:
-    """Read what is to be done, and what is said first. Raises RequestError, ConfigurationError."""
+    """Read the order and the first messages. Raises RequestError, ConfigurationError."""
     given = dict(read_json(body))
     said = read_said(given.pop("input", None))
     return read_run_spec(given), said
 
 
 def _read_states(given: str | None) -> list[RunState]:
-    """Reads the states that are wanted, several with commas in between. Raises RequestError."""
+    """Read the requested states, separated by commas. Raises RequestError."""
     wanted = {*STATES} if given is None else {*given.split(",")}
     if wanted - {*STATES}:
         raise refuse(

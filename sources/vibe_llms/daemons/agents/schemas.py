@@ -1,4 +1,4 @@
-"""What requests about runs say, as JSON Schema: what they are refused without, and no more."""
+"""JSON Schemas of requests about runs: only what a request must satisfy to be accepted."""
 
 from __future__ import annotations
 

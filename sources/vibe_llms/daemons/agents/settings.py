@@ -1,4 +1,4 @@
-"""What the file of the agents daemon says, checked as a whole: all mistakes at once."""
+"""Settings file of the agents daemon, checked as a whole: all mistakes are reported at once."""
 
 from __future__ import annotations
 
@@ -17,30 +17,31 @@ from vibe_llms.tables.reading import require
 
 @frozen(kw_only=True)
 class AgentsServer(ServerSettings):
-    """Where it listens, by default beside the gateway."""
+    """Server settings; the default port is next to the gateway's."""
 
     port: Annotated[int, PORT] = AGENTS_PORT
 
 
 @frozen(kw_only=True)
 class AgentsSettings:
-    """The whole file.
+    """Settings of the agents daemon.
 
     Attributes:
-        server: Where it listens, and what each connection may take.
-        limits: What is taken on at once.
-        runs: How many runs work at once; others wait for their turn.
-        watchers: How many event streams there may be at once.
-        attached_seconds: How long a run that was begun attached goes on while nobody watches it.
-        authorizer: Who says who may ask; by default everybody may, and all runs are everybody's.
-        hosts: Further names by which clients reach it, and places whose pages may send requests:
-            with a port, such as ``localhost:5173``, or as a whole origin, such as
-            ``tauri://localhost``. All others are refused.
-        gateway: The address of the gateway that is asked for all models.
-        runner: The URL of the database in which runs wait for workers; by default the daemon
-            performs its own.
-        queues: From which it takes runs itself, where there are some, as a worker is told them; an
-            empty text leaves all to others.
+        server: Address to listen on, and limits of each connection.
+        limits: Limits of concurrent work.
+        runs: Number of runs that work at once; others wait.
+        watchers: Maximum number of event streams at once.
+        attached_seconds: Time that a run that was started attached continues without watchers.
+        authorizer: Authorizer of requests; by default all are allowed, and all callers share all
+            runs.
+        hosts: Further host names of the daemon, and origins whose pages may send requests: with a
+            port, such as ``localhost:5173``, or as a whole origin, such as ``tauri://localhost``.
+            All others are refused.
+        gateway: Address of the gateway that serves all models.
+        runner: URL of the database in which runs wait for workers; by default the daemon executes
+            its own runs.
+        queues: Queues of the runner from which the daemon takes runs itself, in the format of a
+            worker's; an empty text leaves all to other workers.
     """
 
     server: AgentsServer = attrs.field(factory=AgentsServer)

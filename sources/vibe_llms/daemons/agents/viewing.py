@@ -1,4 +1,4 @@
-"""The page over this machine's own store: it shows and says, and performs nothing itself."""
+"""Web page for this machine's own store: it shows runs and sends messages, but executes no runs."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ WATCHERS: Final = 100
 
 
 class KeyHolder:
-    """Lets in whoever has the one key, as the owner of all that there is.
+    """Authorizer with a single key, whose holder owns all runs and conversations.
 
     Args:
-        key: It; a text of ASCII.
+        key: The key, in ASCII.
     """
 
     subject = ""
@@ -38,7 +38,7 @@ class KeyHolder:
         self._key = key.encode()
 
     async def authorize(self, arrival: Arrival) -> KeyHolder:
-        """Lets in who has the key. Raises AccessError."""
+        """Admit a caller who has the key. Raises AccessError."""
         if not secrets.compare_digest(arrival.credential.encode("utf-8", "replace"), self._key):
             raise AccessError(
                 detail="The page was opened without its key.",
@@ -48,15 +48,15 @@ class KeyHolder:
         return self
 
     def admits(self, model: str) -> bool:
-        """Tells that no model is asked here."""
+        """Return False: no models are available here."""
         return False
 
     async def reserve(self, demand: Demand) -> Reservation:
-        """Sets nothing aside, as nothing is asked here. Raises AccessError."""
+        """Refuse to reserve a budget: no models are available here. Raises AccessError."""
         raise AccessError(detail="This page cannot ask models.", fault=ProviderFault.PERMISSION)
 
     async def close(self) -> None:
-        """Frees nothing."""
+        """Do nothing: there are no resources to release."""
 
 
 def produce_view(
@@ -67,14 +67,15 @@ def produce_view(
     hosts: Collection[str],
     conversation_index: Index | None = None,
 ) -> Service:
-    """Makes the page as an ASGI application, without a host for runs.
+    """Produce the page as an ASGI application, without a host for runs.
 
     Args:
-        application: Has the forms of exports.
-        store: Keeps the runs, which other processes perform.
-        key: Lets in whoever has it.
-        hosts: By which names it is reached.
-        conversation_index: Lists and searches conversations; by default one that reads the store.
+        application: Provides the export formats.
+        store: Store of the runs, which other processes execute.
+        key: Key that grants access.
+        hosts: Host names of the page.
+        conversation_index: Index that lists and searches conversations; by default one that reads
+            the store.
 
     Raises:
         StoreError: The store keeps no logs of runs.

@@ -1,4 +1,4 @@
-"""The door over HTTP: one path, where MCP's streamable HTTP is spoken."""
+"""HTTP endpoint of the tools daemon: one path with MCP's streamable HTTP transport."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ _METHODS: Final = {
 
 
 class Entries:
-    """Who is on the way into which session: none is ended before it has heard them.
+    """Requests in transit to sessions: a session ends only after it has received them.
 
-    The package answers a notification first and hands it to its session then, and begins the answer
-    to a request meanwhile; where the session ends just between, both fail behind their answers.
+    The package ``mcp`` answers a notification before it passes it to the session, and starts the
+    answer to a request at the same time. If the session ended in between, both would fail after
+    their answers.
     """
 
     def __init__(self) -> None:
@@ -44,7 +45,8 @@ class Entries:
 
     @contextmanager
     def enter(self, session: str) -> Iterator[Callable[[], None]]:
-        """Goes in; to be called when the session has heard of it, at the latest at the end."""
+        """Enter a session. Call the result when the session has received the request; the end of
+        the context does so at the latest."""
         entry: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         entries = self._open.setdefault(session, set())
         entries.add(entry)
@@ -62,21 +64,21 @@ class Entries:
             arrive()
 
     async def wait(self, session: str) -> None:
-        """Waits until nobody is on the way into a session."""
+        """Wait until no requests are in transit to a session."""
         while entries := self._open.get(session):
             await asyncio.wait(entries)
 
 
 class Door:
-    """Lets requests in to a server of tools.
+    """HTTP endpoint of a tool server.
 
     Args:
-        open_server: Gives what answers, while the door is open.
-        authorizer: Says who may ask; by default everybody may.
-        hosts: By which names it is reached; ``None`` for any.
-        request_bytes: What the body of one request may have.
-        has_sessions: Whether clients of the era of sessions get one: where all their requests
-            come to this process.
+        open_server: Opens the server that answers requests.
+        authorizer: Authorizer of requests; by default all are allowed.
+        hosts: Host names of the endpoint; ``None`` for any.
+        request_bytes: Maximum size of a request's body.
+        has_sessions: Whether clients with an older protocol, which has sessions, get one. That
+            needs all of a client's requests to reach this process.
     """
 
     def __init__(
@@ -107,14 +109,14 @@ class Door:
         self._ending = asyncio.Event()
 
     def produce_routes(self) -> list[Route]:
-        """Produces the routes of a service."""
+        """Produce the routes of a service."""
         return [
             Route(
                 method=method,
                 pattern=PATH,
                 handler=self.answer,
                 write_error=write_plain_error,
-                # What only listens waits for nobody, and holds up nobody.
+                # A stream that only listens does not use a place among concurrent requests.
                 is_admitted=method != "GET",
                 operation=ApiOperation(summary=summary, tag=_TAG),
             )
@@ -122,10 +124,10 @@ class Door:
         ]
 
     async def start(self) -> None:
-        """Connects what is offered, and lets sessions begin; both live in a task of their own.
+        """Connect the offered ensembles, and accept sessions, in a task of their own.
 
         Raises:
-            ConverseError: It cannot be connected.
+            ConverseError: An ensemble cannot be connected.
         """
         begun = asyncio.Event()
         self._life = asyncio.create_task(self._live(begun))
@@ -138,7 +140,7 @@ class Door:
             await self._life
 
     async def stop(self) -> None:
-        """Ends all sessions, whatever they have under way, and what was connected."""
+        """End all sessions with their pending work, and disconnect the ensembles."""
         self._ending.set()
         if self._life is not None:
             await self._life
@@ -146,7 +148,7 @@ class Door:
             await self._authorizer.close()
 
     def drain(self) -> None:
-        """Ends what only listens: it would go on for as long as its client stays."""
+        """End streams that only listen: they would last for as long as their clients stay."""
         if self._server is not None:
             self._server.listening.close()
         for task, call in tuple(self._standing.items()):
@@ -161,11 +163,11 @@ class Door:
                 await self._ending.wait()
 
     async def admit(self, call: HttpCall, record: CallRecord) -> Grant | None:
-        """Return who asks; ``None`` where anybody may. Raises AccessError."""
+        """Return the caller's grant; ``None`` if access is open to all. Raises AccessError."""
         return await admit(self._authorizer, self._hosts, call, record)
 
     async def answer(self, call: HttpCall, record: CallRecord) -> None:
-        """Answers one request. Raises AccessError, LimitError."""
+        """Answer one request. Raises AccessError, LimitError."""
         record.face = FACE
         grant = await self.admit(call, record)
         body = await read_json_body(call)
@@ -211,6 +213,6 @@ class Door:
 
 
 def _note(record: CallRecord, arrive: Callable[[], None], method: str, name: str) -> None:
-    """Lets logs and metrics know what was asked, and whoever ends the session that it was heard."""
+    """Note the method for logs and metrics, and that the session has received the request."""
     record.way, record.model = method, name
     arrive()

@@ -1,4 +1,4 @@
-"""Makes the daemon of a configuration: which ensembles, behind which door."""
+"""Construction of the tools daemon from its configuration: its ensembles and its endpoint."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def produce_service(
     listeners: Sequence[Listener] = (),
     secret: bytes | None = None,
 ) -> Service:
-    """Makes the daemon as an ASGI application.
+    """Produce the daemon as an ASGI application.
 
     Args:
-        application: Has the ensembles.
-        authorizer: Says who may ask; by default everybody may.
-        listeners: Hear of each request when it is over.
-        secret: The same in all processes that serve one address, at least 32 bytes; by default
-            there is one process.
+        application: Provides the ensembles.
+        authorizer: Authorizer of requests; by default all are allowed.
+        listeners: Called with the record of each completed request.
+        secret: Shared secret of all processes that serve one address, at least 32 bytes; by
+            default there is one process.
 
     Raises:
         ConfigurationError: A provider is configured.
@@ -73,12 +73,12 @@ def produce_service(
 
 
 async def serve_stdio(application: Application, settings: ToolsSettings) -> None:
-    """Serves the program that has started us, until it closes our standard input.
+    """Serve the parent process until it closes our standard input.
 
     Raises:
         ConfigurationError: A provider is configured.
         DependencyError: The package mcp is not installed.
-        ConverseError: An ensemble that was named cannot be connected.
+        ConverseError: A named ensemble cannot be connected.
     """
     refuse_providers(application.configuration)
     with needing("mcp", "mcp", "Serving tools"):
@@ -94,11 +94,11 @@ async def serve_stdio(application: Application, settings: ToolsSettings) -> None
 async def open_server(
     application: Application, settings: ToolsSettings, *, secret: bytes | None = None
 ) -> AsyncIterator[ToolServer]:
-    """Connects the ensembles, and gives the server that offers them.
+    """Connect the ensembles, and return the server that offers them.
 
     Raises:
-        ConverseError: An ensemble that was named cannot be connected; where none was, it is
-            told of in the log, and the others are offered.
+        ConverseError: A named ensemble cannot be connected. If none was named, the failure is
+            logged, and the others are offered.
     """
     from vibe_llms.invocables.mcp.serving.approving import Doorkeeper
     from vibe_llms.invocables.mcp.serving.desk import HostLimits, ToolServer
@@ -119,12 +119,12 @@ async def open_server(
                 waiting=sessions.waiting,
                 wait_seconds=sessions.wait_seconds,
                 subscriptions=sessions.subscriptions,
-                # With several processes a client that comes again may come to another.
+                # With several processes, a client's next request may reach another process.
                 can_wait=settings.server.workers == 1,
             ),
         )
         await server.begin()
-        application.restrict()  # what is connected is installed by now
+        application.restrict()  # connected ensembles are installed by now
         try:
             yield server
         finally:
@@ -134,7 +134,7 @@ async def open_server(
 async def _produce_ensembles(
     application: Application, settings: ToolsSettings, *, is_named: bool
 ) -> list[Ensemble]:
-    """Makes the ensembles that are named, or all that are configured and can be made."""
+    """Produce the named ensembles, or all configured ones that can be produced."""
     names = settings.ensembles if is_named else tuple(application.configuration.ensembles)
     made: list[Ensemble] = []
     for name in names:
@@ -150,10 +150,10 @@ async def _produce_ensembles(
 
 
 def _ensure_known(allowed: Sequence[str], registry: Registry) -> None:
-    """Sees to it that what is allowed is there; a slip would allow nothing in silence.
+    """Check that allowed invocables exist; otherwise a typo would silently allow nothing.
 
     Raises:
-        UnknownNameError: There is no such invocable, nor will there be one.
+        UnknownNameError: The invocable does not exist, and cannot appear later.
     """
     known = ("all", *(each.description.name for each in registry.survey()))
     may_grow = any(getattr(each, "may_grow", False) for each in registry.ensembles)

@@ -1,4 +1,4 @@
-"""A daemon of tools knows no model: the providers that a user has configured are not for it."""
+"""Removal and refusal of the user's providers: the tools daemon must not know models."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _leave_out(entry: PluginEntry) -> PluginEntry | None:
 
 
 def find_providers(configuration: Configuration) -> Sequence[Finding]:
-    """Find the providers that a user has configured, each once; what ships does not count."""
+    """Find the providers that a user has configured, each once; built-in ones do not count."""
     found: dict[str, Finding] = {}
     for setting in configuration.settings.values():
         if setting.path[0] != "providers" or setting.source.layer is Layer.DEFAULTS:
@@ -48,7 +48,7 @@ def refuse_providers(configuration: Configuration) -> None:
     """Refuse a configuration that has a provider of the user.
 
     Raises:
-        ConfigurationError: With each of them, its file and line.
+        ConfigurationError: A provider is configured; names each with its file and line.
     """
     if findings := find_providers(configuration):
         raise ConfigurationError(findings=tuple(findings))

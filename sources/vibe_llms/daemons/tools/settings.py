@@ -1,4 +1,4 @@
-"""What the file of the tools daemon says, checked as a whole: all mistakes at once."""
+"""Settings file of the tools daemon, checked as a whole: all mistakes are reported at once."""
 
 from __future__ import annotations
 
@@ -15,25 +15,26 @@ from vibe_llms.tables.reading import require
 
 @frozen(kw_only=True)
 class ToolsServer(ServerSettings):
-    """Where it listens, by default beside the gateway."""
+    """Server settings; the default port is next to the gateway's."""
 
     port: Annotated[int, PORT] = TOOLS_PORT
 
 
 @frozen(kw_only=True)
 class SessionLimits:
-    """What clients may hold between their requests, in one process.
+    """Limits of state that clients hold between their requests, in one process.
 
-    One client, by what the authorizer calls it or else by its address, has at most as many calls
-    that wait, resources and streams as are left for others; of sessions, one with a name.
+    A client is identified by its name from the authorizer, or otherwise by its address. One client
+    gets at most as many waiting calls, resources and streams as are left for others; for sessions,
+    this holds for clients with a name only.
 
     Attributes:
-        sessions: How many sessions there are at once.
-        idle_seconds: How long one stays of which nothing is heard.
-        waiting: How many calls wait at once for their clients to come again with answers.
-        wait_seconds: How long one answer of a client is waited for.
-        subscriptions: How many resources are watched for changes at once, and how many streams
-            of changes are open.
+        sessions: Maximum number of sessions at once.
+        idle_seconds: Time after which an idle session is ended.
+        waiting: Maximum number of calls that wait at once for their clients' answers.
+        wait_seconds: Timeout for an answer of a client.
+        subscriptions: Maximum number of resources watched for changes at once, and of open streams
+            of changes.
     """
 
     sessions: Count = 1_000
@@ -45,21 +46,20 @@ class SessionLimits:
 
 @frozen(kw_only=True)
 class ToolsSettings:
-    """The whole file.
+    """Settings of the tools daemon.
 
     Attributes:
-        server: Where it listens, and what each connection may take.
-        limits: What is taken on at once.
-        sessions: The same of sessions.
-        authorizer: Who says who may ask; by default everybody may.
-        hosts: Further names by which clients reach it, and places whose pages may send requests:
-            with a port, such as ``localhost:5173``, or as a whole origin, such as
-            ``tauri://localhost``. All others are refused.
-        ensembles: Which of the configured ensembles are offered; all, where neither these nor
-            servers are named.
-        mcp: Which of the configured MCP servers are offered.
-        allowed: Invocables that are executed without asking; ``all`` for every one.
-        approver: Who is asked about the others, before the client's user: what a plugin has.
+        server: Address to listen on, and limits of each connection.
+        limits: Limits of concurrent work.
+        sessions: Limits of sessions.
+        authorizer: Authorizer of requests; by default all are allowed.
+        hosts: Further host names of the daemon, and origins whose pages may send requests: with a
+            port, such as ``localhost:5173``, or as a whole origin, such as ``tauri://localhost``.
+            All others are refused.
+        ensembles: Configured ensembles to offer; all, if neither ensembles nor servers are named.
+        mcp: Configured MCP servers to offer.
+        allowed: Invocables that are executed without approval; ``all`` for every one.
+        approver: Approver from a plugin, asked about the others before the client's user.
     """
 
     server: ToolsServer = attrs.field(factory=ToolsServer)
