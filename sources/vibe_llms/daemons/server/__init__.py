@@ -1,14 +1,13 @@
-"""Serves an ASGI 3 application over HTTP/1.1, within bounds.
+"""HTTP/1.1 server for ASGI 3 applications, with limits and timeouts.
 
-A ``Server`` serves in the event loop that is there; ``run`` does all that a program does besides:
-signals, worker processes, and what is said when it is ready. ``ServerSettings`` is the
-``[server]`` table of a file.
+A ``Server`` serves in the current event loop. ``run`` is for programs: it adds signals, worker
+processes, and a report when it is ready. ``ServerSettings`` is the ``[server]`` table of a file.
 
-Beyond ASGI an application is offered two things. ``scope["extensions"]["vibe_llms.disconnect"]``
-is a function that takes what is to be called, once and in the event loop, as soon as the client has
-gone. So no task needs to wait in ``receive`` for that; under other servers, one has to.
-``vibe_llms.drain``, in the scope of the lifespan, is the same for the moment in which the server
-begins to end. Refuses to know what is served.
+The server offers two ASGI extensions. ``scope["extensions"]["vibe_llms.disconnect"]`` is a function
+that takes a callback, which is called once and in the event loop when the client disconnects. So no
+task needs to wait in ``receive`` for that; under other servers, one has to. ``vibe_llms.drain``, in
+the scope of the lifespan, does the same for the start of the shutdown. Refuses to know what is
+served.
 """
 
 from __future__ import annotations

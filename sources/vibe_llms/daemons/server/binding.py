@@ -1,4 +1,4 @@
-"""Where a server listens, and whether it may."""
+"""Listening sockets of a server, and the check whether their address is allowed."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _NOT_HERE: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 
 
 def check_binding(settings: ServerSettings, *, is_guarded: bool) -> None:
-    """Makes sure that nobody is let in from afar by oversight.
+    """Check that remote access is not open by mistake.
 
     Args:
-        is_guarded: Somebody stands before the application who asks who comes.
+        is_guarded: Whether the application authenticates its callers.
 
     Raises:
-        ConfigurationError: It would listen wider than loopback without TLS or without anybody who
-            asks who comes; ``insecure`` allows it.
+        ConfigurationError: It would listen beyond loopback without TLS or without authentication;
+            ``insecure`` allows that.
     """
     if settings.insecure or is_loopback(settings.host):
         return
@@ -45,7 +45,7 @@ def check_binding(settings: ServerSettings, *, is_guarded: bool) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Tells whether only this machine reaches what listens there; a name is looked up."""
+    """Tell whether a host is reachable from this machine only; names are resolved."""
     try:
         return ipaddress.ip_address(host.partition("%")[0]).is_loopback
     except ValueError:
@@ -53,15 +53,15 @@ def is_loopback(host: str) -> bool:
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:
-        return False  # listening there fails, and says why
+        return False  # listening there fails with the reason
     return all(ipaddress.ip_address(str(each[4][0])).is_loopback for each in found)
 
 
 def open_sockets(settings: ServerSettings, *, is_shared: bool = False) -> list[socket.socket]:
-    """Returns sockets that listen wherever the host is; where the port is 0, all on the same.
+    """Return listening sockets for all addresses of the host; for port 0, all on the same port.
 
     Args:
-        is_shared: Others may listen there, too, if they say the same.
+        is_shared: Allow other sockets with the same option to listen on the port, too.
 
     Raises:
         ConfigurationError: The system does not allow it.
@@ -77,7 +77,7 @@ def open_sockets(settings: ServerSettings, *, is_shared: bool = False) -> list[s
                 try:
                     listening.bind((address, port))
                 except OSError as error:
-                    # A name may have addresses of a family that this machine does not speak.
+                    # A name may have addresses of a family that this machine does not support.
                     if error.errno in _NOT_HERE and len(places) > 1:
                         continue
                     raise
@@ -103,10 +103,10 @@ def open_sockets(settings: ServerSettings, *, is_shared: bool = False) -> list[s
 
 
 def open_shares(settings: ServerSettings) -> list[list[socket.socket]]:
-    """Returns the sockets of each worker, all on the same port.
+    """Return the sockets of each worker, all on the same port.
 
-    On Linux each has its own, and the system deals out evenly what comes. Elsewhere all have the
-    same, and who is first takes most.
+    On Linux, each worker has its own, and the system distributes connections evenly. Elsewhere all
+    share the same sockets, and the fastest worker accepts most connections.
 
     Raises:
         ConfigurationError: The system does not allow it.
@@ -114,7 +114,8 @@ def open_shares(settings: ServerSettings) -> list[list[socket.socket]]:
     first = open_sockets(settings)
     if settings.workers == 1 or sys.platform != "linux":
         return [first] * settings.workers
-    # Now that nobody else listens there: of those who share a port, none would be told.
+    # Only after the check that no other process listens there: sockets that share a port get no
+    # error.
     settings = attrs.evolve(settings, port=first[0].getsockname()[1])
     for listening in first:
         listening.close()
@@ -130,7 +131,7 @@ def _produce_socket(family: int, *, is_shared: bool) -> socket.socket:
     made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     made.setblocking(False)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    # What is written in pieces is sent at once; what is taken here inherits it.
+    # Send small writes at once; accepted connections inherit the option.
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if is_shared:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -140,7 +141,7 @@ def _produce_socket(family: int, *, is_shared: bool) -> socket.socket:
 
 
 def describe_sockets(settings: ServerSettings, sockets: Sequence[socket.socket]) -> tuple[str, ...]:
-    """Returns the URLs by which sockets are reached, without a path."""
+    """Return the URLs of sockets, without a path."""
     scheme = "http" if settings.certificate is None else "https"
     addresses = [listening.getsockname()[:2] for listening in sockets]
     shown = [(f"[{host}]" if ":" in host else host, port) for host, port in addresses]

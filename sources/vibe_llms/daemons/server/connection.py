@@ -1,4 +1,4 @@
-"""One connection of a client: requests in, answers out, each in its turn, all within bounds."""
+"""Connection of a client: requests and answers in order, with limits and timeouts."""
 
 from __future__ import annotations
 
@@ -31,35 +31,35 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _WAITING_REQUESTS: Final = 64
-"""So many requests may wait on one connection; behind the last of them it is closed."""
+"""Maximum of queued requests per connection; it is closed after the last of them."""
 
 _QUEUED_AT_EASE: Final = 8
-"""With more than so many waiting, no more is read."""
+"""Reading pauses with more than this number of queued requests."""
 
 LINGER_SECONDS: Final = 2.0
 _LINGER_BYTES: Final = 67_108_864
-"""What still comes when we have said our last word is let go so long, and so much of it; so long a
-client has to say good-bye, too, where TLS is spoken.
+"""Limits for discarding input after the last response; with TLS, the client also has this time to
+send its close notification.
 
-To close at once, with something unread, would take the last word back from the client.
+To close at once, with unread input, would destroy the last response before the client reads it.
 """
 
 _VANISH: Final = struct.pack("ii", 1, 0)
 
 
 class IncomingConnection(asyncio.BufferedProtocol):
-    """Reads requests, lets the application answer them one after the other, and keeps the time.
+    """Connection that reads requests, has the application answer them in order, and times them out.
 
-    Whoever sweeps calls :meth:`look` now and then.
+    The sweep calls :meth:`look` at intervals.
 
     Args:
-        service: What all connections of a server share.
-        connected: What it goes over; the event loop's as soon as it begins.
-        is_surplus: There are enough connections: it is only told so.
+        service: Shared state of all connections of a server.
+        connected: Socket of the connection; the event loop owns it once the connection begins.
+        is_surplus: Whether the connection exceeds the limit, so that it only gets an error.
 
     Attributes:
-        transport: Of the event loop.
-        is_writing_paused: The client does not take what is sent.
+        transport: Transport of the event loop.
+        is_writing_paused: Whether the client does not read what is sent.
     """
 
     __slots__ = (
@@ -99,7 +99,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
         self._is_surplus = is_surplus
         self._current: ServedExchange | None = None
         self._incoming: ServedExchange | None = None
-        # Not a deque: an empty one takes as much as all else of a connection that waits.
+        # Not a deque: an empty one uses as much memory as the rest of an idle connection.
         self._queue: list[tuple[ServedExchange, Scope]] = []
         self._takers: list[asyncio.Future[None]] = []
         self._websocket: WebSocket | None = None
@@ -114,10 +114,10 @@ class IncomingConnection(asyncio.BufferedProtocol):
         self._since = service.loop.time()
         self.is_writing_paused = False
 
-    # --- what the event loop tells -------------------------------------------------------------
+    # --- callbacks of the event loop -----------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Is told of a new connection, after the handshake of TLS."""
+        """Handle a new connection, after the TLS handshake."""
         self.transport = cast(asyncio.Transport, transport)
         self._peer = describe_peer(self.transport)
         self.service.connections.add(self)
@@ -130,11 +130,11 @@ class IncomingConnection(asyncio.BufferedProtocol):
             self._input_due = self.service.loop.time() + self.service.settings.head_seconds
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Returns what is read into."""
+        """Return the buffer to read into."""
         return reading.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Is told how much has come."""
+        """Handle received bytes."""
         data = bytes(reading.buffer[:nbytes])
         if self._is_deaf:
             self._lingering -= nbytes
@@ -155,19 +155,19 @@ class IncomingConnection(asyncio.BufferedProtocol):
             self._input_due = self.service.loop.time() + self.service.settings.head_seconds
 
     def eof_received(self) -> None:
-        """Is told that nothing more comes: the client has gone."""
+        """Handle the end of input: the client disconnected."""
         if self._current is not None or self._websocket is not None:
-            # Closing would wait until what was written is taken, by nobody.
+            # Closing would wait until the client has read everything, which it never will.
             self._leave()
             self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Is told that the connection is gone."""
+        """Handle the loss of the connection."""
         self.service.forget(self)
         self._is_deaf = True
         self._leave()
-        # Whoever knows the connection would keep it, and all that belongs to it, until somebody
-        # looks for garbage: of thousands of clients that came and went, that was most of memory.
+        # Objects that refer to the connection would keep it and its data until the next garbage
+        # collection: after thousands of clients, that was most of the memory.
         self._reader.close()
         self._current = self._incoming = self._websocket = None
 
@@ -183,27 +183,27 @@ class IncomingConnection(asyncio.BufferedProtocol):
         self._release()
 
     def pause_writing(self) -> None:
-        """Is told that the client does not take what is sent."""
+        """Note that the client does not read what is sent."""
         self.is_writing_paused = True
         self._output_due = self.service.loop.time() + self.service.settings.idle_seconds
 
     def resume_writing(self) -> None:
-        """Is told that it does again."""
+        """Note that the client reads again."""
         self.is_writing_paused = False
         self._output_due = inf
         self._release()
 
     def _release(self) -> None:
-        """Lets those go on who wait until something is taken."""
+        """Wake tasks that wait until the client reads."""
         takers, self._takers = self._takers, []
         for taker in takers:
             if not taker.done():
                 taker.set_result(None)
 
-    # --- what the reader tells -----------------------------------------------------------------
+    # --- callbacks of the reader ---------------------------------------------------------------
 
     def begin(self, head: Head) -> None:
-        """Is told of the head of a request."""
+        """Receive the head of a request."""
         if self._is_deaf:
             return
         if head.is_upgrade:
@@ -218,7 +218,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
         )
         self._incoming = exchange
         scope = self._compose_scope(head, exchange.watch)
-        if head.expects_continue:  # its time begins when it is invited
+        if head.expects_continue:  # its timeout starts with the invitation
             self._input_due = self._body_seconds = inf
         else:
             self.expect_body()
@@ -230,7 +230,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
             exchange.is_kept = False
 
     def take(self, body: bytes) -> None:
-        """Is told of some of a body."""
+        """Receive a part of a body."""
         exchange = self._incoming
         if exchange is not None:
             exchange.take(body)
@@ -238,7 +238,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
                 self.adjust_reading()
 
     def finish(self) -> None:
-        """Is told that all of a request has come."""
+        """Note that a request is complete."""
         exchange, self._incoming = self._incoming, None
         self._input_due = inf
         if exchange is None:
@@ -248,12 +248,12 @@ class IncomingConnection(asyncio.BufferedProtocol):
             self._is_deaf = True
 
     def _begin_websocket(self, head: Head) -> None:
-        """Looks whether a WebSocket may follow; it does when what follows the request comes."""
+        """Check whether a WebSocket may follow; it starts with the bytes after the request."""
         if self._current is not None:
             self._upgrade: tuple[WebSocket | None, Scope, int] = (None, {}, MALFORMED)
             return
         try:
-            # Few have it installed, and fewer want it.
+            # Imported on demand: few users have it installed, and fewer need it.
             from vibe_llms.daemons.server.websocket import produce_websocket
         except ImportError:
             _logger.warning("WebSockets need an extra. %s", advise_extra("serve", "websockets"))
@@ -288,19 +288,19 @@ class IncomingConnection(asyncio.BufferedProtocol):
         service.tasks.add(exchange.task)
 
     def _begin_task(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        # Not by the loop's factory: an eager one would run it before we know it, and in the middle
-        # of what is being read.
+        # Not by the loop's factory: an eager one would run the task before we have a reference to
+        # it, and in the middle of reading.
         return asyncio.Task(coroutine, loop=self.service.loop)
 
-    # --- what an exchange does -------------------------------------------------------------------
+    # --- for exchanges ---------------------------------------------------------------------------
 
     def invite(self) -> None:
-        """Tells the client to send the body."""
+        """Tell the client to send the body."""
         self.transport.write(CONTINUE)
         self.expect_body()
 
     def expect_body(self) -> None:
-        """Begins to count the time of a body; while nothing is read it stands still."""
+        """Start the timeout of a body; it is suspended while reading is paused."""
         self._body_seconds = self.service.settings.body_seconds
         if self._is_reading_paused:
             self._input_due = inf
@@ -308,13 +308,13 @@ class IncomingConnection(asyncio.BufferedProtocol):
             self._input_due = self.service.loop.time() + self._body_seconds
 
     def adjust_reading(self) -> None:
-        """Reads on, or does not, by how much waits to be taken."""
+        """Pause or resume reading, depending on what is buffered."""
         incoming = self._incoming
         is_full = incoming is not None and incoming.buffered > BUFFER_BYTES
         self.hold(is_full or len(self._queue) > _QUEUED_AT_EASE)
 
     def hold(self, must_pause: bool) -> None:
-        """Stops reading, or goes on."""
+        """Pause or resume reading."""
         incoming = self._incoming
         if must_pause == self._is_reading_paused or self.transport.is_closing():
             return
@@ -322,7 +322,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
         now = self.service.loop.time()
         if must_pause:
             self.transport.pause_reading()
-            self._body_seconds = self._input_due - now  # its time goes on when we read on
+            self._body_seconds = self._input_due - now  # its timeout continues when reading resumes
             self._input_due = inf
         else:
             self.transport.resume_reading()
@@ -331,23 +331,23 @@ class IncomingConnection(asyncio.BufferedProtocol):
 
     @property
     def is_between(self) -> bool:
-        """Whether nothing of a further request has come."""
+        """True if no part of a further request has been received."""
         return self._reader.is_between
 
     @property
     def waiting_since(self) -> float | None:
-        """Since when the client has asked nothing; None where it is being answered, or leaves."""
+        """Time since which the client is idle; None during an answer, or if it is leaving."""
         is_busy = self._current is not None or self._websocket is not None or self._is_deaf
         return None if is_busy else self._since
 
     @property
     def buffered(self) -> int:
-        """How much of requests waits to be taken."""
+        """Number of buffered bytes of requests."""
         exchanges = [self._current, *(exchange for exchange, _ in self._queue)]
         return sum(exchange.buffered for exchange in exchanges if exchange is not None)
 
     async def wait_until_taken(self, exchange: ServedExchange | WebSocket) -> None:
-        """Waits as long as the client does not take what is sent. Raises ClientGone."""
+        """Wait while the client does not read what is sent. Raises ClientGone."""
         taker = self.service.loop.create_future()
         self._takers.append(taker)
         await taker
@@ -355,7 +355,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
             raise ClientGone
 
     def conclude(self, exchange: ServedExchange) -> None:
-        """Is told that an answer is complete: the next request has its turn."""
+        """Note that an answer is complete, and start the next request."""
         self._answer_due = inf
         self._current = None
         if self.transport.is_closing():
@@ -379,7 +379,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
             self.adjust_reading()
 
     def fail(self, exchange: ServedExchange, status: int) -> None:
-        """Ends an answer that does not come, or does not come to its end."""
+        """End an answer that has failed, before or after its start."""
         if exchange.is_begun:
             self._cut(exchange)
         else:
@@ -388,7 +388,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
             self.say_last(compose_refusal(status, self.service.date))
 
     def _cut(self, exchange: ServedExchange) -> None:
-        """Lets an answer look cut: what was written goes out, and the end does not."""
+        """Truncate an answer visibly: send what was written, without the end."""
         exchange.leave()
         self._current = None
         if exchange.is_delimited:
@@ -397,10 +397,10 @@ class IncomingConnection(asyncio.BufferedProtocol):
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _VANISH)
             self.transport.abort()
 
-    # --- how it ends -----------------------------------------------------------------------------
+    # --- end of the connection -------------------------------------------------------------------
 
     def _refuse(self, status: int) -> None:
-        """Refuses what came; requests that came before it are answered first."""
+        """Refuse invalid input; earlier requests are answered first."""
         broken, self._incoming = self._incoming, None
         self._is_deaf = True
         self._input_due = inf
@@ -422,10 +422,10 @@ class IncomingConnection(asyncio.BufferedProtocol):
             self._close()
 
     def _close(self) -> None:
-        """Closes when the client has had time to read what was said last.
+        """Close once the client has had time to read the last response.
 
-        What still comes from it is let go meanwhile: closing with something unread would take
-        the last word back.
+        Further input is discarded until then: closing with unread input would destroy the last
+        response.
         """
         self._is_deaf = True
         self._incoming = None
@@ -445,14 +445,14 @@ class IncomingConnection(asyncio.BufferedProtocol):
             transport.write_eof()
 
     def shut(self) -> None:
-        """Closes as soon as what was written is taken, or is not for too long."""
+        """Close as soon as the client has read everything, or after a timeout."""
         self._is_deaf = True
         self._input_due = inf
         self._output_due = self.service.loop.time() + self.service.settings.idle_seconds
         self.transport.close()
 
     def look(self, now: float) -> None:
-        """Ends what has taken longer than it may."""
+        """End whatever has timed out."""
         if now > self._output_due:
             self.transport.abort()
         elif self._websocket is not None and not self._is_deaf:
@@ -474,7 +474,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
             exchange.task.cancel()
 
     def end(self, *, at_once: bool) -> None:
-        """Is told that the server ends."""
+        """Handle the shutdown of the server."""
         if at_once:
             self._leave()
             self.transport.abort()

@@ -1,4 +1,4 @@
-"""One request and its answer, as an ASGI application meets them."""
+"""One request and its answer, as seen by an ASGI application."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 BUFFER_BYTES: Final = 65_536
-"""From so much of a body that the application has not taken, no more is read until it does."""
+"""Reading pauses with this many bytes of a body that the application has not received yet."""
 
 _START: Final = "http.response.start"
 _BODY: Final = "http.response.body"
@@ -24,23 +24,23 @@ _TRAILERS: Final = "http.response.trailers"
 
 
 class ServedExchange:
-    """Carries one request to the application and its answer back.
+    """Exchange of one request and its answer with the application.
 
     Args:
-        connection: On which it came.
-        method: Of the request.
-        is_kept: The client wants to send another on the same connection.
-        is_modern: It speaks HTTP/1.1, and so understands chunks.
-        expects_continue: It waits for a word before it sends the body.
+        connection: Connection of the request.
+        method: HTTP method of the request.
+        is_kept: Whether the client wants to reuse the connection.
+        is_modern: Whether the client speaks HTTP/1.1, and so understands chunks.
+        expects_continue: Whether the client waits for ``100 Continue`` before it sends the body.
 
     Attributes:
-        is_received: All of the request has come.
-        is_begun: Something of the answer was written.
-        is_complete: All of it was.
-        is_gone: There is no client any more who could be answered.
-        is_kept: Another request may follow.
-        buffered: How much of the body nobody has taken.
-        task: In which the application runs.
+        is_received: Whether the request is complete.
+        is_begun: Whether a part of the answer was written.
+        is_complete: Whether all of the answer was written.
+        is_gone: Whether the client disconnected, or must not be answered.
+        is_kept: Whether another request may follow.
+        buffered: Number of bytes of the body that the application has not received.
+        task: Task of the application.
     """
 
     __slots__ = (
@@ -96,13 +96,13 @@ class ServedExchange:
         self.buffered = 0
         self.task: asyncio.Task[None] | None = None
 
-    # --- what the connection tells -------------------------------------------------------------
+    # --- for the connection --------------------------------------------------------------------
 
     def take(self, body: bytes) -> None:
-        """Is told of some of the body; what comes when the answer is over goes nowhere."""
+        """Receive a part of the body; discard it if the answer is over."""
         if self.is_complete or self.is_gone:
             return
-        if self._expects_continue:  # it did not wait
+        if self._expects_continue:  # the client did not wait
             self._expects_continue = False
             self._connection.expect_body()
         self._pieces.append(body)
@@ -110,12 +110,12 @@ class ServedExchange:
         self._wake()
 
     def finish(self) -> None:
-        """Is told that all of the body has come."""
+        """Note that the body is complete."""
         self.is_received = True
         self._wake()
 
     def leave(self) -> None:
-        """Is told that the client has gone, or is not to be answered any more."""
+        """Note that the client disconnected, or must not be answered."""
         if self.is_gone or self.is_complete:
             return
         self.is_gone = True
@@ -128,34 +128,34 @@ class ServedExchange:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    # --- what the application does ---------------------------------------------------------------
+    # --- for the application ---------------------------------------------------------------------
 
     async def run(self, scope: Scope) -> None:
-        """Lets the application answer, and puts right what it left wrong."""
+        """Run the application, and clean up if it fails."""
         service = self._connection.service
         try:
             await service.application(scope, self.receive, self.send)
-            # A server that ends has asked for what would go on for ever to be cut.
+            # A server that shuts down asks for endless answers to be cut.
             if not (self.is_complete or self.is_gone or service.is_ending):
                 _logger.error("The application returned before its answer was complete")
         except BrokenAnswer as error:
             _logger.warning("An answer was cut off: %s", error)
         except Exception as error:
-            # That nobody is there any more to be answered is no fault of the application's.
+            # A client that disconnected is not an error of the application.
             if not (self.is_gone and isinstance(error, ClientGone)):
                 _logger.error("The application failed", exc_info=error)
         finally:
             if self.task is not None:
                 service.tasks.discard(self.task)
-                self.task = None  # it knows us, by where it was cancelled
+                self.task = None  # it refers to this exchange, from where it was cancelled
             if not (self.is_complete or self.is_gone):
                 self._connection.fail(self, 503 if service.is_ending else 500)
 
     def watch(self, listener: Callable[[], object] | None) -> None:
-        """Lets something be called as soon as the client has gone; nothing any more for ``None``.
+        """Set a callback for when the client disconnects; ``None`` removes it.
 
-        It is called in the event loop and at most once; soon, if the client has gone already.
-        Once the answer is complete nobody cares.
+        It is called in the event loop and at most once; soon, if the client has already
+        disconnected. It is not called after the answer is complete.
         """
         self._listener = listener
         if listener is not None and self.is_gone:
@@ -163,7 +163,7 @@ class ServedExchange:
             self._connection.service.loop.call_soon(listener)
 
     async def receive(self) -> Message:
-        """Returns the next of the body, or that the client has gone."""
+        """Return the next part of the body, or a disconnect message."""
         while True:
             if self.is_gone or self.is_complete:
                 return {"type": "http.disconnect"}
@@ -191,13 +191,13 @@ class ServedExchange:
         return {"type": "http.request", "body": body, "more_body": not self._is_read}
 
     async def send(self, message: Message) -> None:
-        """Writes what the application answers.
+        """Write a part of the application's answer.
 
-        It waits as long as the client does not take what was written before.
+        Waits while the client does not read earlier output.
 
         Raises:
-            ClientGone: There is nobody any more.
-            RuntimeError: This is not what comes next of an answer, or makes none.
+            ClientGone: The client disconnected.
+            RuntimeError: The message is invalid, or out of order.
         """
         if self.is_gone:
             raise ClientGone
@@ -226,7 +226,7 @@ class ServedExchange:
                 self._connection.transport.write(self._held + self._end(message.get("headers", ())))
                 self._complete()
         elif kind == _START and self._head is None:
-            self._head = message  # ASGI: nothing is sent before the first of the body is there
+            self._head = message  # ASGI: nothing is sent before the first part of the body
         else:
             raise RuntimeError(f"{kind} is not allowed at this point of an answer")
 
@@ -237,13 +237,13 @@ class ServedExchange:
         self._connection.conclude(self)
 
     def _hold(self, body: bytes) -> None:
-        """Keep the last of the body until its trailers are known."""
+        """Hold the last part of the body until its trailers are known."""
         begun = b"" if self.is_begun else self._begin(len(body), True)
         self.is_begun = True
         self._held = begun + self._frame(body, True)
 
     def _end(self, trailers: Iterable[tuple[bytes, bytes]]) -> bytes:
-        """Return what ends a body in chunks, with its trailers; others end by themselves."""
+        """Return the end of a chunked body, with its trailers; other bodies need no end."""
         if not self._is_chunked:
             return b""
         try:
@@ -252,7 +252,7 @@ class ServedExchange:
             raise RuntimeError(f"Invalid trailers: {error}") from error
 
     def _begin(self, size: int, has_more: bool) -> bytes:
-        """Returns the head of the answer."""
+        """Return the head of the answer."""
         message = self._head
         if message is None:
             raise RuntimeError(f"{_START} must come before {_BODY}")
@@ -262,7 +262,7 @@ class ServedExchange:
             head, length, closes = compose_head(status, message.get("headers", ()), service.date)
         except ValueError as error:
             raise RuntimeError(f"Invalid head of an answer: {error}") from error
-        # A request that is not read to its end leaves no place for another behind it.
+        # No other request can follow one that is not read to its end.
         self.is_kept = self.is_kept and not closes and self.is_received and not service.is_ending
         framing = b""
         if status in BODILESS:
@@ -284,7 +284,7 @@ class ServedExchange:
         return b"%b%b\r\n" % (head, framing)
 
     def _frame(self, body: bytes, has_more: bool) -> bytes:
-        """Returns some of the body as it is written."""
+        """Return a part of the body in its encoding on the wire."""
         if self._is_chunked:
             data = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
             return data if has_more else data + LAST_CHUNK
@@ -298,5 +298,5 @@ class ServedExchange:
 
     @property
     def is_delimited(self) -> bool:
-        """Whether the client sees an answer that is cut as cut, by itself."""
+        """True if the client can tell that a truncated answer is truncated."""
         return self._is_delimited

@@ -1,4 +1,4 @@
-"""The heads of answers, as they are written."""
+"""Writing of response heads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STATUS_LINES: Final = {
     status: f"HTTP/1.1 {status} {_PHRASES.get(status, '')}\r\n".encode()
     for status in range(200, 600)
 }
-"""The first lines of answers; 1xx is no answer of an application's."""
+"""Status lines of answers; an application cannot answer with 1xx."""
 
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 LAST_CHUNK: Final = b"0\r\n\r\n"
@@ -23,24 +23,24 @@ BODILESS: Final = frozenset({204, 304})
 """Answers without a body, whatever their headers say."""
 
 _OURS: Final = frozenset({b"connection", b"content-length", b"keep-alive", b"transfer-encoding"})
-"""Headers that say where an answer ends and what becomes of its connection: ours to write."""
+"""Headers for the framing of an answer and its connection; only the server writes them."""
 
 
 def compose_head(
     status: int, headers: Iterable[tuple[bytes, bytes]], ours: bytes
 ) -> tuple[bytes, int | None, bool]:
-    """Writes the head of an answer up to where more of ours may follow.
+    """Write the head of an answer, up to where the server may add more headers.
 
     Args:
-        headers: The application's.
-        ours: Lines to put before them.
+        headers: Headers of the application.
+        ours: Lines of the server to put before them.
 
     Returns:
-        The head without its last line; how long the application says that the body is, if it
-        does; and whether it wants the connection closed.
+        The head without its last line; the length of the body, if the application gives it; and
+        whether the application wants the connection closed.
 
     Raises:
-        ValueError: The application made a head that none may be.
+        ValueError: The head of the application is malformed.
     """
     line = STATUS_LINES.get(status)
     if line is None:
@@ -59,14 +59,14 @@ def compose_head(
         elif lower == b"connection":
             closes = closes or b"close" in value.lower()
     head = b"".join(lines)
-    # One look at the whole: a value with the end of a line would open a header of its own.
+    # One check of the whole head: a value with a line break would start another header.
     if head.count(b"\n") != count or head.count(b"\r") != count or b"\0" in head:
         raise ValueError("a header contains a line break")
     return head, size, closes
 
 
 def compose_last_chunk(trailers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Write the end of a body in chunks, with the headers that follow it.
+    """Write the end of a chunked body, with its trailers.
 
     Raises:
         ValueError: A trailer is malformed, or is one that frames a message.
@@ -88,14 +88,14 @@ def _read_size(value: bytes, before: int | None) -> int:
 
 @lru_cache(maxsize=512)
 def _check_name(name: bytes) -> bytes:
-    """Returns the name of a header in lower case. Raises ValueError."""
+    """Return the name of a header in lower case. Raises ValueError."""
     if not is_token(name.decode("latin-1")):
         raise ValueError("invalid header name")
     return name.lower()
 
 
 def compose_refusal(status: int, date: bytes) -> bytes:
-    """Writes a whole answer of the server's own, after which the connection is closed."""
+    """Write a complete error response from the server, after which the connection is closed."""
     body = f"{_PHRASES[status]}\n".encode()
     return b"%b%bcontent-type: text/plain\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b" % (
         STATUS_LINES[status],

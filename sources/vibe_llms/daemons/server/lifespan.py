@@ -31,7 +31,7 @@ class Lifespan:
         self._on_drain: Callable[[], object] | None = None
 
     async def begin(self) -> None:
-        """Waits until the application is ready.
+        """Wait until the application is ready.
 
         Raises:
             ConverseError: It says that it cannot be.
@@ -47,12 +47,12 @@ class Lifespan:
             )
 
     def drain(self) -> None:
-        """Tells the application that nothing new will be asked, if it wants to know."""
+        """Tell the application that nothing new will be asked, if it wants to know."""
         if self._on_drain is not None:
             self._on_drain()
 
     async def end(self) -> None:
-        """Waits until the application has ended."""
+        """Wait until the application has ended."""
         if self._task is None:
             return
         if self._listens and not self._task.done():
@@ -60,7 +60,7 @@ class Lifespan:
         await self._task
 
     def cancel(self) -> None:
-        """Ends an application that does not end by itself."""
+        """End an application that does not end by itself."""
         if self._task is not None:
             self._task.cancel()
 

@@ -1,4 +1,4 @@
-"""A connection, as requests and WebSockets on it see it."""
+"""Interface of a connection for its requests and WebSockets."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 class ConnectionLink(Protocol):
-    """The connection of a client; see :class:`.connection.IncomingConnection`.
+    """Connection of a client; see :class:`.connection.IncomingConnection`.
 
     Attributes:
-        service: What all connections of a server share.
-        transport: Of the event loop.
-        is_writing_paused: The client does not take what is sent.
+        service: Shared state of all connections of a server.
+        transport: Transport of the event loop.
+        is_writing_paused: Whether the client does not read what is sent.
     """
 
     service: ServedApplication
@@ -36,7 +36,7 @@ class ConnectionLink(Protocol):
         """Pause or resume reading."""
 
     async def wait_until_taken(self, exchange: Any) -> None:
-        """Wait while the client does not take what is sent. Raises ClientGone."""
+        """Wait while the client does not read what is sent. Raises ClientGone."""
 
     def conclude(self, exchange: Any) -> None:
         """Start the next request: this answer is complete."""
@@ -45,7 +45,7 @@ class ConnectionLink(Protocol):
         """End an answer that failed."""
 
     def say_last(self, word: bytes) -> None:
-        """Write the last word and close."""
+        """Write the last response and close."""
 
     def shut(self) -> None:
-        """Close once the client has taken what was written."""
+        """Close once the client has read what was written."""

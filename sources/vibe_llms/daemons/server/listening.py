@@ -1,4 +1,4 @@
-"""Taking connections as they come, no more than there may be."""
+"""Accepting of connections, up to a limit."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from vibe_llms.daemons.server.service import ServedApplication
 _logger = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 16
-"""So many are taken before others have their turn."""
+"""Connections accepted in a row before other tasks run."""
 
 _SURPLUS: Final = 64
-"""So many above those that may be are told so; any further are closed without a word."""
+"""Connections above the limit that get an error response; further ones are closed without one."""
 
 _PAUSE_SECONDS: Final = 0.5
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class Listener:
-    """Takes the connections of a server's sockets.
+    """Listener that accepts connections on a server's sockets.
 
     Args:
-        access_tls: Returns the context of the next connection; ``None`` where there is no TLS.
+        access_tls: Returns the TLS context of the next connection; ``None`` without TLS.
     """
 
     def __init__(
@@ -45,13 +45,13 @@ class Listener:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
-        """Begins to take connections."""
+        """Start to accept connections."""
         self._timer = None
         for listening in self._sockets:
             self._service.loop.add_reader(listening, self._take, listening)
 
     def end(self) -> None:
-        """Takes no more, and closes the sockets."""
+        """Stop accepting, and close the sockets."""
         if self._timer is not None:
             self._timer.cancel()
         sockets, self._sockets = self._sockets, ()
@@ -60,11 +60,11 @@ class Listener:
             listening.close()
 
     async def abandon(self) -> None:
-        """Lets go of those who are in the middle of a handshake."""
+        """Abort connections that are in a handshake."""
         admitting = tuple(self._admitting)
         if not admitting:
             return
-        # Without TLS nothing is waited for but the event loop, and uvloop would lose what is
+        # Without TLS only the event loop is awaited, and uvloop would lose connections that are
         # cancelled there.
         if self._access_tls() is not None:
             for task in admitting:
@@ -83,7 +83,7 @@ class Listener:
             self._admit(connected)
 
     def _pause(self, error: OSError) -> None:
-        """Takes none for a while: the system has nothing left for them."""
+        """Pause accepting: the system is out of resources."""
         if error.errno not in _EXHAUSTED:
             raise error
         _logger.error("Cannot accept connections: %s", error.strerror)
@@ -116,7 +116,7 @@ class Listener:
                 ssl_handshake_timeout=None if context is None else service.settings.head_seconds,
                 ssl_shutdown_timeout=None if context is None else LINGER_SECONDS,
             )
-        except OSError as error:  # of TLS, too
+        except OSError as error:  # includes TLS errors
             _logger.debug("A connection failed: %r", error)
         finally:
             service.coming.discard(connected)

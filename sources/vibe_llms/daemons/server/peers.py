@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection, as ASGI tells it."""
+"""Addresses and TLS data of a connection's peers, in the format of ASGI."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from vibe_llms.foundation.attrs_classes import frozen
 
 @frozen(kw_only=True)
 class Peer:
-    """Both ends of a connection.
+    """Addresses of both ends of a connection, and its TLS data.
 
     Attributes:
         scheme: ``http`` or ``https``.
-        client: Address and port; ``None`` where there are none.
-        server: The same.
-        extensions: What ASGI's extension ``tls`` says, for a connection over it.
+        client: Address and port of the client; ``None`` if there are none.
+        server: Address and port of the server; ``None`` if there are none.
+        extensions: ASGI's extension ``tls``, for a connection with TLS.
     """
 
     scheme: str
@@ -27,7 +27,7 @@ class Peer:
 
 
 def describe_peer(transport: asyncio.BaseTransport) -> Peer:
-    """Returns who is at both ends of a connection."""
+    """Return the addresses of both ends of a connection."""
     secured = transport.get_extra_info("ssl_object")
     return Peer(
         scheme="http" if secured is None else "https",
@@ -42,7 +42,7 @@ def _read_address(address: Any) -> tuple[str, int] | None:
 
 
 def _describe_tls(secured: ssl.SSLObject) -> dict[str, Any]:
-    """Returns what the extension ``tls`` of ASGI 3 has; of the client's chain its own alone."""
+    """Return the extension ``tls`` of ASGI 3; from the client's chain, its own certificate only."""
     encoded = secured.getpeercert(binary_form=True)
     shown = secured.getpeercert() or {}
     subject = [
@@ -73,11 +73,11 @@ _SHORT = {
     "streetAddress": "STREET",
     "userId": "UID",
 }
-"""The names that RFC 4514 abbreviates."""
+"""Names that RFC 4514 abbreviates."""
 
 
 def _escape(value: str) -> str:
-    """Writes a value as RFC 4514 has it."""
+    """Escape a value as in RFC 4514."""
     escaped = "".join(f"\\{each}" if each in ',+"\\<>;=' else each for each in value)
     if escaped.startswith((" ", "#")):
         escaped = f"\\{escaped}"

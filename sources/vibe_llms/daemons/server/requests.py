@@ -1,4 +1,4 @@
-"""Cutting requests out of what comes on a connection; httptools knows their grammar."""
+"""Parsing of HTTP requests from a connection, on top of httptools."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ VERSION_NOT_SUPPORTED: Final = 505
 
 
 class Head(NamedTuple):
-    """What a request says before its body.
+    """Head of a request.
 
     Attributes:
-        target: As it was written.
+        target: Request target, unchanged.
         version: ``1.0`` or ``1.1``.
-        headers: Their names in lower case.
-        is_kept: Another request may follow on the connection.
-        is_upgrade: It asks to go on as a WebSocket.
-        expects_continue: Its body comes when it is told to.
+        headers: Headers, with names in lower case.
+        is_kept: Whether another request may follow on the connection.
+        is_upgrade: Whether the client requests an upgrade to a WebSocket.
+        expects_continue: Whether the client waits for ``100 Continue`` before it sends the body.
     """
 
     method: str
@@ -37,23 +37,23 @@ class Head(NamedTuple):
 
 
 class Sink(Protocol):
-    """Who is told of requests. ``begin`` comes first, ``finish`` last."""
+    """Receiver of parsed requests. ``begin`` is called first, ``finish`` last."""
 
     def begin(self, head: Head) -> None:
-        """Is told of the head of a request."""
+        """Receive the head of a request."""
 
     def take(self, body: bytes) -> None:
-        """Is told of some of its body."""
+        """Receive a part of its body."""
 
     def finish(self) -> None:
-        """Is told that all of it has come."""
+        """Note that the request is complete."""
 
 
 class _Refused(Exception):
-    """Stops the parser.
+    """Raised in a callback to stop the parser.
 
     Args:
-        status: What is answered.
+        status: HTTP status of the answer.
     """
 
     def __init__(self, status: int) -> None:
@@ -62,18 +62,18 @@ class _Refused(Exception):
 
 
 class RequestReader:
-    """A machine that is fed with bytes, cut anywhere, and tells of the requests in them.
+    """Incremental parser: takes bytes, split anywhere, and passes their requests to a sink.
 
-    Whatever can be read in two ways is refused, since somebody between the client and us may
-    have read it in the other: a length said twice, a length beside chunks, a coding that we do
-    not undo, two hosts. httptools refuses most of it by itself.
+    Ambiguous requests are refused, because a proxy between the client and this server may have
+    interpreted them differently: two lengths, a length with chunks, an unsupported transfer
+    coding, two hosts. httptools refuses most of these.
 
     Args:
-        header_bytes: How long the first line and the headers may be together, and whatever
-            describes chunks or follows the last.
+        header_bytes: Maximum size of the request line and the headers together, and of the chunk
+            headers and trailers.
 
     Attributes:
-        is_between: Nothing of a request has come that is not complete.
+        is_between: Whether no part of an incomplete request has been received.
     """
 
     __slots__ = (
@@ -99,8 +99,8 @@ class RequestReader:
         self._limit = header_bytes
         self._headers: Headers = []
         self._target = b""
-        # What has come since the last of a body, or since the piece began in which a request ended;
-        # and how much of that may have belonged to the request which did.
+        # Bytes received since the last part of a body, or since the start of the piece in which a
+        # request ended; and how many of them may have belonged to that request.
         self._fruitless = 0
         self._slack = 0
         self.is_between = True
@@ -109,23 +109,23 @@ class RequestReader:
         self._is_last = False
         self._is_upgraded = False
         self._refused: int | None = None
-        # What the parser is told, and whether it is reading that.
+        # A head for the parser, and whether the parser is reading it.
         self._missed = b""
         self._is_missed = False
         self._parser = httptools.HttpRequestParser(self)
-        # What comes after the last request is no fault; it is not looked at.
+        # Data after the last request is not an error; it is ignored.
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
 
     def close(self) -> None:
-        """Lets go of those who know it; nothing comes any more."""
+        """Release references; no more data will arrive."""
         del self._parser, self.sink
 
     def feed(self, data: bytes) -> int | bytes:
-        """Takes what has come.
+        """Parse received data.
 
         Returns:
-            0; or the status of what is wrong with it. After a request for a WebSocket, what
-            follows it, which is no HTTP: these may be no bytes at all.
+            0, or the status of an error. After a request for a WebSocket, the bytes that follow
+            it, which are not HTTP and may be empty.
         """
         while True:
             self._size = len(data)
@@ -136,15 +136,15 @@ class RequestReader:
                 data = data[upgrade.args[0] :]
                 if self._is_upgraded:
                     return data
-                # Another protocol was asked for, and is not taken up: HTTP goes on. The parser
-                # takes no body from such a request but is told to, by a head of ours.
+                # An upgrade to another protocol was requested and is ignored: HTTP continues. The
+                # parser reads the body of such a request only after a head that we feed it.
                 head, self._missed = self._missed, b""
                 self._is_missed = bool(head)
                 if head or data:
                     data = head + data
                     continue
             except httptools.HttpParserError:
-                # Not by its context, which is another where all this runs within an `except`.
+                # Not from its context, which differs if all of this runs within an `except`.
                 if self._refused is not None:
                     return self._refused
                 return 0 if self._is_last and not self._is_in_body else MALFORMED
@@ -153,30 +153,30 @@ class RequestReader:
             return 0
 
     def _refuse(self, status: int) -> _Refused:
-        """Return what stops the parser, and remember why."""
+        """Return the exception that stops the parser, and store the status."""
         self._refused = status
         return _Refused(status)
 
-    # What the parser tells
+    # Callbacks of the parser
 
     def on_message_begin(self) -> None:
-        """Is told of the first byte of a request."""
+        """Handle the first byte of a request."""
         if self._is_last and not self._is_missed:
-            raise self._refuse(0)  # nobody looks at what follows the last request
+            raise self._refuse(0)  # data after the last request is ignored
         self.is_between = False
 
     def on_url(self, target: bytes) -> None:
-        """Is told of the target, or some of it."""
+        """Handle the target, or a part of it."""
         self._target += target
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Is told of a header, or of a trailer."""
+        """Handle a header or a trailer."""
         if not self._is_in_body:
-            # The parser takes off what stands before a value, and leaves what stands behind it.
+            # The parser strips whitespace before a value, but not after it.
             self._headers.append((name.lower(), value.rstrip(b" \t")))
 
     def on_headers_complete(self) -> None:
-        """Is told that the head is there."""
+        """Handle the end of the head."""
         if self._is_missed:
             self._is_missed = False
             self._target = b""
@@ -207,12 +207,12 @@ class RequestReader:
         )
 
     def on_body(self, body: bytes) -> None:
-        """Is told of some of a body."""
+        """Handle a part of a body."""
         self._fruitless = self._slack = 0
         self.sink.take(body)
 
     def on_message_complete(self) -> None:
-        """Is told that all of a request has come."""
+        """Handle the end of a request."""
         if self._missed:
             return
         self._is_in_body = False
@@ -222,7 +222,7 @@ class RequestReader:
 
 
 def _write_framing(headers: Headers) -> bytes:
-    """Returns a head that says no more than how long a body is; nothing where there is none."""
+    """Return a head with only the length of a body; empty if there is no body."""
     lines = [
         b"%b: %b\r\n" % (name, value)
         for name, value in headers
@@ -239,10 +239,10 @@ _TOLD: Final = frozenset({b"host", b"transfer-encoding", b"expect"})
 
 
 def _check(method: str, version: str, headers: Headers) -> bool:
-    """Makes sure that a head can be read in one way; returns whether its body waits for a word.
+    """Check that a head is unambiguous; return whether the client waits for ``100 Continue``.
 
     Raises:
-        _Refused: It is not to be served.
+        _Refused: The request must not be served.
     """
     if version not in ("1.1", "1.0"):
         raise _Refused(VERSION_NOT_SUPPORTED)
@@ -260,7 +260,7 @@ def _check(method: str, version: str, headers: Headers) -> bool:
                 raise _Refused(EXPECTATION_FAILED)
             expects = version == "1.1"
         elif version == "1.0":
-            raise _Refused(MALFORMED)  # who speaks 1.0 would take the chunks for the next request
+            raise _Refused(MALFORMED)  # a 1.0 peer would read the chunks as the next request
         elif value.lower() != b"chunked":
             raise _Refused(NOT_IMPLEMENTED)
     if hosts > 1 or (not hosts and version == "1.1"):

@@ -1,4 +1,4 @@
-"""A server as a program: signals, and what is said when it is ready."""
+"""Server as a program: signals, and a report when it is ready."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from vibe_llms.daemons.server.workers import Supervisor
 _logger = logging.getLogger(__name__)
 
 Produce: TypeAlias = Callable[[], Application]
-"""Makes the application, in each process that serves it, before its event loop runs."""
+"""Factory of the application; called in each worker process, before its event loop runs."""
 
 _FILES_BESIDES: Final = 128
-"""How many files a process has open besides the connections of its clients, at least."""
+"""Minimum number of files that a process opens in addition to its clients' connections."""
 
 
 def run(
@@ -34,21 +34,21 @@ def run(
     on_ready: Callable[[Sequence[str]], object] | None = None,
     on_reload: Callable[[Application], object] | None = None,
 ) -> None:
-    """Serves an application until a signal ends it.
+    """Serve an application until a signal stops it.
 
-    SIGTERM and SIGINT let requests under way go on for ``drain_seconds``; a second one ends at
-    once. SIGHUP reads the files of TLS again, and whatever ``on_reload`` does.
+    After SIGTERM or SIGINT, active requests may continue for ``drain_seconds``; a second signal
+    stops at once. SIGHUP reloads the TLS files, and calls ``on_reload``.
 
     Args:
-        produce: Is called in each worker process.
-        is_guarded: Somebody stands before the application who asks who comes.
-        on_ready: Is told the URLs, as soon as requests are answered; with several workers, in the
-            process that watches over them.
-        on_reload: Is called with the application, in the event loop that serves it.
+        produce: Factory of the application, called in each worker process.
+        is_guarded: Whether the application authenticates its callers.
+        on_ready: Called with the URLs as soon as requests are answered; with several workers, in
+            the supervisor.
+        on_reload: Called with the application, in the event loop that serves it.
 
     Raises:
-        ConfigurationError: It would be open to others by oversight, or cannot listen there.
-        ConverseError: The application says that it cannot begin.
+        ConfigurationError: It would be open to other machines by mistake, or cannot listen there.
+        ConverseError: The application reports that it cannot start.
     """
     check_binding(settings, is_guarded=is_guarded)
     allow_connections(settings)
@@ -90,7 +90,7 @@ async def serve(
     on_ready: Callable[[Sequence[str]], object] | None = None,
     on_reload: Callable[[Application], object] | None = None,
 ) -> None:
-    """Does what :func:`run` does in one process, in the event loop that is there."""
+    """Do the same as :func:`run` in one process, in the current event loop."""
     loop = asyncio.get_running_loop()
     asked = asyncio.Event()
     twice = asyncio.Event()
@@ -130,7 +130,7 @@ async def _drain(server: Server, twice: asyncio.Event) -> None:
 
 
 def find_loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    """Returns what makes the quickest event loop that is installed."""
+    """Return the factory of the fastest installed event loop."""
     try:
         import uvloop
     except ImportError:
@@ -140,7 +140,7 @@ def find_loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
 
 
 def allow_connections(settings: ServerSettings) -> None:
-    """Lets this process have as many files open as its connections may want, if it may."""
+    """Raise the limit of open files to what the connections may need, if that is allowed."""
     # A request may have a connection of its own upstream.
     wanted = 2 * settings.connections + _FILES_BESIDES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

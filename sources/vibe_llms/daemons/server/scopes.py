@@ -16,7 +16,7 @@ _ASGI: Final = {"version": "3.0", "spec_version": "2.4"}
 def compose_scope(
     head: Head, peer: Peer, state: Mapping[str, Any], watch: Callable[..., None]
 ) -> Scope:
-    """Makes the scope of a request.
+    """Make the scope of a request.
 
     Args:
         state: What the application laid down when it began; the request has a copy.
@@ -45,7 +45,7 @@ def compose_scope(
 
 
 def _find_path(target: bytes) -> bytes:
-    """Returns the path of a target that does not begin with one: ``*``, or a whole URL."""
+    """Return the path of a target that does not begin with one: ``*``, or a whole URL."""
     _, mark, rest = target.partition(b"://")
     if not mark:
         return target

@@ -1,4 +1,4 @@
-"""What all connections of one server share."""
+"""Shared state of all connections of a server."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ _SWEEP_SECONDS: Final = 1.0
 
 
 class ServedConnection(Protocol):
-    """A connection, as far as the sweep of all connections looks at it."""
+    """Interface of a connection for the sweep of all connections."""
 
     @property
     def is_between(self) -> bool:
-        """Whether nothing of a further request has arrived."""
+        """True if no part of a further request has been received."""
 
     @property
     def waiting_since(self) -> float | None:
-        """The moment since which the client has asked nothing; ``None`` during an answer."""
+        """Time since which the client is idle; ``None`` during an answer."""
 
     def look(self, now: float) -> None:
-        """End what has exceeded its time."""
+        """End whatever has timed out."""
 
     def end(self, *, at_once: bool) -> None:
         """Close the connection."""
 
 
 class ServedApplication:
-    """An application, its bounds, and the connections over which it is asked.
+    """An application with its limits and its connections.
 
-    One sweep a second looks whether a connection has taken longer than it may: a timer for each of
-    them would have to be set anew for each request.
+    One sweep per second checks all connections for timeouts: a timer for each connection would
+    have to be reset for each request.
 
     Attributes:
-        date: The header that says when, as a line.
-        is_ending: Nothing new is begun.
-        connections: Those that are open.
-        coming: Those that are about to be, in the middle of a handshake of TLS.
-        tasks: In which the application runs.
+        date: The ``date`` header as a line.
+        is_ending: Whether the server is shutting down, so that no new work is started.
+        connections: Open connections.
+        coming: Connections in a TLS handshake.
+        tasks: Tasks of the application.
     """
 
     def __init__(
@@ -64,12 +64,12 @@ class ServedApplication:
         self.tasks: set[asyncio.Task[None]] = set()
         self._sweep_seconds = min(_SWEEP_SECONDS, _find_shortest(settings) / 8)
         self._timer: asyncio.TimerHandle | None = None
-        # Those that waited for their clients when last somebody looked, the longest last.
+        # Connections that were idle at the last check, the longest idle last.
         self._waiting: list[ServedConnection] | None = None
         self._idle: asyncio.Event | None = None
 
     def begin(self) -> None:
-        """Begins to look at the time."""
+        """Start the sweep."""
         self.date = f"date: {formatdate(usegmt=True)}\r\n".encode()
         self._timer = self.loop.call_later(self._sweep_seconds, self._sweep)
 
@@ -81,15 +81,15 @@ class ServedApplication:
             connection.look(now)
 
     def end(self) -> None:
-        """Looks at the time no more."""
+        """Stop the sweep."""
         if self._timer is not None:
             self._timer.cancel()
 
     def make_room(self) -> bool:
-        """Lets go of the connection whose client has asked nothing for the longest time.
+        """Close the connection whose client has been idle for the longest time.
 
         Returns:
-            Whether there was one; it is looked for once a sweep.
+            Whether there was one; the search runs once per sweep.
         """
         if self._waiting is None:
             since = {each: each.waiting_since for each in self.connections}
@@ -103,13 +103,13 @@ class ServedApplication:
         return False
 
     def forget(self, connection: ServedConnection) -> None:
-        """Is told that a connection is gone."""
+        """Remove a closed connection."""
         self.connections.discard(connection)
         if self._idle is not None and not self.connections:
             self._idle.set()
 
     async def wait_until_idle(self) -> None:
-        """Waits until no connection is open."""
+        """Wait until no connections are open."""
         self._idle = asyncio.Event()
         if self.connections:
             await self._idle.wait()

@@ -1,4 +1,4 @@
-"""A server in the event loop that is there."""
+"""Server in the current event loop."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from vibe_llms.daemons.server.words import Application
 from vibe_llms.foundation.async_closing import Closing
 
 _END_SECONDS: Final = 5.0
-"""How long what was cancelled, and the application's own end, may take."""
+"""Timeout for cancelled tasks, and for the shutdown of the application."""
 
 
 class Server(Closing):
-    """Serves an application; a context that ends at once when it is left.
+    """Server of an application; a context manager that stops at once when it is left.
 
     ::
 
@@ -32,10 +32,10 @@ class Server(Closing):
             await server.drain()
 
     Args:
-        sockets: That listen already; ``None`` to open those that the settings name.
+        sockets: Listening sockets; ``None`` to open those from the settings.
 
     Attributes:
-        urls: Where it is reached, without a path; from when it has begun.
+        urls: URLs of the server, without a path; set once it has started.
     """
 
     def __init__(
@@ -65,11 +65,11 @@ class Server(Closing):
         return self
 
     async def begin(self) -> None:
-        """Listens, and takes connections as soon as the application is ready.
+        """Listen, and accept connections as soon as the application is ready.
 
         Raises:
-            ConfigurationError: It cannot listen there, or the files of TLS are wrong.
-            ConverseError: The application says that it cannot begin.
+            ConfigurationError: It cannot listen there, or the TLS files are invalid.
+            ConverseError: The application reports that it cannot start.
         """
         settings = self.settings
         loop = asyncio.get_running_loop()
@@ -87,7 +87,7 @@ class Server(Closing):
 
     @property
     def connections(self) -> Collection[ServedConnection]:
-        """Those that are open."""
+        """Open connections."""
         return () if self._service is None else self._service.connections
 
     def _access_tls(self) -> ssl.SSLContext | None:
@@ -100,12 +100,12 @@ class Server(Closing):
             self._timer = loop.call_later(LOOK_SECONDS, self._look)
 
     def reload(self) -> None:
-        """Reads the files of TLS again, for the connections that come next."""
+        """Reload the TLS files for new connections."""
         if self._tls is not None:
             self._tls.look(is_asked=True)
 
     async def drain(self) -> None:
-        """Takes no more connections, and waits until all requests are answered or time is up."""
+        """Stop accepting connections; wait until all requests are answered, or for the timeout."""
         service, listener = self._service, self._listener
         if service is None or listener is None:
             return
@@ -117,17 +117,17 @@ class Server(Closing):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.settings.drain_seconds):
                 await service.wait_until_idle()
-                if service.tasks:  # what an application does behind its answer
+                if service.tasks:  # work of an application after its answer
                     await asyncio.wait(service.tasks)
 
     async def close(self) -> None:
-        """Ends at once: connections are cut, the application is told."""
+        """Stop at once: cut the connections, and notify the application."""
         if self._timer is not None:
             self._timer.cancel()
         if self._listener is not None:
             self._listener.end()
             await self._listener.abandon()
-        for listening in self._sockets:  # which it had not come to
+        for listening in self._sockets:  # if the start did not get that far
             listening.close()
         service, self._service = self._service, None
         if service is not None:

@@ -1,4 +1,4 @@
-"""What the ``[server]`` table of a file may say."""
+"""Settings of the ``[server]`` table of a file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PORT = bound("a port, from 0 (any that is free) to 65535", 0, 65_535)
 GATEWAY_PORT: Final = 8_000
 AGENTS_PORT: Final = 8_010
 TOOLS_PORT: Final = 8_020
-"""Where each daemon listens by default, so that all three can run on one machine."""
+"""Default ports of the daemons, chosen so that all three can run on one machine."""
 
 WORKERS = bound("a whole number from 1 to 1024", 1, 1_024)
 HEADER_BYTES = bound("a whole number from 1024 to 1048576", 1_024, 1_048_576)
@@ -23,33 +23,34 @@ HEADER_BYTES = bound("a whole number from 1024 to 1048576", 1_024, 1_048_576)
 
 @frozen(kw_only=True)
 class ServerSettings:
-    """Where a server listens, who is let in, and what each connection may take.
+    """Settings of a server: address, access, and limits of each connection.
 
-    Counts hold for each worker process.
+    Counts apply to each worker process.
 
     Attributes:
-        host: A name or an address; wider than loopback only with TLS or somebody who lets in, or
-            where ``insecure`` says it, too.
-        port: 0 for any that is free; by default the gateway has 8000, the agents daemon 8010, and
-            the tools daemon 8020.
-        insecure: Let everybody in, from everywhere, and send everything in the clear.
-        certificate: With the chain that leads to it, in PEM; then TLS alone is spoken.
-        key: Of the certificate, where it is in another file; unencrypted.
-        client_authorities: Whose certificates clients must have (mutual TLS).
-        workers: How many processes serve the port.
-        connections: How many are served at once. For one more, that goes whose client has asked
-            nothing for the longest time; where all are being answered, it is answered 503.
-        backlog: How many the system lets wait to be taken.
-        header_bytes: The first line of a request and its headers together.
-        head_seconds: How long these may take to come in, and the handshake of TLS.
-        body_seconds: The same for a body; it does not count while the application reads none of
-            it, or has not invited it (``100-continue``).
-        idle_seconds: How long nothing may move where it is the client's turn: between requests,
-            or while it does not take an answer.
-        total_seconds: How long answering one request may take, whatever serves it; a daemon's
-            own limit is shorter, and says in the words of its clients what has taken too long.
-        message_bytes: One message of a WebSocket.
-        drain_seconds: How long requests under way may go on when the server ends.
+        host: Host name or address; beyond loopback only with TLS and authentication, or with
+            ``insecure``.
+        port: Port; 0 for any free one. By default, the gateway has 8000, the agents daemon 8010,
+            and the tools daemon 8020.
+        insecure: Allow access by anyone, from anywhere, without encryption.
+        certificate: File with the certificate and its chain, in PEM; enables TLS, and disables
+            connections without it.
+        key: File with the certificate's private key, if separate; unencrypted.
+        client_authorities: Authorities whose certificates clients must have (mutual TLS).
+        workers: Number of processes that serve the port.
+        connections: Maximum number of connections at once. A further one replaces the one whose
+            client has been idle for the longest time; if all are busy, it is answered with 503.
+        backlog: Number of connections that the system queues before they are accepted.
+        header_bytes: Maximum size of a request line and its headers together.
+        head_seconds: Timeout for receiving these, and for the TLS handshake.
+        body_seconds: Timeout for receiving a body. It is suspended while the application does not
+            read the body, or has not invited it (``100-continue``).
+        idle_seconds: Timeout for a client's inactivity: between requests, or while it does not read
+            an answer.
+        total_seconds: Timeout for answering one request, for any application. A daemon's own
+            timeout is shorter, and reports to its clients what took too long.
+        message_bytes: Maximum size of a WebSocket message.
+        drain_seconds: Time that active requests may continue when the server shuts down.
     """
 
     host: str = "127.0.0.1"
@@ -73,7 +74,7 @@ class ServerSettings:
         require(self, "server")
 
     def find_mistakes(self) -> Iterator[tuple[str, str]]:
-        """Yields what does not hold between the fields: the name of one, and a sentence."""
+        """Yield contradictions between fields: the name of a field, and a sentence."""
         if self.certificate is None:
             for name in ("key", "client_authorities"):
                 if getattr(self, name) is not None:
@@ -84,14 +85,14 @@ _Settings = TypeVar("_Settings", bound=ServerSettings)
 
 
 def override(settings: _Settings, given: Mapping[str, object]) -> _Settings:
-    """Returns settings of which some are replaced, as a command line does.
+    """Return settings with some values replaced, as by a command line.
 
     Args:
-        settings: Those of a daemon, whose own port stays its own.
-        given: By the names of the fields; what is ``None`` was not said.
+        settings: Settings of a daemon, which keeps its own default port.
+        given: Values by field names; ``None`` for those that were not given.
 
     Raises:
-        ConfigurationError: With all that does not hold.
+        ConfigurationError: The settings are invalid; names all faults.
     """
     said = {name: value for name, value in given.items() if value is not None}
     kept = {

@@ -1,4 +1,4 @@
-"""TLS from files, which may be replaced while the server runs."""
+"""TLS context from files that may be replaced while the server runs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from vibe_llms.wire.http.tls import ensure_file, refuse_file
 _logger = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 5.0
-"""How often somebody looks whether the files were replaced."""
+"""Interval of checks whether the files were replaced."""
 
 _Signature: TypeAlias = tuple[tuple[int, int, int] | None, ...]
 
 
 class TlsFiles:
-    """The context of the connections that come next.
+    """TLS context for new connections, reloaded when its files are replaced.
 
     Raises:
         ConfigurationError: A file is missing, is none of the kind, or does not fit another.
@@ -33,10 +33,10 @@ class TlsFiles:
         self.context = produce_context(settings)
 
     def look(self, *, is_asked: bool = False) -> None:
-        """Reads the files again if they were replaced; what was keeps its force if they are wrong.
+        """Reload the files if they were replaced; keep the old context if they are invalid.
 
         Args:
-            is_asked: Read them in any case.
+            is_asked: Reload them in any case.
         """
         signature = self._sign()
         if signature == self._signature and not is_asked:
@@ -64,7 +64,7 @@ def _sign_file(path: Path) -> tuple[int, int, int] | None:
 
 
 def produce_context(settings: ServerSettings) -> ssl.SSLContext:
-    """Makes the context of a server's connections.
+    """Produce the TLS context of a server's connections.
 
     Raises:
         ConfigurationError: A file is missing, is none of the kind, or does not fit another.
@@ -76,12 +76,12 @@ def produce_context(settings: ServerSettings) -> ssl.SSLContext:
     place, file = "server.certificate", settings.certificate
     try:
         ensure_file(file)
-        # Whether there is a certificate in it at all; what else is wrong, the key does not fit.
+        # The file must contain a certificate; any further error means that the key does not match.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(cafile=file)
         if settings.key is not None:
             place, file = "server.key", settings.key
             ensure_file(file)
-        # An empty password, so that an encrypted key is an error and not a question.
+        # An empty password, so that an encrypted key is an error instead of a prompt.
         context.load_cert_chain(settings.certificate, settings.key, password="")
         warn_of_readers(settings.key or settings.certificate)
         if settings.client_authorities is not None:

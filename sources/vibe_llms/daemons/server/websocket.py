@@ -1,7 +1,7 @@
-"""A connection that goes on as a WebSocket, as an ASGI application meets it.
+"""WebSocket on a connection, as seen by an ASGI application.
 
-The protocol itself is the library's ``websockets``, fed with bytes. Nothing is compressed: what
-little it saves is not worth the memory that each connection would keep for it.
+The library ``websockets`` implements the protocol, without I/O. Messages are not compressed: the
+small savings are not worth the memory that each connection would need.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from vibe_llms.daemons.server.links import ConnectionLink
 
 _logger = logging.getLogger(__name__)
-_silent = logging.getLogger(f"{__name__}.library")  # what it says would have content in it
+_silent = logging.getLogger(f"{__name__}.library")  # its messages would contain content
 _silent.addHandler(logging.NullHandler())
 _silent.propagate = False
 
 _BUFFER_BYTES: Final = 65_536
 _CLOSE_SECONDS: Final = 5.0
-"""How long the client may take to say that it closes, too."""
+"""Timeout for the client's close frame."""
 
 _ABNORMAL: Final = 1006
 _RESTART: Final = 1012
@@ -39,14 +39,14 @@ _FAILED: Final = 1011
 
 
 class WebSocket:
-    """Carries messages both ways.
+    """WebSocket that carries messages in both directions.
 
-    The times of a request do not hold for it: a client that says nothing for ``idle_seconds`` is
-    asked whether it is there, and has as long to say so.
+    The timeouts of a request do not apply: a client that sends nothing for ``idle_seconds`` gets a
+    ping, and has the same time to answer it.
 
     Attributes:
-        due: When somebody is to :meth:`look`.
-        task: In which the application runs.
+        due: Time of the next call of :meth:`look`.
+        task: Task of the application.
     """
 
     def __init__(self, connection: ConnectionLink, head: Head) -> None:
@@ -72,7 +72,7 @@ class WebSocket:
         self.task: asyncio.Task[None] | None = None
 
     def read_handshake(self) -> bool:
-        """Tells whether the client has asked as it must; comes first."""
+        """Tell whether the client's handshake is valid; must be called first."""
         request = next(iter(self._protocol.events_received()), None)
         if not isinstance(request, Request):
             return False
@@ -80,7 +80,7 @@ class WebSocket:
         return self._response.status_code == 101
 
     def compose_scope(self, scope: Scope) -> Scope:
-        """Makes the scope of a WebSocket of that of a request."""
+        """Produce the scope of a WebSocket from that of a request."""
         asked = b",".join(
             value for name, value in scope["headers"] if name == b"sec-websocket-protocol"
         )
@@ -92,10 +92,10 @@ class WebSocket:
         del scope["method"]
         return scope
 
-    # --- what the connection tells -------------------------------------------------------------
+    # --- for the connection --------------------------------------------------------------------
 
     def feed(self, data: bytes) -> None:
-        """Is told what has come."""
+        """Parse received data."""
         if not self._is_accepted:
             self._early.append(data)
             self._buffered += len(data)
@@ -116,9 +116,9 @@ class WebSocket:
         self._adjust()
 
     def _take(self, frame: Frame) -> None:
-        """Takes a frame; messages may come in several."""
+        """Handle a frame; a message may have several."""
         if frame.opcode not in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):
-            return  # the library answers pings by itself
+            return  # the library answers pings
         if frame.opcode is not Opcode.CONT:
             self._is_text = frame.opcode is Opcode.TEXT
         self._pieces.append(bytes(frame.data))
@@ -143,7 +143,7 @@ class WebSocket:
         self._wake()
 
     def leave(self) -> None:
-        """Is told that the client has gone."""
+        """Note that the client disconnected."""
         if self.is_gone:
             return
         self.is_gone = True
@@ -157,7 +157,7 @@ class WebSocket:
             listener()
 
     def look(self, now: float) -> None:
-        """Asks a client that has said nothing whether it is there; leaves one that is not."""
+        """Send a ping to an idle client; disconnect one that does not answer."""
         if now <= self.due:
             return
         if self._is_asked or self._protocol.state is not OPEN:
@@ -170,12 +170,12 @@ class WebSocket:
         self._write()
 
     def end(self) -> None:
-        """Is told that the server ends: closes where the application waits for the client."""
+        """Handle the shutdown of the server: close if the application waits for the client."""
         if self._waiter is not None and not self._inbox:
             self._say_bye(_RESTART, "")
 
     def watch(self, listener: Callable[[], object] | None) -> None:
-        """Lets something be called as soon as the client has gone; see ``Exchange.watch``."""
+        """Set a callback for when the client disconnects; see ``Exchange.watch``."""
         self._listener = listener
         if listener is not None and self.is_gone:
             self._listener = None
@@ -193,10 +193,10 @@ class WebSocket:
         if data and not self._connection.transport.is_closing():
             self._connection.transport.write(data)
 
-    # --- what the application does ---------------------------------------------------------------
+    # --- for the application ---------------------------------------------------------------------
 
     async def run(self, scope: Scope) -> None:
-        """Lets the application converse, and closes what it leaves open."""
+        """Run the application, and close the WebSocket if the application has not."""
         service = self._connection.service
         try:
             await service.application(scope, self.receive, self.send)
@@ -213,7 +213,7 @@ class WebSocket:
                     self._refuse(compose_refusal(500, service.date))
 
     async def receive(self) -> Message:
-        """Returns the next message, or that the client has gone."""
+        """Return the next message, or a disconnect message."""
         while not self._inbox:
             if self.is_gone:
                 return {"type": "websocket.disconnect", "code": _ABNORMAL, "reason": ""}
@@ -230,18 +230,18 @@ class WebSocket:
         message = self._inbox.popleft()
         if message["type"] == "websocket.receive":
             text = message.get("text")
-            # What is not text now counts as much as it did as text.
+            # Decoded text counts with its encoded size.
             size = len(message["bytes"]) if text is None else len(text.encode())
             self._buffered -= size + 1
             self._adjust()
         return message
 
     async def send(self, message: Message) -> None:
-        """Sends what the application says.
+        """Send a message of the application.
 
         Raises:
-            ClientGone: There is nobody any more.
-            RuntimeError: This is not what comes next.
+            ClientGone: The client disconnected.
+            RuntimeError: The message is out of order.
         """
         if self.is_gone:
             raise ClientGone
@@ -282,7 +282,7 @@ class WebSocket:
         self._write()
 
     def _accept(self, message: Message) -> None:
-        # Looked through before any of it goes out: a value could hold the end of a line.
+        # Checked before any of it is sent: a value could contain a line break.
         compose_head(200, message.get("headers", ()), b"")
         headers = self._response.headers
         for name, value in message.get("headers", ()):
@@ -300,7 +300,7 @@ class WebSocket:
             self.feed(early)
 
     def _say_bye(self, code: int, reason: str) -> None:
-        """Closes; the client has a while to say that it does, too."""
+        """Close; the client has some time for its close frame."""
         if self._protocol.state is OPEN:
             self._protocol.send_close(code, reason)
             self._write()
@@ -325,6 +325,6 @@ class WebSocket:
 
 
 def produce_websocket(connection: ConnectionLink, head: Head) -> WebSocket | int:
-    """Makes the WebSocket that a request asks for; or returns the status that refuses it."""
+    """Produce the WebSocket for a request, or return the status of a refusal."""
     made = WebSocket(connection, head)
     return made if made.read_handshake() else MALFORMED

@@ -1,4 +1,4 @@
-"""What ASGI calls things, as types."""
+"""Types and extension names of ASGI."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 DISCONNECT_EXTENSION = "vibe_llms.disconnect"
-"""The extension that says at once when the client has gone; see the package."""
+"""Extension that reports at once when the client disconnects; see the package."""
 
 DRAIN_EXTENSION = "vibe_llms.drain"
-"""The extension of the lifespan that says when the server begins to end; see the package."""
+"""Extension of the lifespan that reports the start of the shutdown; see the package."""
 
 
 TRAILERS_EXTENSION = "http.response.trailers"
@@ -23,8 +23,8 @@ TRAILERS_EXTENSION = "http.response.trailers"
 
 
 class ClientGone(ConnectionError):
-    """There is nobody any more whom something could be sent to."""
+    """The client disconnected."""
 
 
 class BrokenAnswer(Exception):
-    """An answer that had begun cannot be ended: the server is to cut the connection."""
+    """An answer that was started cannot be completed: the server must cut the connection."""

@@ -1,8 +1,9 @@
-"""Several processes that serve one port, and the one that watches over them.
+"""Worker processes that serve one port, and their supervisor.
 
-The sockets are opened once and inherited: what waits for a worker that dies is taken by the next.
-Workers are forked: they begin with what was imported and read already, and each makes an
-application of its own. ``processes`` is for strangers' programs, which it hides our sockets from.
+The sockets are opened once and inherited: connections that wait for a worker that dies are
+accepted by the next. Workers are forked: they start with everything that was imported and read
+before, and each creates its own application. ``processes`` is for foreign programs, which must not
+inherit our sockets.
 """
 
 from __future__ import annotations
@@ -24,32 +25,32 @@ from vibe_llms.foundation.attrs_classes import define
 _logger = logging.getLogger(__name__)
 
 Live: TypeAlias = Callable[[Sequence[socket.socket], Callable[[], object]], None]
-"""What a worker does; it is given where it listens, and what tells that it is ready."""
+"""Main function of a worker; takes its sockets, and a function that reports that it is ready."""
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 _READY: Final = b"\0"
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 10.0
 _SETTLED_SECONDS: Final = 30.0
-"""Who lived so long did not die of how it began."""
+"""Lifetime after which a worker's death is not caused by its start."""
 
 _KILL_SECONDS: Final = 15.0
-"""How long above its own bounds a worker may take to end."""
+"""Time that a worker may take to end beyond its own timeouts."""
 
 _ORPHANED_SECONDS: Final = 8.0
-"""How long a worker may go on when nobody watches over it any more."""
+"""Time that a worker may continue after its supervisor has died."""
 
 
 @define
 class _Worker:
-    """One worker.
+    """State of one worker.
 
     Attributes:
-        sockets: Where it listens.
-        process: 0 where it is to be begun, again or at all.
-        told: The end of a pipe that says that it is ready, or why not.
-        words: What it has said.
-        began: When.
-        pause_seconds: How long to wait before the next time.
+        sockets: Its listening sockets.
+        process: Process id; 0 if it has to be started or restarted.
+        told: Read end of a pipe on which it reports that it is ready, or why not.
+        words: Output received from the pipe.
+        began: Time of its start.
+        pause_seconds: Pause before the next restart.
     """
 
     sockets: Sequence[socket.socket]
@@ -62,13 +63,13 @@ class _Worker:
 
 
 class Supervisor:
-    """Begins workers, begins those again that die, and ends all of them.
+    """Supervisor that starts workers, restarts those that die, and stops all of them.
 
     Args:
-        shares: The sockets of each; closed as soon as it is enough.
-        live: What each does.
-        drain_seconds: How long one may take to end.
-        on_ready: Is called as soon as all are ready for the first time.
+        shares: Sockets of each worker; closed at the start of the shutdown.
+        live: Main function of each worker.
+        drain_seconds: Time that a worker may take to end.
+        on_ready: Called as soon as all workers are ready for the first time.
     """
 
     def __init__(
@@ -89,12 +90,12 @@ class Supervisor:
         self._lifeline = (-1, -1)
 
     def run(self) -> None:
-        """Does all of that until a signal says that it is enough.
+        """Supervise the workers until a signal requests the shutdown.
 
         Raises:
-            ConverseError: A worker cannot begin at all.
+            ConverseError: A worker cannot start at all.
         """
-        # A worker holds one end and sees when nobody holds the other any more.
+        # A worker holds one end, and detects when no process holds the other.
         self._lifeline = os.pipe()
         try:
             with _hear_signals() as inbox:
@@ -125,7 +126,7 @@ class Supervisor:
 
     def _begin(self, worker: _Worker) -> None:
         reading, writing = os.pipe()
-        # Else one that came before the worker is itself would be lost on it.
+        # Otherwise a signal that arrives before the worker has its own handlers would be lost.
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         process = os.fork()
         if process == 0:
@@ -148,7 +149,7 @@ class Supervisor:
         signal.set_wakeup_fd(-1)
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_DFL)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it is served by a loop
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until an event loop handles it
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         os.close(self._lifeline[1])
         for other in self._workers:
@@ -156,11 +157,11 @@ class Supervisor:
                 os.close(other.told)
             if other.sockets is not worker.sockets:
                 _close(other.sockets)
-        # An interrupt at the terminal is the supervisor's to hand on, once.
+        # The supervisor forwards an interrupt at the terminal, once.
         os.setpgid(0, 0)
 
     def _wait(self, inbox: int) -> None:
-        """Waits until something happens, or is due."""
+        """Wait until an event occurs, or an action is due."""
         told = {worker.told: worker for worker in self._workers if worker.told >= 0}
         ready, _, _ = select.select([inbox, *told], [], [], self._find_patience())
         for end in ready:
@@ -185,14 +186,14 @@ class Supervisor:
         elif number is not signal.SIGCHLD:
             self._asked = True
             for worker in self._workers:
-                _close(worker.sockets)  # nobody is to wait there any more
+                _close(worker.sockets)  # no further connections may wait there
             self._kill_due = time.monotonic() + self._drain_seconds + _KILL_SECONDS
             self._send(signal.SIGTERM)
 
     def _send(self, number: signal.Signals) -> None:
         for worker in self._workers:
             if worker.process:
-                os.kill(worker.process, number)  # one that is dead waits to be reaped
+                os.kill(worker.process, number)  # a dead process still exists until it is reaped
 
     def _listen(self, worker: _Worker) -> None:
         data = os.read(worker.told, 65_536)
@@ -216,7 +217,7 @@ class Supervisor:
                 self._bury(worker, os.waitstatus_to_exitcode(status))
 
     def _bury(self, worker: _Worker, status: int) -> None:
-        """Is told that a worker has ended: another takes its place, unless it could not begin."""
+        """Handle the end of a worker: schedule its restart, unless the first start failed."""
         while worker.told >= 0:
             self._listen(worker)
         if self._asked:
@@ -241,7 +242,7 @@ def _close(sockets: Sequence[socket.socket]) -> None:
 
 
 def _live_within(live: Callable[[Callable[[], object]], None], told: int, lifeline: int) -> int:
-    """Lives as a worker; returns the status of the process."""
+    """Run as a worker; return the exit status of the process."""
     threading.Thread(target=_watch, args=(lifeline,), daemon=True).start()
     try:
         live(lambda: os.write(told, _READY))
@@ -255,7 +256,7 @@ def _live_within(live: Callable[[Callable[[], object]], None], told: int, lifeli
 
 
 def _watch(lifeline: int) -> None:
-    """Ends this process when nobody watches over it any more; first as a signal would, twice."""
+    """End this process when its supervisor dies; first as two signals would, then by force."""
     os.read(lifeline, 1)
     for _ in range(2):
         os.kill(os.getpid(), signal.SIGTERM)
@@ -266,7 +267,7 @@ def _watch(lifeline: int) -> None:
 
 @contextlib.contextmanager
 def _hear_signals() -> Iterator[int]:
-    """Gives what the numbers of signals are read from, and puts back what was."""
+    """Yield a pipe with the numbers of received signals; restore the handlers at the end."""
     inbox, outbox = os.pipe()
     os.set_blocking(inbox, False)
     os.set_blocking(outbox, False)
