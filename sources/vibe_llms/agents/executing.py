@@ -43,7 +43,7 @@ class Connections:
     _since: float = float("-inf")
 
     async def hold(self, model: str) -> None:
-        """Access a model and keep it; renew what is known of models after a while.
+        """Access a model and keep it; refresh cached facts about models after a while.
 
         Raises:
             ConverseError: The model is unknown or inaccessible.

@@ -32,7 +32,7 @@ class Runner(Protocol):
 
     @property
     def index(self) -> RunIndex:
-        """Knows the states of runs."""
+        """Index of the states of runs."""
 
     @property
     def deferred_name(self) -> str:

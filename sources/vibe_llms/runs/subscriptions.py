@@ -125,7 +125,7 @@ class LogSubscriptions:
         return reader is not None and reader.subscribers > 0
 
     def look(self, run_id: str) -> None:
-        """Read the log of a run soon, where it has subscribers."""
+        """Read the log of a run soon, if it has subscribers."""
         reader = self._readers.get(run_id)
         if reader is not None:
             reader.is_behind = True

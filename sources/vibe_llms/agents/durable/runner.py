@@ -81,7 +81,7 @@ class DurableRunner:
 
     @property
     def index(self) -> RunIndex:
-        """Knows the states of runs."""
+        """Index of the states of runs."""
         return self._host.index
 
     @property

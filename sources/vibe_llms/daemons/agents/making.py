@@ -1,4 +1,4 @@
-"""Makes the agents daemon's ASGI application."""
+"""Construction of the agents daemon's ASGI application."""
 
 from __future__ import annotations
 
@@ -47,21 +47,23 @@ def produce_service(
     listeners: Sequence[Listener] = (),
     conversation_index: Index | None = None,
 ) -> Service:
-    """Make the daemon as an ASGI application, with a host for its runs.
+    """Produce the daemon as an ASGI application, with a host for its runs.
 
     Args:
-        application: Has the models; it is restricted (:meth:`.Application.restrict`).
-        store: Keeps the runs.
-        settings: As its file has them; who listens heeds those of the server.
-        rules: What orders may ask for.
-        produce_tools: Makes the ensembles that orders name; by default as configured.
-        hosting: How runs are hosted; by default as many at once as the settings say.
-        authorizer: Says who may ask; by default everybody may, and all runs are everybody's.
-        listeners: Hear of each request when it is over.
-        conversation_index: Lists and searches conversations; by default one that reads the store.
+        application: Provides the models; it is restricted (:meth:`.Application.restrict`).
+        store: Store of the runs.
+        settings: Settings from the daemon's file; the server's part is for the code that listens.
+        rules: Rules for orders.
+        produce_tools: Produces the ensembles that orders name; by default those configured.
+        hosting: Concurrency and retries; by default with the settings' number of runs at once.
+        authorizer: Authorizer of requests; by default all are allowed, and all callers share all
+            runs.
+        listeners: Called with the record of each completed request.
+        conversation_index: Index that lists and searches conversations; by default one that reads
+            the store.
 
     Raises:
-        ConfigurationError: The settings name no runner, or no queues.
+        ConfigurationError: The settings do not name a valid runner, or valid queues.
         StoreError: The store keeps no logs of runs.
     """
     application.restrict()

@@ -1,4 +1,4 @@
-"""Event streams: the lines of a run's log behind a number, and those to come."""
+"""Event streams: the lines of a run's log behind a number, and all later ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read_number(given: str, last: int) -> int:
 
 
 def pass_on(subscriptions: LogSubscriptions, run_id: str, event: HostedEvent) -> None:
-    """Pass an event of a run that its log does not have to those who watch the run."""
+    """Pass an event that is not in a run's log to the run's watchers."""
     if subscriptions.is_watched(run_id) and is_volatile(event):
         subscriptions.tell(run_id, write_piece(run_id, event))
 
@@ -52,6 +52,6 @@ async def follow(
         try:
             while data := await subscription.receive():
                 yield data
-                del data  # else each of many watchers keeps what it was sent last
+                del data  # otherwise each of many watchers keeps its last data in memory
         except UnknownConversationError:
             yield DELETED

@@ -59,7 +59,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
 
     Attributes:
         transport: Transport of the event loop.
-        is_writing_paused: Whether the client does not read what is sent.
+        is_writing_paused: Whether the client does not read sent data.
     """
 
     __slots__ = (
@@ -183,7 +183,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
         self._release()
 
     def pause_writing(self) -> None:
-        """Note that the client does not read what is sent."""
+        """Note that the client does not read sent data."""
         self.is_writing_paused = True
         self._output_due = self.service.loop.time() + self.service.settings.idle_seconds
 
@@ -308,7 +308,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
             self._input_due = self.service.loop.time() + self._body_seconds
 
     def adjust_reading(self) -> None:
-        """Pause or resume reading, depending on what is buffered."""
+        """Pause or resume reading, depending on buffered data."""
         incoming = self._incoming
         is_full = incoming is not None and incoming.buffered > BUFFER_BYTES
         self.hold(is_full or len(self._queue) > _QUEUED_AT_EASE)
@@ -347,7 +347,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
         return sum(exchange.buffered for exchange in exchanges if exchange is not None)
 
     async def wait_until_taken(self, exchange: ServedExchange | WebSocket) -> None:
-        """Wait while the client does not read what is sent. Raises ClientGone."""
+        """Wait while the client does not read sent data. Raises ClientGone."""
         taker = self.service.loop.create_future()
         self._takers.append(taker)
         await taker
@@ -388,7 +388,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
             self.say_last(compose_refusal(status, self.service.date))
 
     def _cut(self, exchange: ServedExchange) -> None:
-        """Truncate an answer visibly: send what was written, without the end."""
+        """Truncate an answer visibly: send the written part, without the end."""
         exchange.leave()
         self._current = None
         if exchange.is_delimited:

@@ -147,7 +147,7 @@ class ServedExchange:
         finally:
             if self.task is not None:
                 service.tasks.discard(self.task)
-                self.task = None  # it refers to this exchange, from where it was cancelled
+                self.task = None  # it refers to this exchange through its cancellation
             if not (self.is_complete or self.is_gone):
                 self._connection.fail(self, 503 if service.is_ending else 500)
 

@@ -1,4 +1,4 @@
-"""The life of an application: begun before the first request, ended after the last."""
+"""ASGI lifespan of an application: start before the first request, shutdown after the last."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _logger = logging.getLogger(__name__)
 
 
 class Lifespan:
-    """Tells an application when it begins and when it ends; one that does not listen is let be.
+    """Lifespan of an application; ignored if the application does not support it.
 
     Attributes:
-        state: What the application laid down when it began; each request has a copy.
+        state: State that the application stored at its start; each request has a copy.
     """
 
     def __init__(self, application: Application) -> None:
@@ -34,7 +34,7 @@ class Lifespan:
         """Wait until the application is ready.
 
         Raises:
-            ConverseError: It says that it cannot be.
+            ConverseError: The application reports that it cannot start.
         """
         self._task = asyncio.create_task(self._run())
         await self._inbox.put({"type": "lifespan.startup"})
@@ -47,7 +47,7 @@ class Lifespan:
             )
 
     def drain(self) -> None:
-        """Tell the application that nothing new will be asked, if it wants to know."""
+        """Tell the application that no new requests will arrive, if it has registered for that."""
         if self._on_drain is not None:
             self._on_drain()
 
@@ -60,7 +60,7 @@ class Lifespan:
         await self._task
 
     def cancel(self) -> None:
-        """End an application that does not end by itself."""
+        """Cancel an application that does not end."""
         if self._task is not None:
             self._task.cancel()
 
@@ -76,7 +76,7 @@ class Lifespan:
         except Exception as error:
             if self._listens:
                 _logger.error("The application failed while stopping", exc_info=error)
-            else:  # as ASGI wants it: it knows of no lifespan, and says so by failing
+            else:  # as in ASGI's specification: without lifespan support, it fails
                 _logger.debug("The application does not support the lifespan protocol: %r", error)
         finally:
             self._has_begun.set()

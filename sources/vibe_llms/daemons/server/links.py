@@ -16,7 +16,7 @@ class ConnectionLink(Protocol):
     Attributes:
         service: Shared state of all connections of a server.
         transport: Transport of the event loop.
-        is_writing_paused: Whether the client does not read what is sent.
+        is_writing_paused: Whether the client does not read sent data.
     """
 
     service: ServedApplication
@@ -30,13 +30,13 @@ class ConnectionLink(Protocol):
         """Start the timeout of the body."""
 
     def adjust_reading(self) -> None:
-        """Pause or resume reading, depending on what is buffered."""
+        """Pause or resume reading, depending on buffered data."""
 
     def hold(self, must_pause: bool) -> None:
         """Pause or resume reading."""
 
     async def wait_until_taken(self, exchange: Any) -> None:
-        """Wait while the client does not read what is sent. Raises ClientGone."""
+        """Wait while the client does not read sent data. Raises ClientGone."""
 
     def conclude(self, exchange: Any) -> None:
         """Start the next request: this answer is complete."""
@@ -48,4 +48,4 @@ class ConnectionLink(Protocol):
         """Write the last response and close."""
 
     def shut(self) -> None:
-        """Close once the client has read what was written."""
+        """Close once the client has read all output."""

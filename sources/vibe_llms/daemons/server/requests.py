@@ -117,7 +117,7 @@ class RequestReader:
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
 
     def close(self) -> None:
-        """Release references; no more data will arrive."""
+        """Release references after the last data."""
         del self._parser, self.sink
 
     def feed(self, data: bytes) -> int | bytes:

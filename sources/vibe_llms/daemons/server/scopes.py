@@ -1,4 +1,4 @@
-"""What ASGI tells an application of a request before its body."""
+"""ASGI scopes of requests."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def compose_scope(
     """Make the scope of a request.
 
     Args:
-        state: What the application laid down when it began; the request has a copy.
-        watch: What the extension offers that says when the client has gone.
+        state: State that the application stored at its start; the request has a copy.
+        watch: Function of the extension that reports when the client disconnects.
     """
     path, _, query = head.target.partition(b"?")
     if not path.startswith(b"/"):
@@ -45,7 +45,7 @@ def compose_scope(
 
 
 def _find_path(target: bytes) -> bytes:
-    """Return the path of a target that does not begin with one: ``*``, or a whole URL."""
+    """Return the path of a target that does not start with a path: ``*``, or a whole URL."""
     _, mark, rest = target.partition(b"://")
     if not mark:
         return target
