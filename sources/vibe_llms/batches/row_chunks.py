@@ -148,11 +148,12 @@ def _doubt(
 ) -> int:
     """Record how many inputs without a result may be billed twice; return the number.
 
-    As many as are asked at once, and as many whose results wait for the database. A run of an
-    engine continues where it was, and records itself what it has asked twice.
+    As many as are asked at once, as many whose results wait for the database, and as many whose
+    results are being written. A run of an engine continues where it was, and records itself what it
+    has asked twice.
     """
     asked = decode_order(order)
-    count = 0 if asked.is_engine else min(left, 2 * asked.concurrency)
+    count = 0 if asked.is_engine else min(left, 3 * asked.concurrency)
     if count:
         transaction.change(
             "INSERT INTO vibe_doubts VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",

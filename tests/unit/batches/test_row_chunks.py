@@ -160,7 +160,7 @@ async def test_what_may_be_billed_twice_is_told(database: BatchDatabase) -> None
     leave(database, taken, broke_off=True)
     await take_again()
     await take_again()
-    assert doubts == [(0, 0), (0, 0), (4, 4), (0, 6), (2, 8)]
+    assert doubts == [(0, 0), (0, 0), (6, 6), (0, 8), (2, 10)]
 
 
 async def test_of_an_engine_its_runs_tell_what_was_asked_twice(database: BatchDatabase) -> None:
