@@ -1,4 +1,4 @@
-"""Backend that asks inputs one by one, so many at a time, within a budget and with retries."""
+"""Backend that asks inputs one by one, with bounded concurrency, a budget and retries."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ AskInput: TypeAlias = Callable[[Any], Awaitable[BatchItem[Any] | None]]
 
 @define
 class Due:
-    """Input that is to be asked.
+    """Input to ask.
 
     Attributes:
-        index: Its place, from 0.
-        id: Its name, where it has one.
-        value: What is asked.
-        digest: Of the input; empty without a journal.
-        has_failed: Whether the journal has it as failed, before.
+        index: Place of the input, from 0.
+        id: Its name, if it has one.
+        value: Value of the input.
+        digest: Digest of the input; empty without a journal.
+        has_failed: Whether the journal lists it as failed in an earlier run.
     """
 
     index: int
@@ -77,19 +77,19 @@ class Due:
 
 
 class AskBackend:
-    """Backend that asks inputs one by one, so many at a time.
+    """Backend that asks inputs one by one, with bounded concurrency.
 
     Args:
-        ask: Asks one input.
-        concurrency: How many are asked at once.
-        ordered: Whether results come in the order of the inputs.
-        retries: How often an input is asked again whose error may pass.
-        budget: Bounds the cost of the batch; ``None`` for no bound.
-        room: Bounds how many are asked at once by several backends together.
-        must_stop: Says whether no more inputs are begun.
+        ask: Function that asks one input.
+        concurrency: Number of inputs asked at once.
+        ordered: Whether to yield results in the order of the inputs.
+        retries: Number of retries of an input after a temporary error.
+        budget: Budget of the batch; ``None`` for no cap.
+        room: Semaphore for the inputs that several backends ask at once.
+        must_stop: Function that returns whether to begin no new inputs.
 
     Attributes:
-        is_capped: Whether an input was not asked, as it might have cost more than was left.
+        is_capped: Whether an input was skipped because it might have cost more than was left.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class AskBackend:
                 yield item
 
     async def conclude(self) -> None:
-        """Raise LimitError where the cap was reached before all was done."""
+        """Raise LimitError if the cap was reached before all was done."""
         if self.is_capped and self._budget is not None:
             self._budget.refuse()
 
@@ -146,10 +146,10 @@ class AskBackend:
         raise AssertionError
 
     async def _try(self, run: BatchRun[Any], due: Due, left: int) -> BatchItem[Any] | None:
-        """Ask an input once; journal its result, unless it is to be asked again.
+        """Ask an input once; journal its result, unless it will be retried.
 
         Args:
-            left: How often it may be asked again.
+            left: Number of retries that are left.
         """
         if self._must_stop is not None and self._must_stop():
             return None
@@ -168,7 +168,7 @@ class AskBackend:
             return None
         try:
             item = await attempt(self._ask, due)
-            if item is None:  # the worker that has it accounts for it
+            if item is None:  # the worker that has the run accounts for it
                 with suppress(StoreError):
                     await budget.correct(-reserved)
             elif _may_retry(item, left):
@@ -183,12 +183,12 @@ class AskBackend:
             budget.settle()
 
     async def _reserve(self, budget: BatchBudget, run: BatchRun[Any], due: Due) -> int | None:
-        """Reserve the cost of an input; return ``None`` where the cap does not bear it."""
+        """Reserve the cost of an input; return ``None`` if it exceeds the cap."""
         said = await run.say(due)
         while not self.is_capped and not (self._must_stop is not None and self._must_stop()):
             try:
                 reserved = await budget.reserve(said)
-            except StoreError as error:  # what is under way was paid for, and is not broken off
+            except StoreError as error:  # inputs in progress are paid for and are not cancelled
                 _LOGGER.warning("the budget of a batch is out of reach: %s", error)
                 await asyncio.sleep(_PAUSE_SECONDS)
             else:
@@ -197,7 +197,7 @@ class AskBackend:
         return None
 
     def _limit(self, run: BatchRun[Any], inputs: Inputs) -> Inputs:
-        """Return inputs until no more are to be begun."""
+        """Yield inputs until no new ones may begin."""
         if self._budget is None and self._must_stop is None:
             return inputs
         if isinstance(inputs, AsyncIterable):
@@ -234,7 +234,7 @@ def _may_retry(item: BatchItem[Any], left: int) -> bool:
 
 
 async def rest(turn: int) -> None:
-    """Wait before an input is asked again, the longer the more often it was."""
+    """Back off before a retry; the pause grows with each attempt."""
     await asyncio.sleep(double(_PAUSE_SECONDS, turn, _LONGEST_SECONDS))
 
 
@@ -242,7 +242,7 @@ async def attempt(work: AskInput, due: Due) -> BatchItem[Any] | None:
     """Ask one input; return its error as a failed item.
 
     Raises:
-        ConverseError: Every other input would meet it as well.
+        ConverseError: The error would affect every other input as well.
     """
     started = time.perf_counter()
     try:
@@ -254,7 +254,7 @@ async def attempt(work: AskInput, due: Due) -> BatchItem[Any] | None:
     except Exception as error:
         ours = make_ours(error)
         if _is_hopeless(ours):
-            # From its own cause, since ours may be the very error that is being handled.
+            # Chain from its own cause, since our error may be the one being handled.
             raise ours from error.__cause__
         seconds = time.perf_counter() - started
         sent = count_reached(ours)
@@ -264,7 +264,7 @@ async def attempt(work: AskInput, due: Due) -> BatchItem[Any] | None:
 
 
 def make_ours(error: Exception) -> ConverseError:
-    """Return any error as one of this package."""
+    """Return any error as an error of this package."""
     if isinstance(error, ConverseError):
         return error
     ours = ForeignError(type=type(error).__name__, detail=str(error), stage=Stage.EXECUTE)

@@ -55,9 +55,9 @@ class Batches:
     """The batches of a database.
 
     Args:
-        database: Has them.
+        database: Database with the batches.
         queue: The queue of the chunks.
-        chunk: How many inputs a chunk has.
+        chunk: Number of inputs per chunk.
         maker: Checks whether an order can be executed.
         patience_seconds: How long to wait for an unreachable database.
     """
@@ -120,8 +120,8 @@ class Batches:
         """Return the id that has a prefix.
 
         Raises:
-            UnknownNameError: There is none.
-            AmbiguousIdentityError: There are several.
+            UnknownNameError: No batch has this prefix.
+            AmbiguousIdentityError: Several batches have this prefix.
         """
         rows = await self._fetch(
             "SELECT id FROM vibe_batches WHERE substr(id, 1, ?) = ? LIMIT 3", len(prefix), prefix
@@ -136,7 +136,7 @@ class Batches:
         return str(rows[0][0])
 
     async def stop(self, batch: str) -> None:
-        """Stop a batch; results that are under way are still written."""
+        """Stop a batch; results of inputs in progress are still written."""
         await self._change(
             "UPDATE vibe_batches SET state = 'stopped' WHERE id = ?"
             " AND state IN ('filling', 'open')",
@@ -192,11 +192,11 @@ class Batches:
 
     def _resume(self, batch: str, retry_failed: bool, cap: Decimal | None) -> None:
         with self.database.transact() as transaction:
-            # What workers write meanwhile waits for the chunks, all of which are locked first, as
-            # the workers lock theirs before the batch.
+            # Lock order: all chunks first, then the batch, as in the workers. Concurrent writes of
+            # workers wait for the chunks.
             transaction.change("UPDATE vibe_chunks SET placed = placed WHERE batch = ?", batch)
             if cap is not None:
-                # What was spent while there was no cap was not put down.
+                # Spending was not recorded while the batch did not have a cap.
                 transaction.change(
                     "UPDATE vibe_batches SET cap = ?, committed = CASE WHEN cap IS NULL THEN"
                     " (SELECT COALESCE(SUM(cost), 0) FROM vibe_chunks WHERE batch = ?)"
@@ -210,7 +210,8 @@ class Batches:
                     "SELECT number FROM vibe_chunks WHERE batch = ? AND failed > 0", batch
                 ):
                     _forget_failures(transaction, batch, chunk)
-            # Whoever has a chunk yet keeps it until all is written that is under way there.
+            # A worker that still holds a chunk keeps it until all its inputs in progress are
+            # written.
             transaction.change(
                 "UPDATE vibe_chunks SET attempts = 0 WHERE batch = ? AND done < size", batch
             )

@@ -1,7 +1,7 @@
-"""Budget of a batch: reserve the most that an input can cost before it is asked, then correct it.
+"""Budget of a batch: reserve the maximum cost of an input before it is asked, then correct it.
 
-What is under way is counted that way, so a batch never passes its cap. The reservation of a request
-whose worker died stays, since the request may have been billed.
+Reservations cover the inputs in progress, so a batch never exceeds its cap. If a worker dies, the
+reservation of its request stays, since the request may have been billed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HOUR_SECONDS: Final = 3600
 
 
 class ItemAccount(NamedTuple):
-    """Tokens and cost of an item; ``unpriced`` is 1 where its whole price is unknown."""
+    """Tokens and cost of an item; ``unpriced`` is 1 if its full price is unknown."""
 
     input_tokens: int
     output_tokens: int
@@ -38,22 +38,22 @@ class ItemAccount(NamedTuple):
     unpriced: int
 
     def replace(self, reserved: int) -> int:
-        """Return by how much the spent sum changes when the cost replaces a reservation.
+        """Return the change of the spent sum when the cost replaces a reservation.
 
-        Where the price is unknown the reservation stays: it may have cost as much.
+        If the price is unknown, the reservation stays: the item may have cost that much.
         """
         change = self.cost - reserved
         return max(change, 0) if self.unpriced else change
 
 
 def account_item(item: BatchItem[Any]) -> ItemAccount:
-    """Return what an item has used and cost."""
+    """Return the tokens and cost of an item."""
     origin = item.origin
     if origin is None:
         return ItemAccount(0, 0, 0, 0)
     if origin.usage is None:
         return ItemAccount(0, 0, 0, 1)
-    hour = int(time.time() // _HOUR_SECONDS)  # prices change by the day, and workers live for long
+    hour = int(time.time() // _HOUR_SECONDS)  # prices change daily, and workers run for a long time
     return _account_counts(hour, origin.provider, origin.model, *read_buckets(origin.usage))
 
 
@@ -73,7 +73,7 @@ def _account_counts(hour: int, provider: str, model: str, *counts: int | None) -
 
 
 class BudgetLedger(Protocol):
-    """Cap of a batch, and the sum of what is spent and reserved.
+    """Cap of a batch, with the sum of its spending and reservations.
 
     Attributes:
         is_in_journal: Whether the journal corrects the sum with each result.
@@ -82,7 +82,7 @@ class BudgetLedger(Protocol):
     is_in_journal: bool
 
     def reserve(self, amount: int) -> asyncio.Future[bool]:
-        """Begin to reserve an amount; the result says whether as much was left."""
+        """Begin to reserve an amount; the result tells whether enough was left."""
 
     def correct(self, change: int) -> asyncio.Future[bool]:
         """Begin to change the sum."""
@@ -95,11 +95,11 @@ class BudgetLedger(Protocol):
 
 
 class MemoryLedger:
-    """Ledger of a batch that this process performs alone.
+    """Ledger of a batch that this process executes alone.
 
     Attributes:
-        cap: What the whole batch may cost.
-        cost: What its items have cost.
+        cap: Maximum cost of the whole batch.
+        cost: Cost of its items so far.
     """
 
     is_in_journal = False
@@ -109,7 +109,7 @@ class MemoryLedger:
         self.cost = self._committed = 0
 
     def count_stored(self, lines: Iterable[bytes]) -> None:
-        """Count what earlier runs have cost, by the lines of their journal."""
+        """Add the cost of earlier runs, from the lines of their journal."""
         self.cost += sum(account_item(decode_item(each)).cost for each in lines)
         self._committed = self.cost
 
@@ -146,7 +146,7 @@ class RowLedger:
     """Ledger of a batch that workers share: two columns of its row.
 
     Args:
-        database: Has the batch.
+        database: Database with the batch.
         batch: Its id.
     """
 
@@ -164,12 +164,12 @@ class RowLedger:
     correct = reserve
 
     async def account(self, account: ItemAccount, known: int, *, is_kept: bool = False) -> None:
-        """Replace a reservation by the cost of an item that is in no journal."""
+        """Replace a reservation by the cost of an item that is not journaled."""
         if change := -known if is_kept else account.replace(known):
             await self.correct(change)
 
     def explain(self) -> LimitError:
-        """Return the error of a batch that has reached its cap; the batch's row says more."""
+        """Return the error of a batch that has reached its cap; the batch's row has details."""
         return LimitError(limit="cap", detail=f"Batch {self._batch} has reached its cap.")
 
     def _change(self, amounts: Sequence[int]) -> list[bool]:
@@ -194,11 +194,11 @@ class RowLedger:
 
 
 class BatchBudget:
-    """What is left of what a batch may cost, for all of its inputs that this process asks.
+    """Remaining budget of a batch, for all of its inputs that this process asks.
 
     Args:
-        ledger: Has the sums.
-        estimator: Bounds the cost of an input, each time it is sent.
+        ledger: Keeps the sums.
+        estimator: Estimates the maximum cost of an input, each time it is sent.
     """
 
     def __init__(self, ledger: BudgetLedger, estimator: AnyEstimator) -> None:
@@ -209,29 +209,29 @@ class BatchBudget:
         self._waiting: list[asyncio.Future[None]] = []
 
     async def reserve(self, said: str) -> int | None:
-        """Reserve the most that an input can cost; return ``None`` where less is left.
+        """Reserve the maximum cost of an input; return ``None`` if less is left.
 
         Args:
-            said: The input, as it is kept.
+            said: The input in its stored form.
 
         Raises:
             ConfigurationError: The price of the model or the size of a URL's content is unknown.
-            StoreError: The ledger is out of reach.
+            StoreError: The ledger is unreachable.
         """
         amount = self._estimator.estimate(said) * self._estimator.tries
         return amount if await self.acquire(amount) else None
 
     async def acquire(self, amount: int) -> bool:
-        """Reserve an amount until :meth:`settle`; return whether as much was left.
+        """Reserve an amount until :meth:`settle`; return whether enough was left.
 
-        Where it was not, wait for what is under way here: it may have cost less.
+        If not, wait for inputs in progress in this process: they may have cost less.
         """
         while amount:
             settled = self._settled
             granted = self._ledger.reserve(amount)
             try:
                 was_granted = await asyncio.shield(granted)
-            except asyncio.CancelledError:  # the ledger reserves it all the same
+            except asyncio.CancelledError:  # the ledger reserves it anyway
                 granted.add_done_callback(lambda asked: self._give_back(asked, amount))
                 raise
             if was_granted:
@@ -247,10 +247,10 @@ class BatchBudget:
         return True
 
     async def account(self, item: BatchItem[Any], reserved: int, *, is_kept: bool) -> None:
-        """Replace a reservation by the cost of an item that is asked again. Raises StoreError.
+        """Replace a reservation by the cost of an item that is retried. Raises StoreError.
 
         Args:
-            is_kept: Whether its run goes on, which says in the end what all of it has cost.
+            is_kept: Whether its run continues; a run reports its total cost at the end.
         """
         known = self.measure_known(item, reserved)
         await self._ledger.account(account_item(item), known, is_kept=is_kept)
@@ -268,11 +268,11 @@ class BatchBudget:
         """Return the reservation of a task that was cancelled."""
         if not asked.cancelled() and asked.exception() is None and asked.result():
             given = self._ledger.correct(-amount)
-            given.add_done_callback(_note)  # else it stays reserved
+            given.add_done_callback(_note)  # otherwise it stays reserved
             self._look_again()
 
     def settle(self) -> None:
-        """Note that an input has ended, and its cost is written."""
+        """Note that an input has ended and that its cost is written."""
         self._out -= 1
         self._look_again()
 
@@ -284,16 +284,16 @@ class BatchBudget:
                 each.set_result(None)
 
     async def correct(self, change: int) -> None:
-        """Change the sum of what is spent and reserved. Raises StoreError."""
+        """Change the sum of spending and reservations. Raises StoreError."""
         if change:
             await self._ledger.correct(change)
 
     def measure_known(self, item: BatchItem[Any], reserved: int) -> int:
-        """Return how much of a reservation the cost of its item replaces.
+        """Return the part of a reservation that the cost of its item replaces.
 
-        What the vendor itself refused is not billed, and what did not fit the schema is accounted
-        for; the cost of what broke off is unknown, and so is why a request was sent again. A run
-        says what it has used, however it ended.
+        A request that the vendor refused is not billed, and an answer that did not fit the schema
+        is accounted for. The cost of an interrupted request is unknown, and so is the reason for a
+        resend. A run reports its usage, however it ended.
         """
         error = item.error
         is_known = error is None or isinstance(error, (ProviderError, ParseError))

@@ -78,10 +78,10 @@ class ItemsChannel(Closing, Generic[T]):
 
     @abstractmethod
     def run(self, inputs: Inputs, *, ordered: bool = False) -> AsyncGenerator[BatchItem[T], None]:
-        """Do the work; yield each item once its line is written."""
+        """Process the inputs; yield each item once its line is written."""
 
     async def collect(self, inputs: Inputs) -> BatchReport[T]:
-        """Do all the work; return the report, in the order of the inputs.
+        """Process all inputs; return the report, in the order of the inputs.
 
         Holds all results; :meth:`run` does not.
 
@@ -99,51 +99,52 @@ class ItemsChannel(Closing, Generic[T]):
         return represent(type(self).__name__, (("", self.tally),))
 
     async def close(self) -> None:
-        """Free the model, where it belongs to the batch. May be called again."""
+        """Close the model if the batch owns it. May be called again."""
         await self._work.close()
 
 
 class BatchChannel(ItemsChannel[T]):
-    """Batch of the same work on each of many inputs, so many at a time.
+    """Batch: apply the same work to many inputs, with bounded concurrency.
 
     Args:
-        work: A model, or its address: then each input is a prompt, and its result is the text of
-            the answer. Or an engine: then each input is a run of its own, with the engine's
-            tools. Or an asynchronous function: then each input is its argument, and its result is
-            what it returns.
-        prompt: Makes what is said of inputs that are tables of variables.
-        parser: What answers become, a :class:`.Parser` or a kind for one; without it, text.
-        concurrency: How many inputs are worked on at once.
-        journal: A file that gets a line for each item before anybody is told of it; a batch with
-            the same journal goes on where the other stopped. Without one nothing is kept.
-        retry_failed: Whether inputs that the journal has as failed are tried again.
-        progress: Called after each item, with counts that go on changing.
-        runner: Has the batch performed by workers, as :func:`.open_batches` lends it; ``None`` to
-            perform it here. Then an engine's tools and a function are found by workers by their
-            names; the journal is written when all is done, and the next ones hold.
-        key: With the same settings a key is one batch: who asks again goes on with it. Without
-            one, each run is a batch of its own. Here, a journal does that.
-        retries: How often an input is asked again whose error may pass.
-        cap: What the whole batch may cost, in dollars; it stops before that is passed. Of each run
-            of an engine as much is put down as its limit ``run_cents`` says.
-        priority: Of two batches the higher one goes first, from -1000 to 1000.
-        options: What is said to the model besides each prompt; see
+        work: A model or its address: each input is a prompt, and its result is the text of the
+            answer. Or an engine: each input is a separate run with the engine's tools. Or an
+            asynchronous function: each input is its argument, and its result is the return value.
+        prompt: Template that renders inputs that are tables of variables.
+        parser: Parses answers; a :class:`.Parser` or a kind for one. Without it, results are text.
+        concurrency: Number of inputs in progress at once.
+        journal: Journal file; each item is written as a line before it is yielded. A batch with the
+            same journal resumes where the other stopped. Without a journal nothing is kept.
+        retry_failed: Whether to retry inputs that the journal lists as failed.
+        progress: Called after each item, with live counts.
+        runner: Runner from :func:`.open_batches`, whose workers execute the batch; ``None`` to
+            execute it in this process. With a runner, workers look up an engine's tools and a
+            function by name, the journal is written when all is done, and the following arguments
+            apply.
+        key: Idempotency key: runs with the same settings and key continue one batch. Without a key,
+            each run is a new batch. Without a runner, use a journal for this.
+        retries: Number of retries of an input after a temporary error.
+        cap: Maximum cost of the whole batch, in dollars; the batch stops before it exceeds the cap.
+            Each run of an engine reserves its limit ``run_cents``.
+        priority: Priority from -1000 to 1000; a batch with a higher priority goes first.
+        options: Request options sent with each prompt; see
             :class:`vibe_llms.instruments.options.RequestOptions`.
 
-    How often requests may be sent to a vendor is a setting of its provider:
-    ``requests_per_minute`` and ``tokens_per_minute``. An input whose work fails is an item with an
-    error. Only what every other input would meet as well (no key, no money) ends the batch. An
-    engine whose tools take long to connect is entered beforehand, ``async with engine``.
+    Rate limits are settings of the vendor's provider: ``requests_per_minute`` and
+    ``tokens_per_minute``. An input whose work fails is an item with an error. Only an error that
+    every other input would meet as well (no key, no money) ends the batch. If an engine's tools
+    take long to connect, enter the engine beforehand with ``async with engine``.
 
     Attributes:
-        journal: The file, as a whole path.
-        tally: How far the present run has come, or the last one had come.
-        findings: What was found amiss in the journal, and mended.
-        batch: The id of the batch that a runner has; empty until it is known.
+        journal: Absolute path of the file.
+        tally: Counts of the current run, or of the last one.
+        findings: Damage that was found in the journal and repaired.
+        batch: Id of the batch on the runner; empty until it is known.
 
     Raises:
         ValueError: The concurrency is below 1.
-        TypeError: The work does not take this prompt, parser or option; or workers cannot have it.
+        TypeError: The work does not accept this prompt, parser or option, or workers cannot load
+            it.
     """
 
     @overload
@@ -206,7 +207,8 @@ class BatchChannel(ItemsChannel[T]):
                 "A cap limits the cost of models; the cost of a function is unknown: remove cap."
             )
         if runner is None:
-            # A key and a priority mean nothing here, and a script that has them stays as it is.
+            # Without a runner, a key and a priority have no effect; a script that sets them needs
+            # no change.
             return None
         work.ensure_portable()
         return Submission(
@@ -225,30 +227,30 @@ class BatchChannel(ItemsChannel[T]):
         stored: bool = True,
         total: int | None = None,
     ) -> AsyncGenerator[BatchItem[T], None]:
-        """Do the work; yield each item once its line is written.
+        """Process the inputs; yield each item once its line is written.
 
-        Never holds more inputs than a few for each that is worked on. Leaving it stops what is
-        under way; close it (``contextlib.aclosing``) where the loop may be left early.
+        Holds only a few inputs for each one in progress. Leaving early stops the inputs in
+        progress; use ``contextlib.aclosing`` if the loop may end early.
 
         Args:
-            inputs: Of any number, also generators, plain or asynchronous. An input that is to
-                be known by a name is a :class:`BatchInput`.
-            ordered: Whether items come in the order of the inputs. In the journal they always
-                stand so at the end.
-            stored: Whether items are yielded, too, that the journal has from earlier runs.
-            total: How many inputs there are, where they cannot say it themselves.
+            inputs: Any number of inputs; also a generator, synchronous or asynchronous. Use
+                :class:`BatchInput` to name an input.
+            ordered: Whether to yield items in the order of the inputs. The finished journal always
+                has this order.
+            stored: Whether to also yield items that the journal has from earlier runs.
+            total: Number of inputs, if they have no length.
 
         Raises:
             RequestError: The journal is of other settings or of other inputs; two inputs have
                 the same name.
-            StoreError: The journal cannot be used; what is in it is whole.
-            LimitError: The cap was reached; all that was asked was yielded.
+            StoreError: The journal cannot be used; its contents are intact.
+            LimitError: The cap was reached; the results of all asked inputs were yielded.
             ConverseError: The model cannot be used for any input.
         """
         self.tally = BatchTally(total=measure(inputs) if total is None else total)
         async with AsyncExitStack() as stack:
             run = await self._open(stack, inputs, ordered=ordered, stored=stored)
-            # Closed before the stack is left: no worker writes to a journal that is closed.
+            # Close it before the stack exits, so that no worker writes to a closed journal.
             async with aclosing(run.perform(inputs)) as items:
                 async for item in items:
                     yield item
@@ -256,7 +258,7 @@ class BatchChannel(ItemsChannel[T]):
     async def _open(
         self, stack: AsyncExitStack, inputs: Inputs, *, ordered: bool, stored: bool
     ) -> BatchRun[T]:
-        """Make the run; leaving the stack closes its journal."""
+        """Create the run; the stack closes its journal on exit."""
         journal: FileJournal | None = None
         backend: BatchBackend
         if self._submission is not None:
@@ -265,7 +267,7 @@ class BatchChannel(ItemsChannel[T]):
             self.tally.total = backend.total
         else:
             ask = await self._work.prepare()
-            # After the preparation, in which the settings that are described become known.
+            # After the preparation, which determines the described settings.
             if self.journal is not None:
                 settings = digest(self._work.describe())
                 journal = await open_file_journal(stack, self.journal, settings)
@@ -304,7 +306,7 @@ class BatchChannel(ItemsChannel[T]):
         """Submit a batch to its runner without waiting; return its id.
 
         Raises:
-            ValueError: There is no runner.
+            ValueError: The channel has no runner.
             ConverseError: As :meth:`run`.
         """
         if self._submission is None:
@@ -336,18 +338,18 @@ def _produce_work(
 def produce_model_work(
     work: Model | SyncModel | str, prompt: Composing | None, parser: Any, options: Mapping[str, Any]
 ) -> ModelWork:
-    """Make the work that asks a model."""
+    """Create the work that asks a model."""
     if isinstance(work, SyncModel):
         work = work.asynchronous
     if parser is not None and not isinstance(parser, Parser):
         parser = Parser(parser)
     model = Model(work) if isinstance(work, str) else work
-    # What was made from an address here is freed by this batch; a given model is not.
+    # The batch closes a model that was created here from an address, but not a given model.
     is_owner = isinstance(work, str)
     return ModelWork(model, options, Wording(prompt=prompt), parser, is_owner=is_owner)
 
 
 def measure(inputs: Inputs) -> int | None:
-    """Return the number of inputs, where they have a length."""
+    """Return the number of inputs if they have a length."""
     length = getattr(inputs, "__len__", None)
     return None if length is None else length()

@@ -1,4 +1,4 @@
-"""Source of the inputs of a chunk, as a worker has taken it."""
+"""Source of the inputs of a chunk that a worker has taken."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ ALONE: Final = 2
 
 
 class ChunkSource:
-    """Inputs of a chunk without a result, and what asks them.
+    """Inputs of a chunk without a result, with the work that is applied to them.
 
     Args:
-        database: Has the rows.
+        database: Database with the rows.
         taken: The chunk.
-        items: What inputs are put to.
+        items: Work applied to each input.
 
     Attributes:
-        is_careful: Whether inputs are asked one by one, since workers died over the chunk.
+        is_careful: Whether to ask inputs one by one, since workers have died on the chunk.
         withheld: The error of an input that another worker has, or whose store is unreachable.
     """
 
@@ -53,16 +53,16 @@ class ChunkSource:
 
     @property
     def must_stop(self) -> bool:
-        """Whether the store is unreachable, for the other inputs as well."""
+        """True if the store is unreachable, which affects the other inputs as well."""
         return isinstance(self.withheld, StoreUnavailableError)
 
     @property
     def stored(self) -> int:
-        """None: a worker takes only inputs without a result."""
+        """Always zero: a worker takes only inputs without a result."""
         return 0
 
     async def open(self) -> None:
-        """Release what an earlier worker kept of inputs that have a result."""
+        """Remove runs that an earlier worker kept of inputs that have a result."""
         if not self.keeps_runs or self._taken.epoch == 1:
             return
         answered = await finish(asyncio.to_thread(read_answered, self._database, self._taken))
@@ -74,11 +74,11 @@ class ChunkSource:
         return Due(given.number, given.name, given, given.digest)
 
     async def restore(self, entry: DoneItem) -> BatchItem[Any]:
-        """Refuse: no input has a result."""
+        """Raise an error, since no input has a result."""
         raise NotImplementedError
 
     async def say(self, due: Due) -> str:
-        """Return an input as it is kept."""
+        """Return an input in its stored form."""
         kept: str = due.value.input
         return kept
 
@@ -98,7 +98,7 @@ class ChunkSource:
             return None
 
     async def release(self, due: Due) -> None:
-        """Remove the run of an input, whose result is written."""
+        """Remove the run of an input whose result is written."""
         if self.keeps_runs:
             await self._items.forget(due.value)
 
@@ -106,7 +106,7 @@ class ChunkSource:
         return is_answered(self._database, self._taken, row.number)
 
     async def _begin(self, row: InputRow) -> None:
-        """Record that an input is asked by itself; refuse one that was, too often."""
+        """Record that an input is asked alone; refuse one that was asked alone too often."""
         if row.begun >= ALONE:
             error = ConverseError(
                 detail=f"Skipped: it was asked alone {row.begun} times, and its worker died "

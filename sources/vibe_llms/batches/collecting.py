@@ -36,13 +36,13 @@ class Collector(Generic[T]):
     """Collector of the results of chunks.
 
     Args:
-        run: Writes what comes of each item.
-        work: Makes values of answers.
-        batches: The vendor's.
-        log: What was submitted.
-        journal: The results.
-        tell: Hears what happens to chunks.
-        dues: What is waited for, by its name at the vendor.
+        run: Journals and counts the result of each item.
+        work: Parses answers into values.
+        batches: Batch API of the vendor.
+        log: Log of the submitted chunks.
+        journal: Result journal.
+        tell: Called with each event of a chunk.
+        dues: Inputs that await a result, by their names at the vendor.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Collector(Generic[T]):
         self.dues = dues
 
     async def collect(self) -> AsyncGenerator[BatchItem[T], None]:
-        """Wait for all that is at the vendor; yield the results."""
+        """Wait for all submitted chunks; yield their results."""
         pause = FIRST_PAUSE_SECONDS
         while waiting := [each for each in self._log.open_chunks if each.vendor]:
             for chunk in waiting:
@@ -76,11 +76,11 @@ class Collector(Generic[T]):
                 pause = grow(pause)
 
     async def _look(self, chunk: Chunk) -> AsyncGenerator[BatchItem[T], None]:
-        """Ask how a chunk stands; read it if it has ended."""
+        """Check the status of a chunk; read its results if it has ended."""
         try:
             state = await self._batches.poll(chunk.vendor)
         except ConverseError as error:
-            if error.is_retryable:  # the next look may find the vendor at home
+            if error.is_retryable:  # the next poll may reach the vendor
                 return
             if not isinstance(error, ProviderError) or error.fault is not ProviderFault.NOT_FOUND:
                 raise
@@ -100,12 +100,12 @@ class Collector(Generic[T]):
             if error.fault is not ProviderFault.NOT_FOUND:
                 raise
             gone = error
-        if gone is not None:  # it keeps results for some weeks, and has forgotten these
+        if gone is not None:  # vendors keep results for some weeks; these have expired
             async with aclosing(self._end(chunk, self._batches.miss(gone), ChunkEnd.LOST)) as items:
                 async for item in items:
                     yield item
             return
-        # Of what nobody has said anything, either the whole was refused, or it was cancelled.
+        # Requests without a result: either the vendor refused the whole chunk, or it was cancelled.
         if state.failure:
             reason = self._batches.refuse_all(state.failure)
         else:
@@ -115,7 +115,7 @@ class Collector(Generic[T]):
                 yield item
 
     async def _read(self, chunk: Chunk, state: BatchState) -> AsyncGenerator[BatchItem[T], None]:
-        """Read the results, from the beginning again where that breaks off."""
+        """Read the results; restart from the beginning if the connection breaks."""
         attempt_number = 1
         while True:
             try:
@@ -132,7 +132,7 @@ class Collector(Generic[T]):
             await self._batches.clock.sleep(wait)
 
     async def _take(self, chunk: Chunk, result: BatchResult) -> BatchItem[T] | None:
-        """Write the result of a request; ``None`` is for one that was written before."""
+        """Write the result of a request; return ``None`` if it was written before."""
         place = chunk.find_place(result.id)
         due = self.dues.pop(result.id, None)
         if place is None or due is None:
@@ -149,12 +149,12 @@ class Collector(Generic[T]):
     async def _end(
         self, chunk: Chunk, error: ConverseError, end: ChunkEnd
     ) -> AsyncGenerator[BatchItem[T], None]:
-        """End a chunk; what has no result has failed."""
+        """End a chunk; requests without a result have failed."""
         for place in range(len(chunk.items)):
             due = self.dues.pop(name_item(chunk.chunk, place), None)
             if due is not None:
                 yield await self._deliver(chunk, due, BatchItem(error=error))
-        # What says that all was read may not outlive what was read.
+        # Synchronize the results first: the end of the chunk must not reach the disk before them.
         await self._journal.secure()
         await self._log.end(chunk, end)
         self._news(ChunkCourse.LOST if end is ChunkEnd.LOST else ChunkCourse.ENDED, chunk)

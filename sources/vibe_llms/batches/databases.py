@@ -1,6 +1,6 @@
-"""Databases of batches that several processes share.
+"""Batch databases that several processes share.
 
-SQLite and PostgreSQL get the same statements, with ``?`` for values.
+SQLite and PostgreSQL receive the same statements, with ``?`` for values.
 """
 
 from __future__ import annotations
@@ -42,31 +42,31 @@ class BatchDatabase(Protocol):
 
     @property
     def place(self) -> str:
-        """Its URL as it may be shown."""
+        """URL for display."""
 
     @property
     def now(self) -> str:
-        """What says the moment in its statements, in seconds, by its own clock."""
+        """SQL expression for the current time, in seconds, by the database's clock."""
 
     def transact(self, *, reading: bool = False) -> AbstractContextManager[Transaction]:
-        """Commit what is done within, or roll it back.
+        """Run a transaction: commit at the end, or roll back on an error.
 
         Args:
-            reading: Nothing is to be changed.
+            reading: Whether the transaction is read-only.
 
         Raises:
-            StoreError: The database is unreachable, or refuses.
+            StoreError: The database is unreachable, or rejects a statement.
         """
 
     def close(self) -> None:
-        """Close its connections."""
+        """Close the connections."""
 
 
 def open_database(url: str, *, makes: bool = True) -> BatchDatabase:
     """Open the database of a URL; it connects at the first use.
 
     Args:
-        makes: Whether missing tables are created rather than refused.
+        makes: Whether to create missing tables instead of refusing.
     """
     if is_postgresql_url(url):
         return PostgresqlBatches(url, makes=makes)
@@ -83,7 +83,7 @@ def check_folder(path: Path) -> None:
     """Refuse a file whose folder does not exist.
 
     Raises:
-        StoreError: It is not.
+        StoreError: The folder does not exist.
     """
     if not path.absolute().parent.is_dir():
         raise StoreError(
@@ -97,8 +97,8 @@ class SqliteBatches:
     """SQLite file, over one connection.
 
     Args:
-        path: The file. It is made, in a folder that is there.
-        makes: Whether the tables are, too.
+        path: The file. It is created if missing; its folder must exist.
+        makes: Whether to create missing tables.
     """
 
     now = "(julianday('now') - 2440587.5) * 86400.0"
@@ -116,7 +116,7 @@ class SqliteBatches:
 
     @contextmanager
     def transact(self, *, reading: bool = False) -> Iterator[Transaction]:
-        """Commit what is done within, or roll it back. Raises StoreError."""
+        """Run a transaction: commit at the end, or roll back on an error. Raises StoreError."""
         with self._lock:
             try:
                 connection = self._connection or self._open()
@@ -125,7 +125,8 @@ class SqliteBatches:
                     yield _SqliteTransaction(connection)
                     connection.execute("COMMIT")
                 finally:
-                    # A failed commit may leave it open, and a full disk has ended it already.
+                    # A failed commit may leave the transaction open; a full disk has already ended
+                    # it.
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
             except StoreError:  # a subclass of OSError
@@ -155,8 +156,8 @@ class SqliteBatches:
             _check_tables(
                 self.place, _has_table(connection, TABLE), _has_table(connection, EARLIER)
             )
-        # What was committed survives the death of any process; the loss of power takes what was
-        # written since the last checkpoint, whose items are asked again.
+        # Commits survive the death of any process. A power failure loses writes since the last
+        # checkpoint; their items are asked again.
         for pragma in (
             "journal_mode=WAL",
             "synchronous=NORMAL",
@@ -195,11 +196,11 @@ class _SqliteTransaction:
 
 
 class PostgresqlBatches:
-    """PostgreSQL database; the same one may have conversations.
+    """PostgreSQL database; it may be the same one that stores conversations.
 
     Args:
-        url: As PostgreSQL's own tools take it.
-        makes: Whether tables are made where there are none.
+        url: URL in the syntax of PostgreSQL's own tools.
+        makes: Whether to create tables that do not exist.
     """
 
     now = "extract(epoch FROM clock_timestamp())::double precision"
@@ -219,7 +220,7 @@ class PostgresqlBatches:
 
     @contextmanager
     def transact(self, *, reading: bool = False) -> Iterator[Transaction]:
-        """Commit what is done within, or roll it back. Raises StoreError."""
+        """Run a transaction: commit at the end, or roll back on an error. Raises StoreError."""
         if not self._is_prepared:
             self._prepare()
         with self._database.transact(reading=reading) as connection:
@@ -231,7 +232,8 @@ class PostgresqlBatches:
                 return
             with self._database.transact(reading=not self._makes) as connection:
                 if self._makes:
-                    # Held until the transaction ends: what another has made is seen after that.
+                    # The lock is held until the transaction ends; after that, tables created by
+                    # another process are visible.
                     connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
                 query = "SELECT to_regclass(%s) IS NOT NULL, to_regclass(%s) IS NOT NULL"
                 ((there, earlier),) = connection.execute(query, (TABLE, EARLIER))
@@ -241,7 +243,7 @@ class PostgresqlBatches:
             self._is_prepared = True
 
     def close(self) -> None:
-        """Close what is open and idle."""
+        """Close idle connections."""
         self._database.close()
 
 

@@ -1,4 +1,4 @@
-"""Executor of chunks: asks each input of a chunk that has no result yet."""
+"""Executor of chunks: asks each input of a chunk that does not have a result yet."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _BATCHES: Final = 16
 
 @define(kw_only=True)
 class Work:
-    """What the chunks of a batch share in this process.
+    """State that the chunks of a batch share in this process.
 
     Attributes:
-        room: Bounds how many inputs are asked at once, of any chunk.
-        users: How many chunks are being executed.
+        room: Semaphore for inputs in progress, over all chunks.
+        users: Number of chunks being executed.
     """
 
     order: BatchOrder
@@ -55,11 +55,11 @@ class Work:
 
 
 class ChunkExecutor:
-    """Executes the chunks that a worker takes from its queue.
+    """Executor of the chunks that a worker takes from its queue.
 
     Args:
-        database: Has the rows.
-        maker: Makes the work of an order.
+        database: Database with the rows.
+        maker: Creates the work of an order.
         queue: The queue of the chunks.
     """
 
@@ -76,20 +76,20 @@ class ChunkExecutor:
 
     @property
     def is_leaving(self) -> bool:
-        """Whether no more inputs are begun."""
+        """True once the worker begins no new inputs."""
         return self._leaving.is_set()
 
     def start_scanning(self) -> None:
-        """Enqueue due chunks that are in no queue, from time to time."""
+        """Periodically enqueue due chunks that are missing from the queue."""
         self._scanning = asyncio.create_task(self._scan())
 
     async def execute(self, batch: str, chunk: int) -> str:
-        """Execute a chunk until it is not due, or another worker has taken it; return why.
+        """Execute a chunk until it is not due or another worker takes it; return the reason.
 
         Returns an empty string when the worker closes first: the chunk is for another worker.
         """
         key = batch, chunk
-        while (earlier := self._chunks.get(key)) is not None:  # it was queued anew meanwhile
+        while (earlier := self._chunks.get(key)) is not None:  # it was queued again in the interim
             await asyncio.wait([earlier])
         work = self._chunks[key] = asyncio.create_task(self._execute(batch, chunk))
         work.add_done_callback(lambda _: self._chunks.pop(key, None))
@@ -135,28 +135,28 @@ class ChunkExecutor:
                 if outcome := await self.perform(taken):
                     return outcome
                 continue
-            except Exception as error:  # a mistake of this program counts as an attempt
+            except Exception as error:  # a bug in this program counts as an attempt
                 _LOGGER.warning("chunk %s of batch %s is delayed: %s", chunk, batch, error)
             await self._pause()
         return ""
 
     def _cancel(self, batch: str) -> None:
-        """Remove the other chunks of a batch that was stopped from the queue."""
+        """Remove the other chunks of a stopped batch from the queue."""
         with self._database.transact(reading=True) as transaction:
             states = transaction.fetch("SELECT state FROM vibe_batches WHERE id = ?", batch)
-        if states and states[0][0] in WORKING:  # this chunk alone is done
+        if states and states[0][0] in WORKING:  # only this chunk is done
             return
         self._queue.cancel(batch)
-        enqueue_due(self._database, self._queue, batch)  # it may have been resumed meanwhile
+        enqueue_due(self._database, self._queue, batch)  # it may have been resumed in the interim
 
     async def _pause(self) -> None:
-        """Wait a moment, unless the worker closes."""
+        """Sleep briefly, unless the worker closes."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_PAUSE_SECONDS):
                 await self._leaving.wait()
 
     async def perform(self, taken: Taken) -> str:
-        """Ask what has no result; return why the chunk needs no more of this worker.
+        """Ask inputs without a result; return why this worker is done with the chunk.
 
         Raises:
             StoreError: The database is unreachable, or another worker has a run of an input.
@@ -168,7 +168,7 @@ class ChunkExecutor:
                 outcome = await self._ask(taken, work)
             finally:
                 work.users -= 1
-            if outcome == "done":  # it is released already
+            if outcome == "done":  # it was already released
                 return outcome
         except (StoreError, asyncio.CancelledError):
             await self._leave(taken, broke_off=True)
@@ -182,8 +182,9 @@ class ChunkExecutor:
     async def _ask(self, taken: Taken, work: Work) -> str:
         source = ChunkSource(self._database, taken, work.items)
         order = work.order
-        # A budget knows the cost of an answer when it is written. Where an input may end this
-        # process, those before it must not be lost with it; and a run is removed only then.
+        # Wait for each write: a budget knows the cost of an answer only once it is written; if an
+        # input may kill this process, earlier results must not be lost with it; and a run is
+        # removed only after its result is written.
         waits = taken.cap is not None or source.is_careful or source.keeps_runs
         journal = RowJournal(
             self._database,
@@ -222,10 +223,10 @@ class ChunkExecutor:
             await finish(asyncio.to_thread(leave, self._database, taken, broke_off=broke_off))
 
     async def _access(self, taken: Taken) -> Work:
-        """Return what the chunks of a batch share.
+        """Return the shared state of a batch's chunks.
 
         Raises:
-            ConverseError: The model cannot be asked, or not be held to a cap.
+            ConverseError: The model cannot be asked, or a cap cannot be enforced for it.
         """
         async with self._lock:
             batch = taken.batch
@@ -261,7 +262,7 @@ class ChunkExecutor:
             await self._works.pop(name).items.close()
 
     async def _stop(self, taken: Taken, state: BatchState, detail: str = "") -> None:
-        """Record why a batch stops, unless its cap was raised meanwhile."""
+        """Record why a batch stops, unless its cap was raised in the interim."""
         values: list[Any] = [state, detail, taken.batch, *WORKING]
         condition = ""
         if state == "capped":

@@ -1,4 +1,4 @@
-"""Results of a batch as a file: lines of JSON, or Parquet."""
+"""Export of a batch's results to a file: lines of JSON, or Parquet."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _decode = msgspec.json.Decoder(JournalLine).decode
 
 
 async def write_results(runner: BatchRunner, batch: str, path: Path) -> int:
-    """Write what there is of a batch, in the order of the inputs; return how many items.
+    """Write the available results of a batch, in the order of the inputs; return their number.
 
-    The file is there as a whole, or as it was before.
+    The file is replaced atomically.
 
     Raises:
-        StoreError: It cannot be written.
+        StoreError: The file cannot be written.
         DependencyError: pyarrow is not installed.
     """
     count = 0
@@ -56,7 +56,7 @@ async def write_results(runner: BatchRunner, batch: str, path: Path) -> int:
 
 
 def ensure_form(path: Path) -> None:
-    """Make sure that a file of this name can be written, before anything is paid for.
+    """Check that a file with this name can be written, before any request is paid for.
 
     Raises:
         DependencyError: The file is a Parquet table, and pyarrow is not installed.
@@ -66,23 +66,23 @@ def ensure_form(path: Path) -> None:
 
 
 def refuse_strangers(path: Path, settings: str) -> None:
-    """Refuse to overwrite a file that has no results of this batch.
+    """Refuse to overwrite a file that does not have results of this batch.
 
     Args:
         settings: The digest of the batch's settings, with which its lines begin.
 
     Raises:
-        StoreError: Something else is there.
+        StoreError: The path has a different file.
         DependencyError: pyarrow is not installed.
     """
     ensure_form(path)
     beginning = _MAGIC if path.suffix.lower() == PARQUET else f'{{"batch":"{settings}"'.encode()
-    if not path.is_file():  # whoever reads a pipe may wait for ever
+    if not path.is_file():  # reading a pipe may block forever
         return
     try:
         with path.open("rb") as file:
             found = file.read(len(beginning))
-    except OSError:  # whoever writes it is told
+    except OSError:  # the error is reported when it is written
         return
     if found and found != beginning:
         raise StoreError(
@@ -93,13 +93,13 @@ def refuse_strangers(path: Path, settings: str) -> None:
 
 
 def convert_lines(lines: Iterable[bytes], path: Path, source: str) -> None:
-    """Write lines of a batch as the kind of file that the path's ending names.
+    """Write lines of a batch in the format of the path's suffix.
 
     Args:
-        source: Where the lines are from, as it is told where one is none of a batch.
+        source: Origin of the lines, for the error message about an invalid line.
 
     Raises:
-        StoreError: It cannot be written, or a line does not read.
+        StoreError: The file cannot be written, or a line cannot be read.
         DependencyError: pyarrow is not installed.
     """
     with replacing(path) as temporary, open_writer(temporary, path.suffix) as writer:
@@ -114,7 +114,7 @@ def convert_lines(lines: Iterable[bytes], path: Path, source: str) -> None:
 
 
 def _check(line: bytes, place: str) -> None:
-    """Refuse a line of no batch. Raises StoreError."""
+    """Refuse a line that does not belong to a batch. Raises StoreError."""
     try:
         _decode(line)
     except UNREADABLE as error:
@@ -128,7 +128,7 @@ def _check(line: bytes, place: str) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Lends another name to write under, and renames that at the end. Raises StoreError."""
+    """Yield a temporary path to write to, and rename it at the end. Raises StoreError."""
     temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     try:
         yield temporary
@@ -146,7 +146,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def open_writer(path: Path, suffix: str) -> Iterator[_Lines | _Table]:
-    """Open what writes lines as the kind of file that an ending names."""
+    """Open the writer of lines for the format of a suffix."""
     if suffix.lower() == PARQUET:
         with _Table(path) as table:
             yield table
@@ -174,7 +174,7 @@ def _import_arrow() -> tuple[Any, Any]:
 
 
 class _Table:
-    """Rows of Parquet: what an item is, its counts in columns, and what has any form as JSON."""
+    """Parquet rows: fields and counts of an item as columns, values of any shape as JSON."""
 
     def __init__(self, path: Path) -> None:
         pyarrow, parquet = _import_arrow()

@@ -1,8 +1,8 @@
-"""Result journal as a file of one line an item, which is also the output.
+"""Result journal as a file with one line per item; it is also the output.
 
-A line is written whole before the item is yielded, and never changed. After a kill all yielded
-items are there, and only what was under way is asked again. The last line of
-an item counts: one that failed and was tried again has two until the batch is done.
+A line is written in full before its item is yielded, and never changed. After a kill the file has
+all yielded items, and only inputs in progress are asked again. The last line of an item counts: an
+item that failed and was retried has two lines until the batch is done.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ _TOGETHER_BYTES: Final = 1_048_576
 
 
 async def open_file_journal(stack: AsyncExitStack, path: Path, batch: str) -> FileJournal:
-    """Open a journal until the stack is left, and write it to the disk from time to time.
+    """Open a journal until the stack exits, and periodically flush it to the disk.
 
     Raises:
         StoreError: As :class:`FileJournal`.
         RequestError: As :class:`FileJournal`.
     """
     opened: list[FileJournal] = []
-    try:  # it may be long: in a thread
+    try:  # in a thread, since the file may be long
         await finish(asyncio.to_thread(lambda: opened.append(FileJournal(path, batch))))
     finally:
         for journal in opened:
             stack.callback(journal.close)
-    # The stack is left from its end: the ticking stops before the journal is closed.
+    # The stack exits in reverse order: the periodic flush stops before the journal is closed.
     ticking = asyncio.ensure_future(_synchronize(opened[0]))
     stack.push_async_callback(_cancel, ticking)
     return opened[0]
@@ -69,7 +69,7 @@ _Pending: TypeAlias = tuple[BatchItem[Any], bytes, "asyncio.Future[None]"]
 
 
 def _part(pending: Sequence[_Pending]) -> list[_Pending]:
-    """Return the first lines, as many as are written at once."""
+    """Return the first lines: as many as are written at once."""
     size = 0
     for count, each in enumerate(pending, 1):
         size += len(each[1])
@@ -81,14 +81,14 @@ def _part(pending: Sequence[_Pending]) -> list[_Pending]:
 class FileJournal:
     """Lines of one batch in one file, written by one process at a time.
 
-    Takes about 170 bytes of memory for each item that was done before, and 16 for each new one.
+    Uses about 170 bytes of memory for each item of earlier runs, and 16 for each new one.
 
     Args:
-        path: The file. It is made, unless it is there.
-        batch: The digest of the settings of this batch.
+        path: The file. It is created if missing.
+        batch: Digest of the settings of this batch.
 
     Raises:
-        StoreError: Another process writes to the file; or it is none of a batch, or cannot be
+        StoreError: Another process writes to the file, or it is not a batch journal, or cannot be
             written.
         RequestError: It is the journal of a batch with other settings.
     """
@@ -98,14 +98,14 @@ class FileJournal:
         self._batch = batch
         self._disk = Disk()
         self._entries: dict[str | int, DoneItem] = {}
-        # Of each line the place of its input and where it begins, in turn: in one array, so that
-        # an interrupt leaves both or neither.
+        # Alternating values for each line: the place of its input and the offset of its beginning.
+        # One array, so that an interrupt leaves both or neither.
         self._places = array("q")
-        self._stale: set[int] = set()  # where lines begin that have another in their place
+        self._stale: set[int] = set()  # offsets of superseded lines
         lock = _open(path)
         try:
             self._refuse_strangers(lock.fileno())
-            # Read first, and only then opened to be mended: lines of another batch stay untouched.
+            # Read first, and only then open for repair: lines of another batch stay untouched.
             self._remember(Log(str(path), self._disk, reading=True, file=lock))
             self._log = Log(str(path), self._disk, lock=lock, file=lock)
         except BaseException:
@@ -116,10 +116,10 @@ class FileJournal:
         self._pending: list[_Pending] = []
 
     def find(self, key: str | int, input_digest: str) -> DoneItem | None:
-        """Return the entry of an item; ``None`` where it was not done.
+        """Return the entry of an item; ``None`` if it was not done.
 
         Raises:
-            RequestError: It was done, but for another input.
+            RequestError: The item was done for another input.
         """
         entry = self._entries.get(key)
         if entry is not None and entry.input_digest != input_digest:
@@ -132,7 +132,7 @@ class FileJournal:
         """Write the line of an item, together with those of the same turn of the event loop.
 
         Raises:
-            StoreError: It could not be written; the lines before it are whole.
+            StoreError: The line could not be written; the lines before it are intact.
         """
         item, line = encode(item, self._batch, input_digest)
         loop = asyncio.get_running_loop()
@@ -148,8 +148,8 @@ class FileJournal:
             several = _part(self._pending)
             try:
                 self.write([each[:2] for each in several])
-            except StoreError:  # a disk may be full, and each of them was paid for
-                for each in several:  # a shorter one may find room
+            except StoreError:  # the disk may be full, and each of them was paid for
+                for each in several:  # a shorter line may still fit
                     self._write_one(*each)
             for _, _, kept in several:
                 if not kept.done():
@@ -164,10 +164,11 @@ class FileJournal:
                 kept.set_exception(error)
 
     def write(self, written: Sequence[tuple[BatchItem[Any], bytes]]) -> None:
-        """Write lines, at once. When this returns, the death of this process does not lose them.
+        """Write lines at once. After this returns, they survive the death of this process.
 
         Raises:
-            StoreError: They could not be written; the file is as it was, as after an interrupt.
+            StoreError: The lines could not be written; the file is unchanged, as after an
+                interrupt.
         """
         offset = self._log.end.size
         try:
@@ -190,20 +191,20 @@ class FileJournal:
 
     @property
     def stored(self) -> int:
-        """How many items were done before."""
+        """Number of items done in earlier runs."""
         return len(self._entries)
 
     def walk(self) -> Iterator[bytes]:
-        """Yield all lines, also those of items that were tried again."""
+        """Yield all lines, including superseded lines of retried items."""
         for offset in self._places[1::2]:
             yield self._log.read_line(offset)
 
     async def secure(self) -> None:
-        """Synchronize in a thread, to its end. Raises StoreError."""
+        """Synchronize in a thread, even if cancelled. Raises StoreError."""
         await finish(asyncio.to_thread(self.synchronize))
 
     def synchronize(self) -> None:
-        """Flush to the disk what was written so far."""
+        """Flush the written lines to the disk."""
         end = self._log.end
         if end != self._synchronized:
             self._log.synchronize()
@@ -211,14 +212,14 @@ class FileJournal:
 
     async def finish(self) -> None:
         """Settle the file in a thread. Raises StoreError."""
-        # A thread cannot be stopped: who is cancelled waits until the file is whole.
+        # A thread cannot be stopped: a cancelled task waits until the file is complete.
         await finish(asyncio.to_thread(self.settle))
 
     def settle(self) -> None:
-        """Leave one line an item, in the order of the inputs.
+        """Reduce the file to one line per item, in the order of the inputs.
 
-        Where that is not so already, the file is replaced at once: a crash leaves the one or the
-        other.
+        If it has another form, replace it atomically: a crash leaves either the old file or the new
+        one.
 
         Raises:
             StoreError: The file cannot be written.
@@ -234,7 +235,7 @@ class FileJournal:
             raise self._explain(error) from error
 
     def close(self) -> None:
-        """Write all to the disk, and release the file. May be called again."""
+        """Flush all lines to the disk, and release the file. May be called again."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -252,7 +253,7 @@ class FileJournal:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What was found torn, and was set aside: its item is asked again."""
+        """Torn lines that were set aside; their items are asked again."""
         return self._log.notices
 
     def _refuse_strangers(self, descriptor: int) -> None:
@@ -288,7 +289,7 @@ class FileJournal:
         self._entries[head.key] = DoneItem(offset, head.input, head.has_failed)
 
     def _choose(self) -> list[tuple[int, int]] | None:
-        """Return where the lines begin and end that stay, in order; None if all do as is."""
+        """Return the bounds of the lines to keep, in order; None if all stay unchanged."""
         indices, starts = self._places[::2], self._places[1::2]
         ends = starts[1:]
         ends.append(self._log.end.size)
@@ -318,7 +319,7 @@ def _open(path: Path) -> FileIO:
     """Open and lock the file; create it if it is missing. Raises StoreError."""
     try:
         if not path.exists():
-            # Not exclusively: whoever makes it at the same moment is told apart by the lock.
+            # Not exclusively: the lock decides between processes that create it at the same moment.
             locks.make_lock(str(path))
         elif not path.is_file():
             raise StoreError(
@@ -327,7 +328,7 @@ def _open(path: Path) -> FileIO:
                 remedy="Name a file.",
             )
         return _lock(path)
-    except StoreError:  # is an OSError, too
+    except StoreError:  # a subclass of OSError
         raise
     except OSError as error:
         raise StoreError(

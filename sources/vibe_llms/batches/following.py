@@ -26,11 +26,10 @@ class BatchFollower:
     Args:
         database: Has the rows.
         batch: The id of the batch.
-        waits: Whether to wait for results that are not there yet, and for an unreachable
-            database.
-        before: How many rows of results each chunk had that count as stored; by default all that
-            are there.
-        patience_seconds: How long to retry reads where it does not wait, and the first read.
+        waits: Whether to wait for pending results, and for an unreachable database.
+        before: Number of result rows of each chunk that count as stored; by default all existing
+            rows.
+        patience_seconds: How long to retry the first read, and all reads if it does not wait.
     """
 
     def __init__(
@@ -53,7 +52,7 @@ class BatchFollower:
         self._held: dict[int, ItemOutcome] = {}
 
     async def follow(self, *, ordered: bool) -> AsyncGenerator[ItemOutcome]:
-        """Yield results. Raises StoreError where it does not wait."""
+        """Yield results. Raises StoreError if it does not wait."""
         if self._before is None:
             self._before = await retry_in_thread(
                 self._patience, read_placed, self._database, self._batch
@@ -73,7 +72,7 @@ class BatchFollower:
                 pause = _FIRST_SECONDS
             elif not is_working:
                 return
-            # Much is read at once, or somebody else is let work.
+            # Read large pages; between small ones, let other tasks run.
             if is_working and len(found) < _PAGE:
                 await asyncio.sleep(pause)
                 pause = pause if found else min(2 * pause, _LAST_SECONDS)
@@ -90,7 +89,7 @@ class BatchFollower:
                 is_working = self._waits and bool(states) and states[0][0] in WORKING
                 return is_working, read(transaction, is_working)
         except StoreError:
-            # The page was not yielded: read it again.
+            # The page was not yielded, so read it again.
             self._seen, self._low, self._next, self._held = before
             raise
 
@@ -154,7 +153,7 @@ class BatchFollower:
 
 
 def read_placed(database: BatchDatabase, batch: str) -> dict[int, int]:
-    """Return how many rows of results each chunk has that has any. Raises StoreError."""
+    """Return the number of result rows of each chunk that has any. Raises StoreError."""
     with database.transact(reading=True) as transaction:
         rows = transaction.fetch(
             "SELECT number, placed FROM vibe_chunks WHERE batch = ? AND placed > 0", batch
@@ -165,7 +164,7 @@ def read_placed(database: BatchDatabase, batch: str) -> dict[int, int]:
 def read_lines(
     transaction: Transaction, batch: str, chunk: int
 ) -> Iterator[tuple[int, list[bytes]]]:
-    """Yield the rows of a chunk's results: the place of each, and its lines."""
+    """Yield the rows of a chunk's results: the place of each row, and its lines."""
     for place, lines in transaction.fetch(
         "SELECT place, lines FROM vibe_results WHERE batch = ? AND chunk = ? ORDER BY place",
         batch,

@@ -20,7 +20,7 @@ def name_function(function: Function) -> str:
     """Return the name by which workers find a function.
 
     Raises:
-        TypeError: It has none of its own.
+        TypeError: The function does not have a name of its own.
     """
     name = getattr(function, "__name__", "")
     if name.isidentifier():
@@ -36,7 +36,7 @@ def load_functions(text: str) -> list[Function]:
     """Import functions by their names, such as ``billing.rates:convert,texts:clean``.
 
     Raises:
-        ConfigurationError: One of them does not read, or is not there.
+        ConfigurationError: A name is invalid, or its function is missing.
     """
     return [_load(word) for each in text.split(",") if (word := each.strip())]
 
@@ -47,9 +47,9 @@ def _load(reference: str) -> Function:
         raise _refuse(f"Invalid function {reference!r}: write MODULE:NAME")
     try:
         found = importlib.import_module(module)
-    except (Exception, SystemExit) as error:  # a module may end the process when it is imported
+    except (Exception, SystemExit) as error:  # importing a module may raise SystemExit
         words = " ".join(str(error).split())
-        # Another one that is missing is imported by it.
+        # Otherwise the missing module is an import of this one.
         is_absent = isinstance(error, ModuleNotFoundError) and error.name == module
         remedy = "install it, or add its folder to PYTHONPATH" if is_absent else "mend it"
         told = f"{reference!r}: cannot import {module}, {type(error).__name__}: {words}"
@@ -71,23 +71,23 @@ class FunctionWork:
     """Function that is called with each input.
 
     Args:
-        function: As this process has it.
+        function: The function object of this process.
     """
 
     def __init__(self, function: Function) -> None:
         self._function = function
 
     async def prepare(self) -> AskInput:
-        """Return what calls the function."""
+        """Return a function that calls it with one input."""
         return self._call
 
     async def _call(self, value: Any) -> BatchItem[Any]:
         return BatchItem(value=await self._function(value))
 
     def describe(self) -> Any:
-        """Return what tells the function from others."""
+        """Return a description that identifies the function."""
         function = self._function
-        # An object that can be called has no name of its own; its class has.
+        # A callable object does not have a name of its own; its class does.
         kind = function if hasattr(function, "__qualname__") else type(function)
         return {"function": f"{kind.__module__}.{kind.__qualname__}"}
 
@@ -107,16 +107,16 @@ class FunctionWork:
         """Do nothing."""
 
     def ensure_portable(self) -> None:
-        """Refuse a function that has no name by which workers find it. Raises TypeError."""
+        """Refuse a function that workers cannot find by name. Raises TypeError."""
         name_function(self._function)
 
     def carry(self) -> dict[str, Any]:
-        """Return what an order says of the work; see :class:`.BatchOrder`."""
+        """Return the work's part of an order; see :class:`.BatchOrder`."""
         name = name_function(self._function)
         return {"function": name, "settings": digest({"function": name})}
 
     async def write(self, value: Any) -> tuple[str, str]:
-        """Return the digest of an input, and how it is kept. Raises RequestError."""
+        """Return the digest of an input and its stored form. Raises RequestError."""
         try:
             kept = msgspec.json.encode(value).decode()
         except (TypeError, ValueError, RecursionError, OverflowError) as error:

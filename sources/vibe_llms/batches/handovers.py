@@ -1,4 +1,4 @@
-"""Handover of a batch: its inputs become rows of chunks, which workers can take at once."""
+"""Handover of a batch: write its inputs as rows of chunks, which workers can take at once."""
 
 from __future__ import annotations
 
@@ -57,15 +57,15 @@ class BatchHandover:
     """Handover of one batch.
 
     Args:
-        database: Gets the rows.
-        queue: Gets the chunks.
+        database: Database to write the rows to.
+        queue: Queue to put the chunks in.
         batch: The id of the batch.
-        order: What is asked.
-        chunk: How many inputs a chunk has.
+        order: Order of the batch.
+        chunk: Number of inputs per chunk.
         patience_seconds: How long to wait for an unreachable database.
 
     Attributes:
-        before: How many results each chunk had when this began.
+        before: Number of results of each chunk when the handover began.
     """
 
     def __init__(
@@ -92,19 +92,19 @@ class BatchHandover:
         self.before: dict[int, int] = {}
 
     async def perform(self, asked: AsyncIterator[KeptInput]) -> None:
-        """Write all inputs and enqueue their chunks; compare those that are there already.
+        """Write all inputs and enqueue their chunks; compare inputs that already exist.
 
         Raises:
             RequestError: The batch has other inputs.
-            StoreError: The database is out of reach; who asks again goes on.
+            StoreError: The database is unreachable; calling this again resumes.
         """
         try:
             await retry_in_thread(self._patience, self._begin)
             await self._write(asked)
         except StoreError:
             raise
-        except BaseException:  # also who is interrupted
-            if self._is_new:  # what cannot be handed over as a whole is not asked for
+        except BaseException:  # also for an interrupt
+            if self._is_new:  # a batch that cannot be handed over completely is not executed
                 await finish(asyncio.to_thread(self._withdraw))
             raise
 
@@ -120,7 +120,7 @@ class BatchHandover:
         if page:
             await self._add_all(page)
         await retry_in_thread(self._patience, self._end)
-        # Also those that an earlier attempt has written, and not enqueued.
+        # Include chunks that an earlier attempt has written but not enqueued.
         await retry_in_thread(self._patience, enqueue_due, self._database, self._queue, self._batch)
 
     async def _add_all(self, page: Sequence[KeptInput]) -> None:
@@ -148,7 +148,7 @@ class BatchHandover:
         self.before = read_placed(self._database, self._batch)
 
     def _refuse_others(self, transaction: Transaction) -> None:
-        """Refuse an order with settings other than the batch has."""
+        """Refuse an order whose settings differ from the batch's."""
         rows = transaction.fetch("SELECT about FROM vibe_batches WHERE id = ?", self._batch)
         known, given = decode_order(rows[0][0]), self._order
         for name in _KEPT:
@@ -161,9 +161,9 @@ class BatchHandover:
                 )
 
     def _withdraw(self) -> None:
-        """Remove the batch; stop it where a worker has taken a chunk of it.
+        """Remove the batch; if a worker has taken a chunk of it, stop it instead.
 
-        Leave a batch that another process has handed over completely meanwhile.
+        Keep a batch that another process has handed over completely in the interim.
         """
         with self._database.transact() as transaction:
             epochs = transaction.fetch(
@@ -192,18 +192,18 @@ class BatchHandover:
             elif self._insert(transaction, page):
                 known, is_new = page, True
                 due = read_due(transaction, self._batch, self._chunk)
-            else:  # another process, or an attempt before, was here first
+            else:  # another process or an earlier attempt has written it
                 self._look(transaction)
         self._next += len(known)
         if is_new:
             self._there = self._next
             self._chunk += 1
-            with suppress(StoreError):  # the end enqueues what is missing
+            with suppress(StoreError):  # missing chunks are enqueued at the end
                 self._queue.enqueue(self._batch, due)
         return page[len(known) :]
 
     def _compare(self, transaction: Transaction, page: Sequence[KeptInput]) -> int:
-        """Compare inputs with the rest of the chunk where they begin; return how many."""
+        """Compare inputs with the rest of the chunk in which they begin; return their number."""
         ((self._compared, first),) = transaction.fetch(
             "SELECT number, first FROM vibe_chunks WHERE batch = ? AND number >= ?"
             " AND first + size > ? ORDER BY number LIMIT 1",

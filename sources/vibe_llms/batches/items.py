@@ -29,7 +29,7 @@ class BatchInput:
     """Input with a name, by which it is recognized at any place.
 
     Attributes:
-        value: What is asked, or what the function is given.
+        value: The prompt, or the argument of the function.
         id: Its name, unique in the batch. Without one the input is known by its place.
     """
 
@@ -42,20 +42,20 @@ class BatchItem(Generic[T]):
     """Result of one input, or its failure.
 
     Attributes:
-        index: The place of the input, from 0.
-        id: Its name, where it has one.
+        index: Place of the input, from 0.
+        id: Its name, if it has one.
         value: The parsed value, the text, or the value that the function returned.
         error: The error of a failure; ``None`` for a result.
-        text: The text of the answer, where a model gave one.
+        text: Text of the answer, if a model gave one.
         origin: Provider, model and usage of the answer.
-        response: All of the answer; ``None`` where it was read from the journal.
+        response: The complete answer; ``None`` if it was read from the journal.
         losses: Losses of the translation, a line each.
         seconds: Duration.
         is_stored: Whether it was done in an earlier run, and read from the journal.
-        tier: Which of its vendor's prices holds for the answer: ``batch`` where it came by the
-            vendor's own batches; empty for the usual.
-        sent: How often one request for it was sent, and may have reached its vendor; each time but
-            the last may have been billed, too. No journal has it.
+        tier: Price tier of the answer: ``batch`` if it came from the vendor's own batches; empty
+            for the standard price.
+        sent: How often one request for it was sent and may have reached its vendor; all attempts,
+            not only the last, may have been billed. Not journaled.
     """
 
     index: int = 0
@@ -73,12 +73,12 @@ class BatchItem(Generic[T]):
 
     @property
     def has_failed(self) -> bool:
-        """Whether the input failed."""
+        """True if the input failed."""
         return self.error is not None
 
     @property
     def usage(self) -> Usage | None:
-        """Usage of the answer, where the vendor reported it."""
+        """Usage of the answer, if the vendor reported it."""
         return None if self.origin is None else self.origin.usage
 
 
@@ -87,10 +87,10 @@ class BatchTally:
     """Counts of a running batch.
 
     Attributes:
-        total: How many inputs there are; ``None`` while that is unknown.
-        done: How many were done or failed in this run.
+        total: Number of inputs; ``None`` while it is unknown.
+        done: Number of inputs that succeeded or failed in this run.
         failed: How many of those failed.
-        stored: How many were done or failed in earlier runs, by the journal.
+        stored: Number of inputs that succeeded or failed in earlier runs, from the journal.
         stored_failed: How many of those failed.
         tokens: Usage of this run, by provider and model, then by bucket.
     """
@@ -128,7 +128,7 @@ class BatchTally:
             return
         buckets = self.tokens.setdefault((origin.provider, origin.model), {})
         for name, count in zip(BUCKETS, read_buckets(origin.usage), strict=True):
-            if count is not None:  # what the vendor did not say is not 0
+            if count is not None:  # a count that the vendor did not report is not 0
                 buckets[name] = buckets.get(name, 0) + count
 
     def end(self) -> None:

@@ -1,7 +1,7 @@
 """Result journal of a batch: keeps each result before it is yielded.
 
-A file of lines where one process performs a batch (``file_journals``), rows of a database where
-several do (``row_journals``).
+If one process executes the batch, the journal is a file of lines (``file_journals``); if several
+do, it is rows of a database (``row_journals``).
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ class ResultJournal(Protocol):
     async def put(
         self, item: BatchItem[Any], input_digest: str, reserved: int = 0
     ) -> BatchItem[Any]:
-        """Keep a result; return it as it was written.
+        """Write a result; return it as written.
 
         Args:
             reserved: The reservation in the budget that its cost replaces.
 
         Raises:
-            StoreError: It cannot be written.
+            StoreError: The result cannot be written.
         """
 
     async def finish(self) -> None:
-        """Write what is left, at the end of a run. Raises StoreError."""
+        """Write the remaining results at the end of a run. Raises StoreError."""
 
 
 class DoneItem(NamedTuple):
@@ -36,7 +36,7 @@ class DoneItem(NamedTuple):
 
     Attributes:
         offset: The position of its line.
-        input_digest: Of its input.
+        input_digest: Digest of its input.
         has_failed: Whether it failed.
     """
 

@@ -18,16 +18,16 @@ DIGEST_CHARACTERS = 16
 _NOTHING = msgspec.Raw(b"null")
 
 
-# Not followed by Python's collector: there is one for each line, and none is part of a cycle.
+# Not tracked by Python's garbage collector: each line has one, and none is part of a cycle.
 class LineHead(msgspec.Struct, gc=False):
-    """What a line says of its place in the batch.
+    """Head of a line: the place of its item in the batch, and its error.
 
     Attributes:
-        batch: The digest of the settings under which it was asked.
-        input: The digest of the input.
-        index: The place of the input, from 0.
-        id: Its name, where it has one.
-        error: Why it failed, as JSON; null where it did not.
+        batch: Digest of the settings under which it was asked.
+        input: Digest of the input.
+        index: Place of the input, from 0.
+        id: Its name, if it has one.
+        error: Error of a failure, as JSON; null for a result.
     """
 
     batch: str
@@ -38,17 +38,17 @@ class LineHead(msgspec.Struct, gc=False):
 
     @property
     def has_failed(self) -> bool:
-        """Whether there is no result, for an error."""
+        """True if the item has an error instead of a result."""
         return self.error != _NOTHING
 
     @property
     def key(self) -> str | int:
-        """What the input is known by: its name, or else its place."""
+        """Key of the input: its name, or its place if it has none."""
         return self.index if self.id is None else self.id
 
 
 class LineCounts(msgspec.Struct, omit_defaults=True, gc=False):
-    """The buckets of tokens, as everywhere; what is not there, or null, the vendor did not say."""
+    """Token counts by bucket; the vendor did not report a count that is missing or null."""
 
     input_tokens: int | None = None
     cache_read_tokens: int | None = None
@@ -61,7 +61,7 @@ class LineCounts(msgspec.Struct, omit_defaults=True, gc=False):
 
 
 class JournalLine(msgspec.Struct, gc=False, kw_only=True):
-    """One item; what an item does not have is null, so that every line has the same fields."""
+    """Line of one item; absent values are null, so that every line has the same fields."""
 
     batch: str | msgspec.UnsetType = msgspec.UNSET
     input: str | msgspec.UnsetType = msgspec.UNSET
@@ -78,7 +78,7 @@ class JournalLine(msgspec.Struct, gc=False, kw_only=True):
 
 
 def _plainify(value: Any) -> Any:
-    """Return what msgspec does not know as plain data: a value of pydantic can say it itself."""
+    """Return a value unknown to msgspec as plain data; pydantic values dump themselves."""
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     raise TypeError(f"Unsupported type {type(value).__name__}")
@@ -92,7 +92,7 @@ class _Source(msgspec.Struct, gc=False):
 
 
 class _WrittenLine(JournalLine, gc=False, kw_only=True):
-    """The same as it is read, with all of it checked."""
+    """A written line as it is read, with all fields checked."""
 
     origin: _Source | None  # type: ignore[assignment]
 
@@ -110,10 +110,10 @@ _TEXT = hashlib.sha256(b'"')
 
 
 def digest(value: Any) -> str:
-    """Name a value that JSON can say, whatever the order of its keys.
+    """Return the digest of a JSON value, independent of the order of its keys.
 
     Raises:
-        RequestError: JSON cannot say it.
+        RequestError: JSON cannot represent it.
     """
     if value.__class__ is str:
         known = _TEXT.copy()
@@ -131,10 +131,10 @@ def digest(value: Any) -> str:
 
 
 def encode_item(item: BatchItem[Any], *, batch: str = "", input_digest: str = "") -> bytes:
-    """Write an item as a line, its end included; without digests for readers.
+    """Encode an item as a line, with its line break; without digests for readers.
 
     Raises:
-        CodecError: What the function returned cannot be written as JSON.
+        CodecError: The function's return value cannot be written as JSON.
     """
     origin = item.origin
     line = JournalLine(
@@ -143,7 +143,7 @@ def encode_item(item: BatchItem[Any], *, batch: str = "", input_digest: str = ""
         index=item.index,
         id=item.id,
         text=item.text,
-        # Without a parser both are the same, and written once.
+        # Without a parser both are the same, and are written once.
         value=msgspec.UNSET if item.value is item.text else item.value,
         usage=None if origin is None or origin.usage is None else _write_counts(origin.usage),
         origin=None if origin is None else _write_origin(origin),
@@ -166,11 +166,11 @@ def encode_item(item: BatchItem[Any], *, batch: str = "", input_digest: str = ""
 
 
 def encode(item: BatchItem[Any], batch: str, input_digest: str) -> tuple[BatchItem[Any], bytes]:
-    """Return an item as it can be written, and its line."""
+    """Return an item in a form that can be written, and its line."""
     try:
         return item, encode_item(item, batch=batch, input_digest=input_digest)
     except ConverseError as error:
-        # Kept as a failure: without a line it would be paid for again in every run.
+        # Keep it as a failure: without a line it would be paid for again in every run.
         item = BatchItem(index=item.index, id=item.id, error=error, origin=item.origin)
         return item, encode_item(item, batch=batch, input_digest=input_digest)
 
@@ -190,7 +190,7 @@ def decode_item(data: bytes, *, is_stored: bool = True) -> BatchItem[Any]:
         is_stored: Whether it was done before.
 
     Raises:
-        StoreError: It is none.
+        StoreError: The line is not an item.
     """
     failure = None
     try:

@@ -1,4 +1,4 @@
-"""Models, engines and functions that a worker makes from the order of a batch."""
+"""Factory of the models, engines and functions for an order of a batch."""
 
 from __future__ import annotations
 
@@ -78,19 +78,19 @@ class Items(Protocol):
         """Remove the run of an input whose result is written.
 
         Args:
-            is_mine: Whether this process executed it, not a worker that died.
+            is_mine: Whether this process executed it, rather than a worker that died.
         """
 
     async def close(self) -> None:
-        """Free the model or the engine."""
+        """Close the model or the engine."""
 
 
 class ModelItems:
     """Work that asks a model.
 
     Args:
-        work: The model, with what reads its answers.
-        pattern: The pattern of all requests.
+        work: The model and the parser of its answers.
+        pattern: Template of all requests.
     """
 
     keeps = False
@@ -114,7 +114,7 @@ class ModelItems:
         """Do nothing."""
 
     async def close(self) -> None:
-        """Free the model."""
+        """Close the model."""
         await self._work.close()
 
 
@@ -141,12 +141,12 @@ class EngineItems:
     """Work that executes a run of an engine for each input.
 
     The run is kept in a store until its result is written, so that another worker can continue it.
-    Calls that may take effect once are asked about rather than repeated.
+    At-most-once calls wait for an approval instead of being repeated.
 
     Args:
-        engine: Entered, with the store as its own.
-        store: Has the runs.
-        batch: Whose inputs these are.
+        engine: Entered engine that uses the store.
+        store: Store of the runs.
+        batch: Id of the batch.
     """
 
     keeps = True
@@ -161,12 +161,12 @@ class EngineItems:
         """Execute or continue the run of an input.
 
         Raises:
-            StoreError: Another worker has it, or had it, or the store is out of reach.
+            StoreError: Another worker has or had the run, or the store is unreachable.
         """
         identity, said = self.name(row), gather_canisters(read_input(row.input))
         conversation = await asyncio.to_thread(self._find, identity)
         if conversation is None:
-            # Looked for only now: a result is written before its run is deleted.
+            # Check only now: a result is written before its run is deleted.
             if await asyncio.to_thread(is_answered, row):
                 raise StoreError(
                     detail=f"Another worker has already stored the result of run {identity}."
@@ -182,7 +182,7 @@ class EngineItems:
         log = await asyncio.to_thread(self._store.open_log(identity).read)
         run = self._engine.prepare(conversation, spent=measure_spent(log))
         outcome = await run.perform()
-        # What was answered before it was taken over belongs to it, and was billed.
+        # Include answers from before the takeover: they belong to the run and were billed.
         added = tuple(outcome.conversation.canisters[len(said) :])
         return attrs.evolve(outcome, canisters=added)
 
@@ -197,7 +197,7 @@ class EngineItems:
             self._waiting.discard(row.number)
             return
         remove = self._store.delete if is_mine else self._remove_left
-        # Where it cannot be removed it stays, and can be deleted as any other.
+        # If it cannot be removed, it stays and can be deleted like any other run.
         with suppress(StoreError, UnknownConversationError):
             await asyncio.to_thread(remove, self.name(row))
 
@@ -211,19 +211,19 @@ class EngineItems:
         return hashlib.sha256(told.encode()).hexdigest()[:_DIGITS]
 
     async def close(self) -> None:
-        """Disconnect the tools, and free the model."""
+        """Disconnect the tools, and close the model."""
         await self._engine.close()
 
 
 @frozen(kw_only=True, eq=False)
 class WorkMaker:
-    """Maker of the work that orders of batches name.
+    """Factory of the work for orders of batches.
 
     Attributes:
-        application: Where models are found, and ensembles that are configured.
-        store: Where the runs of engines are kept.
-        produce_tools: Makes ensembles of their names; by default those that are configured.
-        functions: Those that this process lends, by their names.
+        application: Application with the models and the configured ensembles.
+        store: Store of the engines' runs.
+        produce_tools: Creates ensembles from their names; by default the configured ones.
+        functions: Functions of this process, by their names.
     """
 
     application: Application
@@ -232,10 +232,10 @@ class WorkMaker:
     functions: Mapping[str, Function] = attrs.field(factory=dict)
 
     async def produce(self, batch: str, order: BatchOrder) -> Items:
-        """Make the work of an order.
+        """Create the work of an order.
 
         Raises:
-            ConverseError: This process lacks it, or has another version of it.
+            ConverseError: The work is missing in this process, or has another version.
         """
         if order.function:
             return FunctionItems(self._access_function(order.function))
@@ -314,8 +314,8 @@ def gather_functions(functions: Iterable[Function]) -> dict[str, Function]:
     """Return functions by their names.
 
     Raises:
-        TypeError: One has no name of its own.
-        ValueError: Two have the same.
+        TypeError: A function does not have a name of its own.
+        ValueError: Two functions have the same name.
     """
     named: dict[str, Function] = {}
     for each in functions:
@@ -332,7 +332,7 @@ def _conclude(outcome: RunOutcome, identity: str) -> BatchItem[Any]:
             remedy=f"Answer it with `vibe runs approve {identity}`, then retry the failed inputs.",
             stage=Stage.EXECUTE,
         )
-        # What it has used so far was billed.
+        # Its usage so far was billed.
         return attrs.evolve(conclude_run(outcome), error=error)
     return conclude_run(outcome)
 

@@ -22,20 +22,21 @@ class BatchOrder(msgspec.Struct, frozen=True, kw_only=True):
     """Work of a batch and its settings: a model, an engine or a function, by name.
 
     Attributes:
-        model: Its whole address; empty where a function is called.
-        request: The pattern of all requests, as JSON; its last canister stands for the input.
+        model: Full address of the model; empty if a function is called.
+        request: Template of all requests, as JSON; its last canister is the placeholder for the
+            input.
         schema: Schema of the answers; ``None`` for text.
         name: Name of the schema.
-        attempts: How many answers are asked for until one fits the schema.
-        concurrency: How many inputs each worker asks at once.
-        retries: How often an input is asked again whose error may pass.
+        attempts: Maximum number of attempts to get an answer that fits the schema.
+        concurrency: Number of inputs that each worker asks at once.
+        retries: Number of retries of an input after a temporary error.
         cap_usd: Cap of the cost, as a decimal number of dollars; ``None`` for none.
         priority: A batch with a higher priority goes first.
         settings: Digest of the batch's settings.
-        is_engine: Whether each input is a run of its own, in which the model may act.
-        ensembles: What it may invoke then, by the names of ensembles.
-        limits: What bounds such a run, by the names ``run_…``.
-        function: The name of the function that is called with each input instead.
+        is_engine: Whether each input is a separate run in which the model may use tools.
+        ensembles: Names of the ensembles that such a run may invoke.
+        limits: Limits of such a run, by their names ``run_…``.
+        function: Name of the function that is called with each input instead.
     """
 
     model: str = ""
@@ -55,7 +56,7 @@ class BatchOrder(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def pattern(self) -> Request:
-        """The pattern of all requests."""
+        """Template of all requests."""
         return decode_request(bytes(self.request))
 
     @property
@@ -64,7 +65,7 @@ class BatchOrder(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.cap_usd is None else Decimal(self.cap_usd)
 
     def produce_parser(self) -> Parser[Any] | None:
-        """Make the parser of the answers; ``None`` where they are text."""
+        """Create the parser of the answers; ``None`` if they are text."""
         if self.schema is None:
             return None
         return Parser(self.schema, name=self.name, attempts=self.attempts)
@@ -79,7 +80,7 @@ def decode_order(text: str) -> BatchOrder:
     """Read an order.
 
     Raises:
-        RequestError: A later version of this program has written it.
+        RequestError: A later version of this program has written the order.
     """
     try:
         return msgspec.json.decode(text, type=BatchOrder)
@@ -94,8 +95,7 @@ class _Named(msgspec.Struct):
 
 
 def read_model(text: str) -> str:
-    """Read whom an order asks, a model or a function; empty where a later version has written
-    what does not read."""
+    """Return the model or function of an order; empty if a later version wrote it."""
     try:
         named = msgspec.json.decode(text, type=_Named)
         return named.model or named.function
@@ -104,17 +104,17 @@ def read_model(text: str) -> str:
 
 
 def write_pattern(request: Request) -> msgspec.Raw:
-    """Write the pattern of all requests."""
+    """Write the template of all requests."""
     return msgspec.Raw(encode_request(request))
 
 
-# Not followed by Python's collector: there is one for each input, and none is part of a cycle.
+# Not tracked by Python's garbage collector: each input has one, and none is part of a cycle.
 class KeptInput(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Input as it is stored.
 
     Attributes:
-        name: Name of the input, where it has one.
-        digest: Of the input.
+        name: Name of the input, if it has one.
+        digest: Digest of the input.
         input: JSON of a text, or lines of canisters.
     """
 
@@ -130,21 +130,21 @@ class BatchSummary:
     Attributes:
         id: Its name in the database.
         state: State.
-        detail: Reason of the state: an error, as JSON.
-        model: The model or the function that it asks.
-        total: How many inputs it has; ``None`` until all are there.
-        known: How many are there.
-        done: How many were done or failed.
+        detail: Reason for the state: an error, as JSON.
+        model: Model or function of the batch.
+        total: Number of its inputs; ``None`` until all are submitted.
+        known: Number of inputs submitted so far.
+        done: Number of inputs that succeeded or failed.
         failed: How many of those failed.
         input_tokens: Input tokens of all answers.
         output_tokens: Output tokens of all answers.
-        cost: In dollars, as far as prices are known.
-        unpriced: How many answers have no price.
-        doubted: How many inputs at most were asked again, as a worker had died or left while it
-            asked them: both may be billed.
-        cap: What it may cost.
-        created: When it was asked for, in seconds since 1970.
-        ended: When it was done or failed.
+        cost: Cost in dollars of the answers with a known price.
+        unpriced: Number of answers without a price.
+        doubted: Maximum number of inputs that were asked again because a worker died or left while
+            it asked them; both requests may be billed.
+        cap: Maximum cost.
+        created: Time of submission, in seconds since 1970.
+        ended: Time of completion or failure.
     """
 
     id: str
@@ -166,11 +166,11 @@ class BatchSummary:
 
 
 class ItemOutcome(NamedTuple):
-    """What came of an item.
+    """Outcome of an item.
 
     Attributes:
-        line: Its line, as in a file journal.
-        is_stored: Whether it was there before the caller followed.
+        line: Its line, in the format of a file journal.
+        is_stored: Whether it existed before the caller began to follow.
     """
 
     line: bytes
@@ -182,7 +182,7 @@ class Submitted(NamedTuple):
 
     Attributes:
         batch: Its id.
-        before: How many results each of its chunks had before that, by number, where it had any.
+        before: Number of earlier results of each chunk that had any, by the chunk's number.
     """
 
     batch: str
@@ -198,12 +198,13 @@ class BatchRunner(Protocol):
         """Submit a batch, or continue one.
 
         Args:
-            asked: Its inputs. Those that are there are compared, others come behind them.
-            key: With the same settings a key is one batch; without one it is always a new one.
+            asked: Its inputs. Existing ones are compared, new ones are appended.
+            key: Idempotency key: the same settings and key continue one batch; without a key the
+                batch is always new.
 
         Raises:
             RequestError: The batch has other inputs than these.
-            StoreError: The database is out of reach.
+            StoreError: The database is unreachable.
         """
 
     async def find(self, batch: str) -> BatchSummary:
@@ -215,8 +216,8 @@ class BatchRunner(Protocol):
         """Resume a batch that was stopped or has ended.
 
         Args:
-            retry_failed: Inputs that failed are asked again.
-            cap: What it may cost from now on; by default what it was.
+            retry_failed: Whether to retry failed inputs.
+            cap: New maximum cost; by default unchanged.
         """
 
     def follow(
@@ -230,7 +231,8 @@ class BatchRunner(Protocol):
         """Yield results until the batch stops.
 
         Args:
-            ordered: In the order of the inputs.
-            waits: Whether to wait for results that are not there yet.
-            before: What counts as stored: of each chunk so many; by default all that is there.
+            ordered: Whether to yield in the order of the inputs.
+            waits: Whether to wait for pending results.
+            before: Number of results of each chunk that count as stored; by default all existing
+                ones.
         """

@@ -1,7 +1,7 @@
 """Bounded concurrency: a pool of workers over one source of inputs.
 
-An input is taken only when there is room for its result, so that a source of any length takes the
-same memory, and a slow reader slows the work.
+Backpressure: an input is taken only when there is room for its result. A source of any length takes
+the same memory, and a slow reader slows the work.
 """
 
 from __future__ import annotations
@@ -36,13 +36,14 @@ async def perform_all(
 ) -> AsyncGenerator[_Out, None]:
     """Perform work on each input; yield the results, in order or as they come.
 
-    An error of the work ends everything at once. An error of the source ends the taking: what
-    is under way is finished and yielded before it is raised. Leaving cancels what is under way.
+    An error of the work ends everything at once. After an error of the source, no more inputs are
+    taken; inputs in progress are finished and yielded before it is raised. Leaving early cancels
+    the inputs in progress.
 
     Args:
-        concurrency: How many are worked on at once.
-        ordered: Whether results come in the order of the inputs.
-        window: How many inputs may be taken and not yet be handed out; at least ``concurrency``.
+        concurrency: Number of inputs in progress at once.
+        ordered: Whether to yield results in the order of the inputs.
+        window: Maximum number of inputs taken but not yet yielded; at least ``concurrency``.
     """
     pool = _Workers(source, perform, ordered=ordered, window=max(window, concurrency))
     workers = [asyncio.ensure_future(pool.work()) for _ in range(concurrency)]
@@ -64,7 +65,7 @@ async def perform_all(
     finally:
         for worker in workers:
             worker.cancel()
-        # Waited for, so that nobody is at work any more when the source is closed.
+        # Wait for the workers, so that none is running when the source is closed.
         await asyncio.gather(*workers, return_exceptions=True)
         await pool.close()
 
@@ -82,9 +83,9 @@ class _Workers(Generic[_In, _Out]):
     ) -> None:
         self._perform = perform
         self._loop = asyncio.get_running_loop()
-        self._room = window  # that nobody waits for
+        self._room = window  # results that no caller awaits
         self._queue: deque[asyncio.Future[None]] = deque()
-        self._gate = asyncio.Lock()  # an asynchronous generator is asked by one at a time
+        self._gate = asyncio.Lock()  # an asynchronous generator must not be advanced concurrently
         self._plain: Iterator[_In] | None = None
         self._asynchronous: AsyncIterator[_In] | None = None
         if isinstance(source, AsyncIterable):
@@ -103,18 +104,18 @@ class _Workers(Generic[_In, _Out]):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will come."""
+        """True if no more results will come."""
         return self.must_stop or not (self.working or self.ready)
 
     async def work(self) -> None:
-        """Take one input after the other, until there are no more."""
+        """Process one input after another until the source is exhausted."""
         while self._has_more:
             if self._room:
                 self._room -= 1
             else:
                 waiter = self._loop.create_future()
                 self._queue.append(waiter)
-                await waiter  # what is freed then is this one's
+                await waiter  # the freed slot belongs to this worker
             taken = await self._take()
             if taken is None:
                 self.make_room()
@@ -132,11 +133,11 @@ class _Workers(Generic[_In, _Out]):
         self._room += 1
 
     def leave(self, worker: asyncio.Future[None]) -> None:
-        """Record that a worker is gone, and why."""
+        """Record that a worker has ended, and why."""
         self.working -= 1
         if not worker.cancelled() and (error := worker.exception()) is not None:
             self._fail(error)
-        # Also where nothing is ready: the last one to leave is the end.
+        # Also if nothing is ready: the last worker to leave marks the end.
         self._wake.set()
 
     async def _take(self) -> tuple[int, _In] | None:
@@ -148,7 +149,7 @@ class _Workers(Generic[_In, _Out]):
             else:
                 async with self._gate:
                     return await self._take_next()
-        # Out of a coroutine it would come as a RuntimeError.
+        # A coroutine would raise it as a RuntimeError.
         except (StopIteration, StopAsyncIteration):
             self._has_more = False
             return None
@@ -159,7 +160,7 @@ class _Workers(Generic[_In, _Out]):
         return self._number(given)
 
     async def _take_next(self) -> tuple[int, _In] | None:
-        if not self._has_more:  # the one before at the gate met the end
+        if not self._has_more:  # the previous worker at the gate reached the end
             return None
         assert self._asynchronous is not None
         return self._number(await anext(self._asynchronous))

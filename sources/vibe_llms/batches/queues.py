@@ -12,8 +12,8 @@ from vibe_llms.batches.row_chunks import DueChunk, read_due
 class ChunkQueue(Protocol):
     """Queue of the chunks of batches. All methods block on the database.
 
-    A chunk is queued once, however often it is asked for. A queue entry is a hint: the row of the
-    chunk says whether it is due.
+    Enqueuing a chunk is idempotent. A queue entry is only a hint: the row of the chunk determines
+    whether it is due.
     """
 
     def enqueue(self, batch: str, chunks: Sequence[DueChunk]) -> None:
@@ -30,11 +30,11 @@ class ChunkQueue(Protocol):
         """Return the chunks that are waiting or being executed. Raises StoreError."""
 
     def close(self) -> None:
-        """Close its connections."""
+        """Close the connections."""
 
 
 def enqueue_due(database: BatchDatabase, queue: ChunkQueue, batch: str) -> None:
-    """Enqueue what is due of a batch. Raises StoreError."""
+    """Enqueue the due chunks of a batch. Raises StoreError."""
     with database.transact(reading=True) as transaction:
         due = read_due(transaction, batch)
     if due:
@@ -42,7 +42,7 @@ def enqueue_due(database: BatchDatabase, queue: ChunkQueue, batch: str) -> None:
 
 
 def enqueue_missing(database: BatchDatabase, queue: ChunkQueue) -> None:
-    """Enqueue what is due and in no queue, as where a process died between the two.
+    """Enqueue due chunks that are missing from the queue, for example after a crash.
 
     Raises:
         StoreError: The database is unreachable.

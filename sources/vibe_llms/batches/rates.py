@@ -9,14 +9,14 @@ class RowBudgets:
     """Rate budgets in rows; see :class:`vibe_llms.providers.budgets.Budgets`.
 
     Args:
-        database: Has the rows, and the clock.
+        database: Database with the rows and the clock.
     """
 
     def __init__(self, database: BatchDatabase) -> None:
         self._database = database
 
     def reserve(self, name: str, seconds: float) -> float:
-        """Take up a stretch of a line; return when it begins, from now. Raises StoreError."""
+        """Reserve a time slot; return the delay until it begins. Raises StoreError."""
         now = self._database.now
         with self._database.transact() as transaction:
             ((until,),) = transaction.fetch(

@@ -1,4 +1,4 @@
-"""Chunks of batches as rows: which are due, which worker took one last, and what is left of it."""
+"""Chunks of batches as rows: due chunks, their workers, and the remaining inputs."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from vibe_llms.batches.tables import WORKING
 _WORKING: Final = ", ".join(f"'{state}'" for state in WORKING)
 
 
-# Not followed by Python's collector, as hundreds are there at once, and none is part of a cycle.
+# Not tracked by Python's garbage collector: hundreds exist at once, and none is part of a cycle.
 class InputRow(msgspec.Struct, frozen=True, gc=False):
     """Input without a result.
 
     Attributes:
         number: Its place in the batch, from 0.
-        name: By which it is known, where it has a name.
-        digest: Of the input.
-        input: What is asked, as it was written.
-        begun: How often it was asked by itself and nothing came of it.
+        name: Its name, if it has one.
+        digest: Digest of the input.
+        input: The input in its stored form.
+        begun: How often it was asked alone without a result.
     """
 
     number: int
@@ -41,12 +41,12 @@ class Taken(NamedTuple):
     Attributes:
         batch: The id of its batch.
         chunk: Its place in the batch, from 0.
-        epoch: Under which it was taken.
-        attempts: How often it was, this time included, but for those who left by themselves.
-        order: What the batch asks for, as it is kept.
-        cap: What the batch may cost; ``None`` for any.
-        rows: What is to be done of it.
-        doubted: How many of these may have been asked by whoever had it before, and died.
+        epoch: Epoch under which it was taken (fencing token).
+        attempts: How often it was taken, this time included; workers that released it do not count.
+        order: Order of the batch, in its stored form.
+        cap: Maximum cost of the batch; ``None`` for no cap.
+        rows: Inputs without a result.
+        doubted: How many of these a previous worker that died may have asked.
     """
 
     batch: str
@@ -60,13 +60,13 @@ class Taken(NamedTuple):
 
 
 class DueChunk(NamedTuple):
-    """Chunk that a worker has to take.
+    """Chunk that is due for a worker.
 
     Attributes:
         batch: The id of its batch.
         number: Its place in the batch, from 0.
-        priority: Of the batch.
-        position: Of the chunk in the queue, among those of the same priority.
+        priority: Priority of the batch.
+        position: Position of the chunk in the queue, among those of the same priority.
     """
 
     batch: str
@@ -76,7 +76,7 @@ class DueChunk(NamedTuple):
 
 
 def read_due(transaction: Transaction, batch: str = "", number: int = -1) -> list[DueChunk]:
-    """Return the chunks without all their results, of batches that are to be worked on.
+    """Return the incomplete chunks of batches that are due.
 
     Args:
         batch: Only of this batch.
@@ -99,7 +99,7 @@ def read_due(transaction: Transaction, batch: str = "", number: int = -1) -> lis
 def find_start(transaction: Transaction, priority: int) -> int:
     """Return the position in the queue at which a new batch starts.
 
-    That of the first chunk that waits: batches of one priority take turns from there.
+    It is the position of the first waiting chunk: batches of one priority take turns from there.
     """
     ((start,),) = transaction.fetch(
         "SELECT COALESCE(MIN(b.start + c.number), 0) FROM vibe_batches b JOIN vibe_chunks c"
@@ -110,13 +110,13 @@ def find_start(transaction: Transaction, priority: int) -> int:
 
 
 def take(database: BatchDatabase, batch: str, chunk: int) -> Taken | None:
-    """Take a chunk, from any worker that has it; return ``None`` where it is not to be worked on.
+    """Take a chunk, even from another worker; return ``None`` if it is not due.
 
     Raises:
-        StoreError: The database is out of reach.
+        StoreError: The database is unreachable.
     """
     with database.transact() as transaction:
-        # A worker that leaves says so; one that died or is paused holds the chunk.
+        # A worker that leaves releases the chunk; one that died or is paused still holds it.
         query = "SELECT 1 FROM vibe_chunks WHERE batch = ? AND number = ? AND held > 0"
         is_held = bool(transaction.fetch(query, batch, chunk))
         found = transaction.fetch(
@@ -148,9 +148,9 @@ def _doubt(
 ) -> int:
     """Record how many inputs without a result may be billed twice; return the number.
 
-    As many as are asked at once, as many whose results wait for the database, and as many whose
-    results are being written. A run of an engine continues where it was, and records itself what it
-    has asked twice.
+    These are the inputs asked at once, plus as many whose results wait for the database, and as
+    many whose results are being written. A run of an engine resumes where it was, and itself
+    records what it has asked twice.
     """
     asked = decode_order(order)
     count = 0 if asked.is_engine else min(left, 3 * asked.concurrency)
@@ -166,13 +166,13 @@ def _doubt(
 
 
 def leave(database: BatchDatabase, taken: Taken, *, broke_off: bool = False) -> None:
-    """Release a chunk that is not done; that is not a failed attempt.
+    """Release an incomplete chunk; this does not count as a failed attempt.
 
     Args:
         broke_off: Whether inputs were being asked.
 
     Raises:
-        StoreError: The database is out of reach.
+        StoreError: The database is unreachable.
     """
     with database.transact() as transaction:
         found = transaction.fetch(
@@ -211,7 +211,7 @@ def read_answered(database: BatchDatabase, taken: Taken) -> list[InputRow]:
 
 
 def is_answered(database: BatchDatabase, taken: Taken, number: int) -> bool:
-    """Tell whether an input has a result by now. Raises StoreError."""
+    """Return whether an input has a result by now. Raises StoreError."""
     with database.transact(reading=True) as transaction:
         for first, answered in transaction.fetch(
             "SELECT first, answered FROM vibe_chunks WHERE batch = ? AND number = ?",
@@ -223,7 +223,7 @@ def is_answered(database: BatchDatabase, taken: Taken, number: int) -> bool:
 
 
 def begin_alone(database: BatchDatabase, batch: str, chunk: int, number: int) -> None:
-    """Record that an input is asked by itself, in case it kills its worker."""
+    """Record that an input is asked alone, in case it kills its worker."""
     with database.transact() as transaction:
         for first, begun in transaction.fetch(
             "UPDATE vibe_chunks SET begun = begun WHERE batch = ? AND number = ?"
@@ -242,7 +242,7 @@ def begin_alone(database: BatchDatabase, batch: str, chunk: int, number: int) ->
 
 
 def settle(transaction: Transaction, batch: str) -> None:
-    """Mark a batch as done, where it is.
+    """Mark a batch as done if all its chunks are.
 
     The batch is locked first: of two whose chunks end at the same moment, the later one sees both.
     """
@@ -257,7 +257,7 @@ def settle(transaction: Transaction, batch: str) -> None:
 
 
 def read_inputs(transaction: Transaction, batch: str, chunk: int) -> list[KeptInput]:
-    """Read the inputs of a chunk; their names are JSON yet."""
+    """Read the inputs of a chunk; their names are still JSON."""
     ((inputs,),) = transaction.fetch(
         "SELECT inputs FROM vibe_inputs WHERE batch = ? AND chunk = ?", batch, chunk
     )
@@ -270,7 +270,7 @@ def write_inputs(inputs: Sequence[KeptInput]) -> bytes:
 
 
 def read_name(told: str | None) -> str | None:
-    """Read a name as it is kept."""
+    """Read a stored name."""
     return None if told is None else str(json.loads(told))
 
 
@@ -285,12 +285,12 @@ def write_bits(bits: int) -> bytes:
 
 
 def read_begun(kept: str) -> dict[int, int]:
-    """Read how often inputs were asked by themselves, by their places in the chunk."""
+    """Read how often inputs were asked alone, by their places in the chunk."""
     return _decode_begun(kept) if kept else {}
 
 
 def write_begun(counts: dict[int, int]) -> str:
-    """Write how often inputs were asked by themselves."""
+    """Write how often inputs were asked alone."""
     return _encode(counts).decode() if counts else ""
 
 

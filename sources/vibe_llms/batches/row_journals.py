@@ -1,7 +1,8 @@
 """Result journal of a chunk, as rows of a database.
 
-Results that are written together are one row. The first result of an input counts. A worker that
-was paused, and whose chunk another worker took, writes the results that it has, and begins no more.
+Results that are written together are one row. The first result of an input counts. If a worker was
+paused and another worker took its chunk, the first worker writes the results that it has and begins
+no new inputs.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ _PATIENCE_SECONDS: Final = 900.0
 paid for."""
 
 
-# Not followed by Python's collector, as many wait at once: what an item is made of would be looked
-# through again and again, and with it all that lives.
+# Not tracked by Python's garbage collector, since many wait at once: it would traverse the parts of
+# each item, and all other live objects, again and again.
 class _Result(msgspec.Struct, gc=False):
     number: int
     line: bytes
@@ -53,15 +54,15 @@ class RowJournal:
     """Result journal of a chunk.
 
     Args:
-        database: Has the rows.
+        database: Database with the rows.
         taken: The chunk.
         settings: Digest of the batch's settings.
-        room: How many results may wait for those before them. Without room each :meth:`put`
-            returns when its result is written.
-        is_leaving: Says whether an unreachable database is waited for no longer.
+        room: Number of results that may wait for those before them. At 0 each :meth:`put` returns
+            when its result is written.
+        is_leaving: Function that returns whether to stop waiting for an unreachable database.
 
     Attributes:
-        is_done: Whether a write of this worker's found that all of the chunk is done.
+        is_done: Whether a write by this worker found that the whole chunk is done.
         is_lost: Whether another worker had taken the chunk, at the last write.
     """
 
@@ -88,7 +89,7 @@ class RowJournal:
         self._gatherer: Gatherer[_Result, None] = Gatherer(
             self._write,
             pause_seconds=_GATHERING_SECONDS if room else 0.0,
-            enough=max(1, room * 7 // 8),  # so that nobody meets the end of the room
+            enough=max(1, room * 7 // 8),  # so that no task blocks on a full queue
         )
         self._stopped = ""
         self.is_done = self.is_lost = False
@@ -96,10 +97,10 @@ class RowJournal:
     async def put(
         self, item: BatchItem[Any], input_digest: str, reserved: int = 0
     ) -> BatchItem[Any]:
-        """Begin to write a result; return when there is room for more.
+        """Begin to write a result; return when the queue has room for more.
 
-        A result may be yielded before it is written: workers tell nobody of it. An unreachable
-        database is waited for.
+        A result may be yielded before it is written, since workers report it to no caller. If the
+        database is unreachable, wait for it.
         """
         item, line = encode(item, self._settings, input_digest)
         account = account_item(item)
@@ -112,11 +113,11 @@ class RowJournal:
                 account.replace(reserved),
             )
         )
-        if kept is not self._kept:  # the first of those that are written together
+        if kept is not self._kept:  # the first result of a joint write
             self._kept = kept
             kept.add_done_callback(self._note)
         if self._gatherer.backlog >= self._room:
-            await asyncio.shield(kept)  # others wait for it, too
+            await asyncio.shield(kept)  # other tasks wait for it, too
         return item
 
     def _note(self, kept: asyncio.Future[Sequence[None]]) -> None:
@@ -125,14 +126,14 @@ class RowJournal:
 
     @property
     def must_stop(self) -> str:
-        """Why no more inputs are to be begun, as of the last write; empty where they are."""
+        """Reason to begin no new inputs, as of the last write; empty if there is none."""
         return self._stopped if self._failure is None else str(self._failure)
 
     async def finish(self) -> None:
-        """Wait until all results are written, but not longer for an unreachable database.
+        """Wait until all results are written, but not for an unreachable database.
 
         Raises:
-            StoreError: Some could not be written.
+            StoreError: Some results could not be written.
         """
         await self._gatherer.close()
         self._closed.set()
@@ -146,7 +147,7 @@ class RowJournal:
         return [None] * len(results)
 
     def _insist(self, mark: str, results: Sequence[_Result]) -> None:
-        """Write results; wait for an unreachable database."""
+        """Write results; wait if the database is unreachable."""
         begun = time.monotonic()
         is_again = False
         while True:
@@ -181,8 +182,8 @@ class RowJournal:
         is_again: bool = False,
     ) -> None:
         with self._database.transact() as transaction:
-            # First the chunk, which is locked from then on: places are given in the order of
-            # commits, so that who follows the batch passes none over.
+            # Lock the chunk first: places are then assigned in the order of commits, so that a
+            # follower of the batch skips none.
             found = transaction.fetch(
                 "UPDATE vibe_chunks SET placed = placed + 1 WHERE batch = ? AND number = ?"
                 " RETURNING placed, epoch, first, size, done, answered",
@@ -193,7 +194,7 @@ class RowJournal:
                 self._stopped = "The batch was deleted."
                 return
             place, epoch, first, size, done, kept = found[0]
-            # Its answer may have been lost, and not the commit.
+            # Possibly only the database's reply was lost, and not the commit.
             if is_again and self._is_there(transaction, mark):
                 transaction.change(
                     "UPDATE vibe_chunks SET placed = placed - 1 WHERE batch = ? AND number = ?",
@@ -220,8 +221,8 @@ class RowJournal:
                 "SELECT state, cap FROM vibe_batches WHERE id = ?", self._batch
             )
             self._count(transaction, write_bits(answered), new, results)
-            # What was put down for a result that came too late stays so: it was paid for all the
-            # same. Without a cap nothing is put down, and no worker waits for the batch's row.
+            # The reservation for a result that came too late stays: it was paid for anyway. Without
+            # a cap nothing is reserved, and no worker waits for the batch's row.
             if cap is not None and (change := sum(each.change for each in new)):
                 transaction.change(
                     "UPDATE vibe_batches SET committed = committed + ? WHERE id = ?",
@@ -250,7 +251,7 @@ class RowJournal:
         new: Sequence[_Result],
         paid: Sequence[_Result],
     ) -> None:
-        """Count results; those that came too late count as paid only."""
+        """Count results; those that came too late count only as paid."""
         transaction.change(
             "UPDATE vibe_chunks SET answered = ?, done = done + ?, failed = failed + ?,"
             " input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, cost = cost + ?,"
@@ -271,7 +272,7 @@ class RowJournal:
 
 
 def _part(results: Sequence[_Result]) -> Iterator[Sequence[_Result]]:
-    """Split results into as many as a row holds."""
+    """Split results into groups that fit a row."""
     first = size = 0
     for place, each in enumerate(results):
         size += len(each.line)

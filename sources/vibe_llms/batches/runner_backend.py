@@ -31,7 +31,7 @@ from vibe_llms.instruments.estimates import write_input
 
 @frozen(kw_only=True)
 class Submission:
-    """How a batch is handed over; see :class:`.BatchChannel`."""
+    """Settings of a handover; see :class:`.BatchChannel`."""
 
     runner: BatchRunner
     key: str = ""
@@ -47,13 +47,13 @@ class RunnerBackend:
     """Backend that submits a batch to workers, and follows it.
 
     Args:
-        work: What each input is put to.
-        submission: To whom, and how.
-        ordered: Whether results come in the order of the inputs.
+        work: Work applied to each input.
+        submission: Runner and settings of the handover.
+        ordered: Whether to yield results in the order of the inputs.
 
     Attributes:
         batch: The id of the batch, once it is known.
-        total: How many inputs it has.
+        total: Number of its inputs.
     """
 
     def __init__(
@@ -74,15 +74,15 @@ class RunnerBackend:
         """Hand the inputs over; return the id of the batch.
 
         Raises:
-            RequestError: They are others than the batch has, or cannot be handed over.
-            StoreError: Something else is where the results are to go.
+            RequestError: The inputs differ from the batch's, or cannot be handed over.
+            StoreError: The output path has a different file.
             ConverseError: The model cannot be used for any input.
         """
         given = self._submission
         work = self._work
         await work.prepare()
         order = self._compose_order()
-        if given.cap is not None:  # what no cap can hold is not handed over
+        if given.cap is not None:  # refuse work for which a cap cannot be enforced
             assert isinstance(work, ModelWork)
             await work.produce_estimator(given.cap)
         if given.journal is not None:
@@ -97,9 +97,9 @@ class RunnerBackend:
         return self.batch
 
     async def perform(self, run: BatchRun[Any], inputs: Inputs) -> AsyncGenerator[BatchItem[Any]]:
-        """Yield the results of a batch that was submitted; leaving leaves it to the workers."""
+        """Yield the results of a submitted batch; on leaving early, the workers continue."""
         given = self._submission
-        # The value of text, and of what a function has returned, is in the line.
+        # The line contains the value of a text and of a function's return value.
         work = self._work
         parsing = work if isinstance(work, ModelWork) and work.parser is not None else None
         outcomes = given.runner.follow(self.batch, ordered=self._ordered, before=self._before)
@@ -116,10 +116,10 @@ class RunnerBackend:
                     yield item
 
     async def conclude(self) -> None:
-        """Write the results to the file, where one is wanted.
+        """Write the results to the file, if one is set.
 
         Raises:
-            ConverseError: The batch has ended before all of it was done.
+            ConverseError: The batch has ended before it was complete.
         """
         given = self._submission
         found = await given.runner.find(self.batch)
@@ -149,7 +149,7 @@ class RunnerBackend:
         work = self._work
         is_plain = isinstance(work, ModelWork) and work.wording.prompt is None
         for each in inputs:
-            if is_plain and each.__class__ is str:  # as most are, with nothing to be waited for
+            if is_plain and each.__class__ is str:  # fast path for most items: no wait is needed
                 yield KeptInput(None, digest(each), write_input(each))
             else:
                 yield await self._write(each, place, names)
@@ -163,7 +163,7 @@ class RunnerBackend:
 
 
 def explain_end(found: BatchSummary) -> ConverseError:
-    """Say why a batch has ended before all of it was done."""
+    """Explain why a batch has ended before it was complete."""
     if found.state == "failed":
         from vibe_llms.messages.codec.errors import decode_error
 

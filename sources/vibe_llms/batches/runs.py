@@ -16,7 +16,7 @@ Inputs: TypeAlias = Iterable[Any] | AsyncIterable[Any]
 
 
 class BatchSource(Protocol):
-    """Inputs of a run, and what is known of them.
+    """Inputs of a run, with their earlier results.
 
     Attributes:
         keeps_runs: Whether the runs of inputs are kept until :meth:`release`.
@@ -26,33 +26,33 @@ class BatchSource(Protocol):
 
     @property
     def stored(self) -> int:
-        """How many inputs have a result from earlier runs."""
+        """Number of inputs that have a result from earlier runs."""
 
     async def admit(self, place: int, given: Any) -> Due | DoneItem:
-        """Admit an input; return the journal's entry where it is not to be asked again.
+        """Admit an input; return the journal's entry if it must not be asked again.
 
         Raises:
             RequestError: Another input has its name, or the journal has its place for another.
         """
 
     async def restore(self, entry: DoneItem) -> BatchItem[Any]:
-        """Return the item of an entry of the journal."""
+        """Return the item of a journal entry."""
 
     async def say(self, due: Due) -> str:
-        """Return an input as it is kept, from which its cost is estimated."""
+        """Return the stored form of an input, from which its cost is estimated."""
 
     async def release(self, due: Due) -> None:
-        """Forget what was kept of an input, whose result is journaled."""
+        """Remove the stored run of an input whose result is journaled."""
 
 
 class BatchBackend(Protocol):
-    """Backend of a batch: asks now, by workers, or by a vendor's batches."""
+    """Backend of a batch: asks directly, through workers, or through a vendor's batches."""
 
     def perform(self, run: BatchRun[Any], inputs: Inputs) -> AsyncGenerator[BatchItem[Any]]:
         """Yield the result of each input once it is journaled."""
 
     async def conclude(self) -> None:
-        """End a run of which all results were yielded. Raises ConverseError."""
+        """End a run after all its results were yielded. Raises ConverseError."""
 
 
 class BatchRun(Generic[T]):
@@ -61,10 +61,10 @@ class BatchRun(Generic[T]):
     Args:
         source: Admits the inputs.
         journal: Keeps the results; ``None`` to keep none.
-        backend: Gets the results.
+        backend: Produces the results.
         tally: Counts them.
         progress: Called with the tally after each item.
-        yields_stored: Whether items of earlier runs are yielded.
+        yields_stored: Whether to yield items of earlier runs.
     """
 
     def __init__(
@@ -91,28 +91,28 @@ class BatchRun(Generic[T]):
         async with aclosing(self._backend.perform(self, inputs)) as items:
             async for item in items:
                 yield item
-        self.tally.end()  # the journal is settled outside of what is timed
+        self.tally.end()  # settling the journal is not timed
         if self._journal is not None:
             await self._journal.finish()
         await self._backend.conclude()
 
     @property
     def has_stored(self) -> bool:
-        """Whether results of earlier runs are still to come."""
+        """True if results of earlier runs are pending."""
         return self.tally.stored < self._source.stored
 
     @property
     def keeps_runs(self) -> bool:
-        """Whether the runs of inputs are kept until their results are journaled."""
+        """True if the runs of inputs are kept until their results are journaled."""
         return self._source.keeps_runs
 
     async def restore(self, entry: DoneItem) -> BatchItem[T] | None:
-        """Count an item of the journal; return it where it is wanted."""
+        """Count an item of the journal; return it if stored items are yielded."""
         self.count_stored(has_failed=entry.has_failed)
         return await self._source.restore(entry) if self.yields_stored else None
 
     async def deliver(self, due: Due, item: BatchItem[T], reserved: int = 0) -> BatchItem[T]:
-        """Journal an item, then count it; return it as it was written. Raises StoreError."""
+        """Journal an item, then count it; return the written item. Raises StoreError."""
         if self._journal is not None:
             item = await self._journal.put(item, due.digest, reserved)
         if self._source.keeps_runs:
@@ -126,7 +126,7 @@ class BatchRun(Generic[T]):
         self.tally.stored_failed += has_failed
 
     def count(self, item: BatchItem[Any]) -> None:
-        """Count an item that is done, and report progress."""
+        """Count a finished item, and report progress."""
         self.tally.count(item)
         if self._progress is not None:
             self._progress(self.tally)

@@ -1,4 +1,4 @@
-"""Source of the inputs that a caller gives."""
+"""Source of the inputs that a caller supplies."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from vibe_llms.messages.requests import Request
 
 
 class BatchWork(Protocol):
-    """What inputs are put to: a model, an engine or a function."""
+    """Work applied to each input: a model, an engine or a function."""
 
     async def prepare(self) -> AskInput:
         """Return the function that asks one input. Raises ConverseError."""
 
     def describe(self) -> Any:
-        """Return what tells the work from other work."""
+        """Return a description that identifies the work."""
 
     async def identify(self, value: Any) -> Any:
-        """Return what tells an input from others."""
+        """Return the identity of an input."""
 
     async def say(self, value: Any) -> Any:
-        """Return what is said of an input. Raises ConverseError."""
+        """Return the composed input. Raises ConverseError."""
 
     async def restore(self, item: BatchItem[Any]) -> BatchItem[Any]:
-        """Return an item of a journal with its value."""
+        """Return an item of a journal with its value restored."""
 
 
 class UniqueNames:
@@ -55,12 +55,12 @@ class UniqueNames:
 
 
 class InputSource:
-    """Inputs as they are given; those that the journal has are not asked again.
+    """Inputs from the caller; those that the journal has are not asked again.
 
     Args:
-        work: What inputs are put to.
-        journal: The results of earlier runs; ``None`` for none.
-        retries_failed: Whether failures of the journal are asked again.
+        work: Work applied to each input.
+        journal: Results of earlier runs; ``None`` for none.
+        retries_failed: Whether to retry failures of the journal.
     """
 
     keeps_runs = False
@@ -75,11 +75,11 @@ class InputSource:
 
     @property
     def stored(self) -> int:
-        """How many inputs have a result from earlier runs."""
+        """Number of inputs that have a result from earlier runs."""
         return 0 if self._journal is None else self._journal.stored
 
     async def admit(self, place: int, given: Any) -> Due | DoneItem:
-        """Admit an input; return the journal's entry where it is not to be asked again."""
+        """Admit an input; return the journal's entry if it must not be asked again."""
         name, value = (given.id, given.value) if isinstance(given, BatchInput) else (None, given)
         if name is not None:
             self._names.add(place, name)
@@ -92,13 +92,13 @@ class InputSource:
         return Due(place, name, value, input_digest, entry is not None)
 
     async def restore(self, entry: DoneItem) -> BatchItem[Any]:
-        """Return the item of an entry of the journal."""
+        """Return the item of a journal entry."""
         assert self._journal is not None
         item = decode_item(self._journal.read(entry))
         return item if item.error is not None else await self._work.restore(item)
 
     async def say(self, due: Due) -> str:
-        """Return an input as it would be kept."""
+        """Return an input in the form in which it would be stored."""
         if isinstance(due.value, Request):
             raise RequestError(
                 path="inputs",
@@ -107,7 +107,7 @@ class InputSource:
             )
         try:
             return write_input(await self._work.say(due.value))
-        except ConverseError:  # it will not be asked, and says why
+        except ConverseError:  # it will not be asked; its error has the reason
             return ""
 
     async def release(self, due: Due) -> None:

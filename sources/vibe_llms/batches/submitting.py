@@ -1,4 +1,4 @@
-"""Submission of chunks to a vendor's batches; each is logged before it is sent."""
+"""Submission of chunks to a vendor's batches; each chunk is logged before it is sent."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ class ChunkNews:
     """News of a chunk at a vendor.
 
     Attributes:
-        course: What.
-        vendor: The vendor's name for the batch; empty where it is not known.
-        requests: How many requests it has.
-        done: How many of these have ended, as far as the vendor tells.
-        error: Why its state is unknown.
+        course: Kind of event.
+        vendor: The vendor's name for the batch; empty if it is unknown.
+        requests: Number of its requests.
+        done: Number of ended requests, as reported by the vendor.
+        error: Reason why its state is unknown.
     """
 
     course: ChunkCourse
@@ -74,7 +74,7 @@ Listener = Callable[[ChunkNews], None]
 
 @define(kw_only=True)
 class _Draft:
-    """What is gathered for the next chunk."""
+    """Requests gathered for the next chunk."""
 
     chunk: str
     items: list[ChunkItem] = attrs.field(factory=list)
@@ -88,18 +88,18 @@ def _produce_draft() -> _Draft:
 
 
 class Submitter:
-    """Submitter of requests, in chunks that the vendor takes.
+    """Submitter of requests, in chunks of a size that the vendor accepts.
 
     Args:
-        compose: Makes the request of an input.
-        batches: The vendor's.
-        log: Where intents are written down.
-        tell: Hears what happens to chunks.
-        resubmits: Whether what may have been submitted is submitted again where the vendor cannot
+        compose: Composes the request of an input.
+        batches: Batch API of the vendor.
+        log: Log of intents.
+        tell: Called with each event of a chunk.
+        resubmits: Whether to resubmit chunks that may have been submitted, when the vendor cannot
             be asked.
 
     Attributes:
-        doubtful: Chunks of which nobody knows whether the vendor has them, and why not.
+        doubtful: Chunks that the vendor may or may not have, with the reason for the doubt.
     """
 
     def __init__(
@@ -120,53 +120,53 @@ class Submitter:
         self.doubtful: dict[str, ConverseError] = {}
 
     async def take_up(self, chunks: Sequence[Chunk] | None = None) -> None:
-        """Look for what was submitted, perhaps, by a process that did not live to hear of it.
+        """Look up chunks that an earlier process may have submitted before it died.
 
         Args:
-            chunks: Only for these; by default for all.
+            chunks: Chunks to look up; by default all.
 
         Raises:
-            StoreError: What was found out cannot be written down.
+            StoreError: The finding cannot be written to the log.
         """
         for chunk in self._log.open_chunks if chunks is None else chunks:
             if not chunk.vendor:
                 await self._resolve(chunk)
 
     async def translate(self, value: Any) -> Translation[BatchRequest]:
-        """Make the request that :meth:`add` is given next. Raises ConverseError."""
+        """Compose the request for the next call of :meth:`add`. Raises ConverseError."""
         draft = self._draft
         name = name_item(draft.chunk, len(draft.items))
         return self._batches.translate(name, await self._compose(value))
 
     async def add(self, due: Due, translation: Translation[BatchRequest]) -> dict[str, Due]:
-        """Take an input with its request; return what was submitted to make room for it.
+        """Add an input with its request; return the inputs submitted to make room for it.
 
         Returns:
-            By its name at the vendor.
+            The submitted inputs, by their names at the vendor.
 
         Raises:
             ConverseError: A chunk cannot be submitted.
         """
         submitted: dict[str, Due] = {}
         draft, bounds = self._draft, self._batches.bounds
-        size = len(translation.value.data) + 1  # what stands between two of them
+        size = len(translation.value.data) + 1  # the separator between two requests
         if len(draft.items) >= bounds.requests or draft.size + size > bounds.bytes:
             submitted = await self.flush()
             draft = self._draft
-            translation = await self.translate(due.value)  # its name has the chunk's
+            translation = await self.translate(due.value)  # its name includes the chunk's
         losses = tuple(map(str, translation.losses))
         draft.requests.append(translation.value)
         draft.items.append(ChunkItem(due.index, due.id, due.digest, due.has_failed, losses))
-        # Without its value, which may be long, and which nobody asks for again.
+        # Without its value, which may be long and is not needed again.
         draft.dues.append(attrs.evolve(due, value=None))
         draft.size += size
         return submitted
 
     async def flush(self) -> dict[str, Due]:
-        """Submit what was gathered; return it by its names at the vendor.
+        """Submit the gathered requests; return their inputs by their names at the vendor.
 
         Raises:
-            ConverseError: The vendor refuses it, or the intent cannot be written down.
+            ConverseError: The vendor refuses the chunk, or the intent cannot be written.
         """
         draft, self._draft = self._draft, _produce_draft()
         if not draft.items:
@@ -206,10 +206,10 @@ class Submitter:
                 return
 
     async def _resolve(self, chunk: Chunk, *, may_end: bool = True) -> None:
-        """Find out whether the vendor has a chunk; if it has not, nothing more is expected.
+        """Find out whether the vendor has a chunk; if it does not, end the chunk.
 
         Args:
-            may_end: Otherwise it is submitted again by whoever asks, under the same name.
+            may_end: Whether to end it. Otherwise the caller submits it again under the same name.
         """
         clock = self._batches.clock
         self.doubtful.pop(chunk.chunk, None)
@@ -220,7 +220,7 @@ class Submitter:
         known = self._log.vendor_names
         pause = FIRST_PAUSE_SECONDS
         while True:
-            is_late = clock.read() >= certain_at  # before the look, which takes time as well
+            is_late = clock.read() >= certain_at  # before the lookup, which takes time as well
             try:
                 sighting = await self._batches.find(
                     chunk.chunk, since=chunk.at, requests=names, known=known
@@ -253,5 +253,5 @@ class Submitter:
 
 
 def grow(pause: float) -> float:
-    """Return the next pause after one between two looks at the vendor, in seconds."""
+    """Return the pause that follows a pause between two polls of the vendor, in seconds."""
     return min(pause * PAUSE_GROWTH, LAST_PAUSE_SECONDS)

@@ -1,4 +1,4 @@
-"""The channels of batches for synchronous code: the same behind the portal."""
+"""Synchronous batch channels: wrappers that call the asynchronous ones through a portal."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ T = TypeVar("T")
 
 
 class SyncBatchChannel(SyncFace[BatchChannel[T]], Generic[T]):
-    """Synchronous batch of the same work on many inputs; see :class:`BatchChannel`.
+    """Synchronous batch; see :class:`BatchChannel`.
 
-    It works anywhere, also where an event loop runs. Use it as a context manager, or close it.
+    It also works while an event loop is running. Use it as a context manager, or close it.
     """
 
     @overload
@@ -51,12 +51,12 @@ class SyncBatchChannel(SyncFace[BatchChannel[T]], Generic[T]):
         self, work: Callable[[Any], Awaitable[T]], **settings: Unpack[JournalSettings]
     ) -> None: ...
     def __init__(self, work: Work, **settings: Any) -> None:
-        produce: Any = BatchChannel  # its shapes are those of this class
+        produce: Any = BatchChannel  # it has the overloads of this class
         super().__init__(produce(work, **settings))
 
     @property
     def tally(self) -> BatchTally:
-        """How far it has come."""
+        """Counts of the current run, or of the last one."""
         return self.asynchronous.tally
 
     run = iterating(BatchChannel[T].run, closes=True)
@@ -68,7 +68,7 @@ class SyncBatchChannel(SyncFace[BatchChannel[T]], Generic[T]):
 class SyncVendorBatchChannel(SyncFace[VendorBatchChannel[T]], Generic[T]):
     """Synchronous batch over a vendor's batches; see :class:`VendorBatchChannel`.
 
-    It works anywhere, also where an event loop runs. Use it as a context manager, or close it.
+    It also works while an event loop is running. Use it as a context manager, or close it.
     """
 
     @overload
@@ -88,12 +88,12 @@ class SyncVendorBatchChannel(SyncFace[VendorBatchChannel[T]], Generic[T]):
         **settings: Unpack[VendorSettings],
     ) -> None: ...
     def __init__(self, work: Model | SyncModel | str, **settings: Any) -> None:
-        produce: Any = VendorBatchChannel  # its shapes are those of this class
+        produce: Any = VendorBatchChannel  # it has the overloads of this class
         super().__init__(produce(work, **settings))
 
     @property
     def tally(self) -> BatchTally:
-        """How far it has come."""
+        """Counts of the current run, or of the last one."""
         return self.asynchronous.tally
 
     run = iterating(VendorBatchChannel[T].run, closes=True)

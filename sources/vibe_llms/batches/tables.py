@@ -1,7 +1,7 @@
-"""The tables of batches, and what each column means. SQLite and PostgreSQL read them the same.
+"""Tables of batches and the meaning of each column, the same for SQLite and PostgreSQL.
 
-Money is counted in billionths of a dollar, so that sums are exact. Names are JSON: PostgreSQL has
-no text with the character 0, and a name may have it.
+Money is counted in billionths of a dollar, so that sums are exact. Names are JSON: PostgreSQL text
+cannot contain the character 0, but a name may.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ BatchState: TypeAlias = Literal["filling", "open", "done", "stopped", "capped", 
 WORKING: Final[tuple[BatchState, ...]] = ("filling", "open")
 """In which states inputs are worked on."""
 
-# A chunk is what a worker takes at once from a queue of DBOS: its inputs are one row, and results
-# are rows of as many as were written together, so that an item costs no row. `epoch` rises each
-# time a worker takes the chunk and is the fence of its results; `attempts` rises unless the
-# worker left, and `held` is 1 until it leaves. `answered` has a bit for each input with a result,
-# the lowest for the first. `begun` says how often inputs were asked where each is asked by
-# itself. `placed` counts the rows of results: the `place` of a row is its number among them, so
-# that a follower asks for what is new, and its `mark` identifies the write. `start` of a batch is
-# the position of its first chunk in the queue. `committed` is what was spent and reserved. A
-# budget's `next` is the moment at which all that was reserved of it will have been used up. A
-# doubt counts how many inputs of a chunk may have been asked by a worker that died or left under
-# that epoch: they are asked again, and both may be billed.
+# A chunk is the unit that a worker takes from a DBOS queue: its inputs are one row, and results
+# that were written together are one row, so that an item does not cost a row. `epoch` rises each
+# time a worker takes the chunk and is the fence of its results; `attempts` rises unless the worker
+# left, and `held` is 1 until it leaves. `answered` has a bit for each input with a result, the
+# lowest for the first. `begun` counts how often inputs were asked alone, when each is asked alone.
+# `placed` counts the rows of results: the `place` of a row is its number among them, so that a
+# follower can ask for new rows only, and its `mark` identifies the write. `start` of a batch is the
+# position of its first chunk in the queue. `committed` is the sum of spending and reservations. A
+# budget's `next` is the time at which its reservations will be used up. A doubt counts the inputs
+# of a chunk that a worker may have asked before it died or left under that epoch: they are asked
+# again, and both requests may be billed.
 TABLES: Final = """
 CREATE TABLE IF NOT EXISTS vibe_batches (
     id text PRIMARY KEY,

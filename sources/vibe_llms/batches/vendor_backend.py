@@ -1,4 +1,4 @@
-"""Backend that puts inputs to a model by its vendor's own batches."""
+"""Backend that asks a model through its vendor's own batches."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class Forecast:
     """Forecast of a submission.
 
     Attributes:
-        provider, name: Of the model.
-        requests: How many.
-        bytes: What they have together.
-        input_tokens: About how many tokens they have together.
-        unfit: How many inputs cannot be asked, and will be failures.
+        provider, name: Provider and name of the model.
+        requests: Number of requests.
+        bytes: Total size of the requests.
+        input_tokens: Approximate total of their tokens.
+        unfit: Number of inputs that cannot be asked and will be failures.
     """
 
     provider: str
@@ -70,10 +70,10 @@ class Forecast:
 
 
 def find_batches(model: ConverserModel) -> ModelBatches:
-    """Return the batches of the vendor of a model.
+    """Return the batch API of a model's vendor.
 
     Raises:
-        CapabilityError: It has none; says who has.
+        CapabilityError: The vendor has none; the message names vendors that do.
     """
     produce = getattr(model, "produce_batches", None)
     batches: ModelBatches | None = None if produce is None else produce()
@@ -95,13 +95,14 @@ class VendorBackend(Generic[T]):
     """Backend over a vendor's batches: submit, wait, read; each step can be resumed.
 
     Args:
-        work: Makes requests, and values of answers.
-        batches: The vendor's.
-        log: What was submitted.
-        journal: The results.
-        listener: Hears what happens to chunks.
-        ordered: Whether results come in the order of the inputs: all at the end, then.
-        resubmits: Whether what may have been submitted is submitted again where the vendor cannot
+        work: Composes requests and parses answers.
+        batches: Batch API of the vendor.
+        log: Log of the submitted chunks.
+        journal: Result journal.
+        listener: Called with each event of a chunk.
+        ordered: Whether to yield results in the order of the inputs; then all of them come at the
+            end.
+        resubmits: Whether to resubmit chunks that may have been submitted, when the vendor cannot
             be asked.
     """
 
@@ -128,7 +129,7 @@ class VendorBackend(Generic[T]):
         self._absent = 0
 
     async def perform(self, run: BatchRun[T], inputs: Inputs) -> AsyncGenerator[BatchItem[T]]:
-        """Submit what has no result, wait, and yield each item once its line is written.
+        """Submit inputs without a result, wait, and yield each item once its line is written.
 
         Raises:
             ConverseError: See :meth:`VendorBatchChannel.run`.
@@ -145,7 +146,7 @@ class VendorBackend(Generic[T]):
             yield item
 
     async def conclude(self) -> None:
-        """Remove the log of what was submitted."""
+        """Remove the log of submitted chunks."""
         self._log.forget()
 
     async def _perform(self, run: BatchRun[T], inputs: Inputs) -> AsyncGenerator[BatchItem[T]]:
@@ -165,7 +166,7 @@ class VendorBackend(Generic[T]):
         self._tell_doubt()
 
     async def _collect_found(self, collector: Collector[T]) -> AsyncGenerator[BatchItem[T], None]:
-        """Look once more for what was in doubt: reading the rest has taken its time."""
+        """Look up the doubtful chunks once more: reading the others has taken time."""
         doubtful = [self._log.chunks[name] for name in self._submitter.doubtful]
         if not doubtful:
             return
@@ -176,7 +177,7 @@ class VendorBackend(Generic[T]):
                 yield item
 
     async def foresee(self, run: BatchRun[T], inputs: Inputs) -> Forecast:
-        """Say what will be submitted; submits nothing. Raises ConverseError."""
+        """Forecast the submission; submit nothing. Raises ConverseError."""
         await self._take_up()
         model = (await self._work.access_model()).descriptor
         requests = size = unfit = tokens = sampled = 0
@@ -204,10 +205,10 @@ class VendorBackend(Generic[T]):
         )
 
     async def cancel(self) -> int:
-        """Ask the vendor to stop what is there; return how many batches that are.
+        """Cancel the batches at the vendor; return their number.
 
         Raises:
-            ConverseError: It cannot be asked, or it is not known what it has.
+            ConverseError: The vendor cannot be asked, or it is unknown what it has.
         """
         await self._take_up()
         chunks = [chunk for chunk in self._log.open_chunks if chunk.vendor]
@@ -217,25 +218,26 @@ class VendorBackend(Generic[T]):
         return len(chunks)
 
     async def _take_up(self) -> None:
-        """Find out what is at the vendor, and expects it."""
+        """Find out which chunks are at the vendor, and expect their results."""
         await self._submitter.take_up()
         for chunk in self._log.open_chunks:
             self._hold(chunk)
 
     def _hold(self, chunk: Chunk) -> None:
-        """Expect results of what was submitted before, unless the journal has them."""
+        """Expect the results of chunks submitted before, unless the journal has them."""
         for place, each in enumerate(chunk.items):
             name = name_item(chunk.chunk, place)
             self._held[each.key] = name, each
             entry = self._journal.find(each.key, each.digest)
-            # A failure may be older than the chunk, if there was one when it was submitted.
+            # A failure may be older than the chunk, if the input had failed before it was
+            # submitted.
             if entry is None or (entry.has_failed and each.had_failed):
                 self._dues[name] = Due(
                     index=each.index, id=each.id, digest=each.digest, has_failed=entry is not None
                 )
 
     async def _admit(self, run: BatchRun[T], place: int, given: Any) -> Due | DoneItem | None:
-        """Take an input in; ``None`` is for one that is at the vendor."""
+        """Admit an input; return ``None`` if it is at the vendor."""
         due = await run.admit(place, given)
         name = given.id if isinstance(given, BatchInput) else None
         held = self._held.get(place if name is None else name)
@@ -249,12 +251,12 @@ class VendorBackend(Generic[T]):
                 f"A batch of {self._log.path.name}", item.key, "or name another output"
             )
         if requested not in self._dues:
-            return due  # it has failed, and is to be asked again
+            return due  # it has failed; retry it
         self._dues[requested] = attrs.evolve(due, value=None)
         return None
 
     async def _translate(self, due: Due) -> Translation[BatchRequest] | BatchItem[Any]:
-        """Return the request of an input, or the item of one that cannot be asked."""
+        """Return the request of an input, or a failed item if it cannot be asked."""
         translated: list[Translation[BatchRequest]] = []
 
         async def translate(value: Any) -> BatchItem[Any]:
@@ -266,7 +268,7 @@ class VendorBackend(Generic[T]):
         return item if item.error is not None else translated[0]
 
     async def _submit(self, run: BatchRun[T], inputs: Inputs) -> AsyncGenerator[BatchItem[T], None]:
-        """Submit what has no result; yields what has one, or cannot be asked."""
+        """Submit inputs without a result; yield those with one and those that cannot be asked."""
         async for place, given in _number(inputs):
             due = await self._admit(run, place, given)
             if due is None:
@@ -284,7 +286,7 @@ class VendorBackend(Generic[T]):
         self._dues.update(await self._submitter.flush())
 
     def _tell_doubt(self) -> None:
-        """Raise what is to be said of chunks of which nobody knows whether the vendor has them."""
+        """Raise the error for chunks that the vendor may or may not have."""
         doubtful = self._submitter.doubtful
         if self._absent:
             raise ConverseError(
@@ -305,7 +307,7 @@ class VendorBackend(Generic[T]):
 
 
 async def _number(inputs: Inputs) -> AsyncIterator[tuple[int, Any]]:
-    """Yield the inputs with their places, and lets others have the event loop in between."""
+    """Yield the inputs with their places; yield to the event loop in between."""
     place = 0
     async for given in inputs if isinstance(inputs, AsyncIterable) else _iterate(inputs):
         yield place, given
@@ -320,4 +322,4 @@ async def _iterate(inputs: Iterable[Any]) -> AsyncIterator[Any]:
 
 
 def _ignore(news: ChunkNews) -> None:
-    """Hears nothing."""
+    """Ignore the event."""

@@ -1,4 +1,4 @@
-"""The channel of a batch over its vendor's own batches: answered later, for less money."""
+"""Batch channel over the vendor's own batches: cheaper, answered later."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class VendorSettings(RequestOptions, total=False):
-    """What a batch at a vendor takes; see :class:`VendorBatchChannel`."""
+    """Settings of a batch at a vendor; see :class:`VendorBatchChannel`."""
 
     journal: Required[Path | str]
     prompt: Composing | None
@@ -43,28 +43,29 @@ class VendorSettings(RequestOptions, total=False):
 class VendorBatchChannel(ItemsChannel[T]):
     """Batch of requests to a model, over its vendor's batches.
 
-    These take up to a day, and cost less. Whatever ends this process, the next one with the same
-    journal goes on: nothing is submitted twice unless the vendor has said that it has it not, and
-    what was submitted is read when it is ready.
+    Vendor batches take up to a day and cost less. If this process ends, the next one with the same
+    journal resumes: it submits a request again only if the vendor has said that it does not have
+    it, and reads the results of submitted requests when they are ready.
 
     Args:
         work: A model, or its address.
-        journal: A file that gets a line for each item before anybody is told of it. Beside it,
-            ``.chunks`` behind its name, stands what was submitted, until all of it is read.
-        prompt: Makes what is said of inputs that are tables of variables.
-        parser: What answers become. One that does not fit is a failure: nothing is asked anew.
-        retry_failed: Whether inputs that the journal has as failed are asked again.
-        progress: Called after each item, with counts that go on changing.
-        listener: Hears of each chunk that is submitted, found again, looked at, or ended.
-        resubmits: Whether what may have been submitted is submitted again where the vendor cannot
-            be asked. It may then be billed twice.
-        options: What is said to the model besides each prompt; see
+        journal: Journal file; each item is written as a line before it is yielded. A file beside
+            it, with ``.chunks`` appended to its name, lists the submitted chunks until all their
+            results are read.
+        prompt: Template that renders inputs that are tables of variables.
+        parser: Parses answers. An answer that does not fit is a failure; it is not retried.
+        retry_failed: Whether to retry inputs that the journal lists as failed.
+        progress: Called after each item, with live counts.
+        listener: Called when a chunk is submitted, found again, polled, or ended.
+        resubmits: Whether to resubmit chunks that may have been submitted, when the vendor cannot
+            be asked. They may then be billed twice.
+        options: Request options sent with each prompt; see
             :class:`vibe_llms.instruments.options.RequestOptions`.
 
     Attributes:
-        journal: The file, as a whole path.
-        tally: How far the present run has come, or the last one had come.
-        findings: What was found amiss in the files, and mended.
+        journal: Absolute path of the file.
+        tally: Counts of the current run, or of the last one.
+        findings: Damage that was found in the files and repaired.
     """
 
     @overload
@@ -115,24 +116,24 @@ class VendorBatchChannel(ItemsChannel[T]):
         stored: bool = True,
         total: int | None = None,
     ) -> AsyncGenerator[BatchItem[T], None]:
-        """Submit what has no result yet, waits, and yields each item once its line is written.
+        """Submit inputs without a result, wait, and yield each item once its line is written.
 
-        Leaving it leaves the batches at the vendor as they are; :meth:`run` with the same inputs
-        goes on with them. Holds about 200 bytes for each item that is at the vendor.
+        Leaving early does not affect the batches at the vendor; :meth:`run` with the same inputs
+        resumes them. Uses about 200 bytes of memory for each item at the vendor.
 
         Args:
-            inputs: Of any number; an input that is to be known by a name is a
-                :class:`BatchInput`.
-            ordered: Whether items come in the order of the inputs: all of them at the end, then.
-            stored: Whether items are yielded, too, that the journal has from earlier runs.
-            total: How many inputs there are, where they cannot say it themselves.
+            inputs: Any number of inputs; use :class:`BatchInput` to name an input.
+            ordered: Whether to yield items in the order of the inputs; then all of them come at the
+                end.
+            stored: Whether to also yield items that the journal has from earlier runs.
+            total: Number of inputs, if they have no length.
 
         Raises:
-            CapabilityError: The model's provider has no such batches.
+            CapabilityError: The model's provider does not support batches.
             RequestError: The journal is of other settings or of other inputs; two inputs have
                 the same name.
-            StoreError: The journal cannot be used; what is in it is whole.
-            ConverseError: The vendor refuses the batch, or it is not known whether it has one.
+            StoreError: The journal cannot be used; its contents are intact.
+            ConverseError: The vendor refuses the batch, or it is unknown whether it has one.
         """
         self.tally = BatchTally(total=measure(inputs) if total is None else total)
         async with AsyncExitStack() as stack:
@@ -142,9 +143,9 @@ class VendorBatchChannel(ItemsChannel[T]):
                     yield item
 
     async def foresee(self, inputs: Inputs) -> Forecast:
-        """Say what :meth:`run` would submit of these inputs, so that its price can be told.
+        """Forecast what :meth:`run` would submit of these inputs, to estimate the price.
 
-        Looks for what was submitted, perhaps, before; submits nothing.
+        Looks up chunks that may have been submitted before; submits nothing.
 
         Raises:
             ConverseError: As :meth:`run`.
@@ -154,16 +155,16 @@ class VendorBatchChannel(ItemsChannel[T]):
             return await backend.foresee(run, inputs)
 
     async def cancel(self) -> int:
-        """Ask the vendor to stop what is there of this journal.
+        """Cancel the batches of this journal at the vendor.
 
-        What was answered before is read by the next :meth:`run`, as soon as the batches have
-        ended; the rest fails, and is not billed.
+        The next :meth:`run` reads the answers given before that, as soon as the batches have ended;
+        the other requests fail and are not billed.
 
         Returns:
-            How many batches were asked to stop.
+            Number of batches for which cancellation was requested.
 
         Raises:
-            ConverseError: The vendor cannot be asked, or it is not known what it has.
+            ConverseError: The vendor cannot be asked, or it is unknown what it has.
         """
         async with AsyncExitStack() as stack:
             _, backend = await self._open(stack)
@@ -172,7 +173,7 @@ class VendorBatchChannel(ItemsChannel[T]):
     async def _open(
         self, stack: AsyncExitStack, *, ordered: bool = False, yields_stored: bool = False
     ) -> tuple[BatchRun[T], VendorBackend[T]]:
-        """Open both files; leaving the stack closes them."""
+        """Open both files; the stack closes them on exit."""
         batches = find_batches(await self._work.access_model())
         await self._work.prepare()
         settings = digest(self._work.describe())

@@ -1,8 +1,8 @@
-"""Log of chunks at a vendor's batches: intents, written before anything is sent.
+"""Write-ahead log of chunks at a vendor's batches: intents are written before anything is sent.
 
-The log is a file beside the output, removed when all is answered. An intent has the items of one
-chunk; a second line has the vendor's name of it, and a third ends it. An intent alone is resolved
-by asking the vendor before anything is sent again.
+The log is a file beside the output, removed when all is answered. An intent line lists the items of
+one chunk; a second line has the vendor's name for it, and a third ends it. For an intent without a
+second line, the vendor is asked before anything is sent again.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class ChunkItem(msgspec.Struct, array_like=True, gc=False):
     """Request of a chunk.
 
     Attributes:
-        index: The place of its input, from 0.
-        id: The name of its input, where it has one.
-        digest: Of its input.
-        had_failed: Whether the output had it as failed when it was submitted.
-        losses: Of its translation, a line each.
+        index: Place of its input, from 0.
+        id: Name of its input, if it has one.
+        digest: Digest of its input.
+        had_failed: Whether the output listed it as failed when it was submitted.
+        losses: Losses of its translation, a line each.
     """
 
     index: int
@@ -52,7 +52,7 @@ class ChunkItem(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def key(self) -> str | int:
-        """What the input is known by: its name, or else its place."""
+        """Key of the input: its name, or its place if it has none."""
         return self.index if self.id is None else self.id
 
 
@@ -60,14 +60,14 @@ class Chunk(msgspec.Struct, kw_only=True):
     """Requests that are submitted together, and their state.
 
     Attributes:
-        chunk: Our name for it.
-        batch: The digest of the settings under which its items are asked.
-        at: When it was about to be submitted, in seconds since 1970.
-        sent: When it was about to be submitted again, the last time; 0 where it was not.
-        items: What is asked; the name of each at the vendor has its place here.
-        format: Of this line.
-        vendor: The vendor's name for it; empty as long as nobody heard of that.
-        end: Why nothing more is expected; empty as long as something is.
+        chunk: Own name of the chunk.
+        batch: Digest of the settings under which its items are asked.
+        at: Time just before it was submitted, in seconds since 1970.
+        sent: Time just before it was last resubmitted; 0 if it was not.
+        items: Its requests; the name of each at the vendor contains its place here.
+        format: Format version of this line.
+        vendor: The vendor's name for it; empty until it is known.
+        end: Reason why no more results are expected; empty while some are.
     """
 
     chunk: str
@@ -80,7 +80,7 @@ class Chunk(msgspec.Struct, kw_only=True):
     end: str = ""
 
     def find_place(self, name: str) -> int | None:
-        """Return which item has a name at the vendor; ``None`` where none has."""
+        """Return the place of the item with a name at the vendor, or ``None``."""
         chunk, _, place = name.rpartition("-")
         if chunk != self.chunk or not (place.isascii() and place.isdigit()):
             return None
@@ -100,16 +100,16 @@ class ChunkLog:
     """Log of the chunks of one output. The lock of the output covers it.
 
     Args:
-        output: Where the items go.
+        output: File to which the items are written.
         batch: The digest of the settings.
 
     Attributes:
         batch: The digest of the settings.
-        chunks: All that were ever submitted and not yet forgotten, by our names.
+        chunks: All submitted chunks that were not removed yet, by their own names.
 
     Raises:
         StoreError: The file cannot be read.
-        RequestError: It is of a batch with other settings.
+        RequestError: The file belongs to a batch with other settings.
     """
 
     def __init__(self, output: Path, batch: str) -> None:
@@ -122,7 +122,7 @@ class ChunkLog:
             if self.path.exists():
                 self._log = Log(str(self.path), self._disk)
                 self._read(self._log)
-        except StoreError:  # is an OSError, too
+        except StoreError:  # a subclass of OSError
             self.close()
             raise
         except OSError as error:
@@ -133,41 +133,41 @@ class ChunkLog:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What was found torn, and was set aside: it was not submitted."""
+        """Torn lines that were set aside; they were not submitted."""
         return () if self._log is None else self._log.notices
 
     @property
     def open_chunks(self) -> list[Chunk]:
-        """Those of which something is expected."""
+        """Chunks whose results are expected."""
         return [chunk for chunk in self.chunks.values() if not chunk.end]
 
     @property
     def vendor_names(self) -> frozenset[str]:
-        """The vendor's names of all that were heard of."""
+        """Known vendor names of the chunks."""
         return frozenset(chunk.vendor for chunk in self.chunks.values() if chunk.vendor)
 
     async def intend(self, chunk: Chunk) -> None:
-        """Write down what is about to be submitted, and waits for the disk. Raises StoreError."""
+        """Write an intent and wait until it is on the disk. Raises StoreError."""
         await self._write(chunk)
         self.chunks[chunk.chunk] = chunk
 
     async def send_again(self, chunk: Chunk, moment: float) -> None:
-        """Write down that a chunk is about to be submitted once more. Raises StoreError."""
+        """Record that a chunk is about to be resubmitted. Raises StoreError."""
         await self._write(_Note(chunk=chunk.chunk, sent=moment))
         chunk.sent = moment
 
     async def name(self, chunk: Chunk, vendor: str) -> None:
-        """Write down under which name the vendor has it. Raises StoreError."""
+        """Record the vendor's name for a chunk. Raises StoreError."""
         await self._write(_Note(chunk=chunk.chunk, vendor=vendor))
         chunk.vendor = vendor
 
     async def end(self, chunk: Chunk, end: ChunkEnd) -> None:
-        """Write down that nothing more is expected. Raises StoreError."""
+        """Record the end of a chunk. Raises StoreError."""
         await self._write(_Note(chunk=chunk.chunk, end=end))
         chunk.end = end
 
     def forget(self) -> None:
-        """Remove the file, when nothing is expected any more. Raises StoreError."""
+        """Remove the file when all chunks have ended. Raises StoreError."""
         if self._log is None or self.open_chunks:
             return
         self.close()
@@ -216,7 +216,7 @@ class ChunkLog:
 
     async def _write(self, line: Chunk | _Note) -> None:
         data = _encode(line) + b"\n"
-        # To the end, whoever is cancelled: what was begun is on the disk or is not in the file.
+        # Finish even when the task is cancelled: a write is either on the disk or not in the file.
         await finish(asyncio.to_thread(self._append, data))
 
     def _append(self, data: bytes) -> None:
@@ -243,20 +243,20 @@ _decode_note: Final = msgspec.json.Decoder(_Note).decode
 
 
 def name_item(chunk: str, place: int) -> str:
-    """Return how the vendor knows the request at a place of a chunk."""
+    """Return the name at the vendor of the request at a place of a chunk."""
     return f"{chunk}-{place}"
 
 
 def find_path(output: Path) -> Path:
-    """Return where the chunks of an output are written down."""
+    """Return the path of an output's chunk log."""
     return output.with_name(f"{output.name}{SUFFIX}")
 
 
 def refuse_open_chunks(output: Path | None) -> None:
-    """Refuse to ask directly what may be under way at a vendor.
+    """Refuse to ask inputs directly that may be in progress at a vendor.
 
     Raises:
-        RequestError: There are chunks of this output.
+        RequestError: This output has a chunk log.
     """
     if output is not None and (path := find_path(output)).exists():
         raise RequestError(

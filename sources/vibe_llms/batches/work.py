@@ -44,19 +44,19 @@ Ask: TypeAlias = Callable[[Any], Awaitable[BatchItem[Any]]]
 
 @frozen(kw_only=True)
 class Wording:
-    """Composition of an input: by a prompt, or as it is.
+    """Composition of an input: rendered by a prompt, or unchanged.
 
     Attributes:
-        prompt: Makes canisters of inputs that are tables of variables.
+        prompt: Renders inputs that are tables of variables as canisters.
     """
 
     prompt: Composing | None = None
 
     async def compose(self, value: Any) -> tuple[AnyCanister, ...]:
-        """Return what is said.
+        """Return the composed input.
 
         Raises:
-            RequestError: The input and the prompt do not go together.
+            RequestError: The input and the prompt do not fit together.
         """
         if self.prompt is None:
             if not isinstance(value, Mapping):
@@ -73,26 +73,27 @@ class Wording:
         raise RequestError(path="inputs", detail=f"An input is {detail}.", remedy=f"{remedy}.")
 
     async def identify(self, value: Any) -> Any:
-        """Return what tells an input from others; with a prompt, what becomes of it, too."""
+        """Return the identity of an input; with a prompt, include the rendered text."""
         if self.prompt is None:
             return value
         try:
             said = await self.compose(value)
         except ConverseError:
-            # An error here would end the batch; once it is asked, it fails this input alone.
+            # An error here would end the batch; when the input is asked, the error fails only this
+            # input.
             return value
         return {"variables": value, "said": [[each.role, text_of(each)] for each in said]}
 
 
 class ModelWork:
-    """Model or engine that is asked for each input.
+    """Model or engine that is asked about each input.
 
     Args:
-        answering: Is asked; what its answers share is looked up once for a run.
-        options: Of each request to a model.
-        wording: How an input becomes what is said.
-        parser: What answers of a model become; without it, text.
-        is_owner: Whether the model ends with the batch.
+        answering: The model or engine; data that its answers share is looked up once per run.
+        options: Options of each request to a model.
+        wording: Composes inputs.
+        parser: Parses the answers of a model; without it, they are text.
+        is_owner: Whether the batch closes the model.
     """
 
     def __init__(
@@ -113,19 +114,19 @@ class ModelWork:
 
     @property
     def parser(self) -> Parser[Any] | None:
-        """What answers become; ``None`` for text."""
+        """Parser of the answers; ``None`` for text."""
         return self._parser
 
     @property
     def is_engine(self) -> bool:
-        """Whether inputs are put to an engine."""
+        """True if an engine is asked."""
         return isinstance(self._answering, Engine)
 
     async def prepare(self) -> Ask:
-        """Look up what all requests share, and returns what asks one.
+        """Look up what all requests share; return the function that asks one.
 
         Raises:
-            ConverseError: The model, or a tool, cannot be used for any input.
+            ConverseError: The model or a tool cannot be used for any input.
         """
         if isinstance(self._answering, Engine):
             self._pattern = await self._answering.produce_pattern()
@@ -134,7 +135,7 @@ class ModelWork:
         model = await self._answering.access()
         if self._parser is not None:
             pattern, _ = self._parser.compose(pattern, model.descriptor.attributes)
-        # What would be refused for every input is refused before there is a journal.
+        # Refuse work that would fail for every input before a journal is created.
         model.check(pattern)
         return self._ask if self._parser is None else self._parse
 
@@ -151,7 +152,7 @@ class ModelWork:
         assert self._parser is not None
         parser, request = self._parser, await self._fill(value)
         model: Any = self._answering
-        answers: list[Response] = []  # all of them were billed, whatever comes of the last
+        answers: list[Response] = []  # all of them were billed, even if the last one fails
         ask = partial(
             model.parse_with_response,
             request,
@@ -186,10 +187,10 @@ class ModelWork:
         return await self._model.access()
 
     async def produce_estimator(self, cap: Decimal) -> AnyEstimator:
-        """Make what says what an input costs at most.
+        """Create the estimator of the maximum cost of an input.
 
         Raises:
-            ConfigurationError: Nobody knows it.
+            ConfigurationError: The cost is unknown.
         """
         answering = self._answering
         if isinstance(answering, Engine):
@@ -206,7 +207,7 @@ class ModelWork:
 
     @property
     def pattern(self) -> Request:
-        """What all requests begin as, with a placeholder where the input comes."""
+        """Request template with a placeholder for the input."""
         assert self._pattern is not None
         return self._pattern
 
@@ -216,21 +217,21 @@ class ModelWork:
         return self._answering
 
     async def _fill(self, value: Any) -> Request:
-        """Make the request of one input."""
+        """Compose the request of one input."""
         assert self._pattern is not None
         if isinstance(value, Request):
             return value
-        # The last one is the placeholder, where the input comes.
+        # The last one is the placeholder for the input.
         preface = self._pattern.canisters[:-1]
         if value.__class__ is str and self.wording.prompt is None:
             return renew(self._pattern, canisters=(*preface, say(value)))
         return replace_canisters(self._pattern, (*preface, *await self.wording.compose(value)))
 
     async def compose(self, value: Any) -> Request:
-        """Make the request of one input, for whoever sends it in a way of his own.
+        """Compose the request of one input, for callers that send it themselves.
 
         Raises:
-            RequestError: There is nothing to be asked, or it does not go with the parser.
+            RequestError: The input is empty, or does not fit the parser.
         """
         request = await self._model.hydrate(await self._fill(value))
         if self._parser is None:
@@ -239,7 +240,7 @@ class ModelWork:
         return self._parser.compose(request, model.descriptor.attributes)[0]
 
     async def conclude(self, response: Response) -> BatchItem[Any]:
-        """Return what came of an input whose request was answered; the response is not kept."""
+        """Return the item of an answered request; the response is not kept."""
         item = attrs.evolve(produce_outcome(response), response=None)
         parser = self._parser
         if parser is None or item.error is not None:
@@ -251,15 +252,15 @@ class ModelWork:
         return attrs.evolve(item, value=value, text=parser.find(response.canisters))
 
     async def identify(self, value: Any) -> Any:
-        """Return what tells an input from others."""
+        """Return the identity of an input."""
         return value if self.wording.prompt is None else await self.wording.identify(value)
 
     async def say(self, value: Any) -> Any:
-        """Return what is said of an input. Raises RequestError."""
+        """Return the composed input. Raises RequestError."""
         return await self.wording.compose(value)
 
     def describe(self) -> Any:
-        """Say what is the same for all inputs."""
+        """Describe the settings that all inputs share."""
         assert self._pattern is not None
         kind = "engine" if isinstance(self._answering, Engine) else "request"
         told = {kind: self._pattern.digest()}
@@ -267,7 +268,7 @@ class ModelWork:
         return told if parser is None else {**told, "parser": [parser.name, parser.schema]}
 
     def carry(self) -> dict[str, Any]:
-        """Return what an order says of the work; see :class:`.BatchOrder`."""
+        """Return the work's part of an order; see :class:`.BatchOrder`."""
         told: dict[str, Any] = {
             "model": self.pattern.model,
             "request": write_pattern(self.pattern),
@@ -284,7 +285,7 @@ class ModelWork:
         return {**told, **read}
 
     def ensure_portable(self) -> None:
-        """Refuse an engine that has something of this process alone. Raises TypeError."""
+        """Refuse an engine that depends on this process. Raises TypeError."""
         if isinstance(self._answering, Engine) and (own := self._answering.survey_own()):
             raise TypeError(
                 "Workers cannot use what belongs to this process, the engine's "
@@ -292,10 +293,10 @@ class ModelWork:
             )
 
     async def write(self, value: Any) -> tuple[str, str]:
-        """Return the digest of an input, and how it is kept for whoever works at it.
+        """Return the digest of an input and its stored form for workers.
 
         Raises:
-            RequestError: It cannot be kept.
+            RequestError: The input cannot be stored.
         """
         if isinstance(value, Request):
             raise RequestError(
@@ -309,24 +310,24 @@ class ModelWork:
         return told, write_input(await self.wording.compose(value))
 
     async def restore(self, item: BatchItem[Any]) -> BatchItem[Any]:
-        """Return an item of the journal with its value."""
+        """Return an item of the journal with its value restored."""
         if self._parser is None or item.text is None:
             return item
         return attrs.evolve(item, value=await self._parser.read_meanwhile(item.text))
 
     async def close(self) -> None:
-        """Free the model, where it is this batch's own."""
+        """Close the model if the batch owns it."""
         if self._is_owner:
             await self._answering.close()
 
 
 async def _take_turns(error: LimitError, ask: Callable[[], Awaitable[T]]) -> T:
-    """Ask again as soon as there is room in the queue of a model that answers one at a time.
+    """Retry until the queue of a model that answers one request at a time has room.
 
-    Where that is full, nothing was asked; it is no failure of an input that others are before it.
+    If the queue is full, nothing was sent; waiting behind other requests is not a failure.
 
     Args:
-        error: Of the first time.
+        error: Error of the first attempt.
     """
     pause = _FIRST_PAUSE_SECONDS
     while error.limit == "waiting_requests":
@@ -340,7 +341,7 @@ async def _take_turns(error: LimitError, ask: Callable[[], Awaitable[T]]) -> T:
 
 
 def produce_outcome(answered: Answer) -> BatchItem[Any]:
-    """Return what came of an input as the text of its answer, with all that it used.
+    """Return the item of an answered input: the text of its answer and its usage.
 
     A turn without an answer, or a part of one, has failed; see :class:`.Shortfall`.
     """
@@ -368,7 +369,7 @@ def _gather_usage(answered: Answer) -> Origin | None:
 
 
 def conclude_run(outcome: RunOutcome) -> BatchItem[Any]:
-    """Return what came of an input that was a run, with all that it used, also where it failed."""
+    """Return the item of an input that was a run, with its usage, even if it failed."""
     try:
         ensure_answered(outcome)
     except ConverseError as error:
@@ -377,19 +378,19 @@ def conclude_run(outcome: RunOutcome) -> BatchItem[Any]:
 
 
 def _account(answers: Sequence[Response]) -> Origin:
-    """Return where the last one came from, and what all used, where that of each is known."""
+    """Return the origin of the last answer, with the usage of all if each is known."""
     usages = [each.usage for each in answers]
     used = None if None in usages else add_usages(usages)
     return attrs.evolve(answers[-1].origin, usage=used)
 
 
 def _count_sent(answers: Sequence[Response], last: int = 1) -> int:
-    """Return how often that request was sent which was sent most often."""
+    """Return the highest number of times that one request was sent."""
     return max(last, *(each.metadata.attempts for each in answers))
 
 
 def ensure_answered(outcome: RunOutcome) -> None:
-    """Raise what a run without an answer is, as what came of an input. Raises ConverseError."""
+    """Raise the error of a run that has no answer. Raises ConverseError."""
     if outcome.error is not None:
         raise outcome.error
     if outcome.reason is Reason.ANSWERED:
