@@ -37,7 +37,7 @@ class DatabaseInbox:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the inbox is empty."""
+        """True if the inbox is empty."""
         return self._identity not in _look(self._database)
 
     def put(self, letter: RunMessage) -> None:

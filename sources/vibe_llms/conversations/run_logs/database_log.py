@@ -1,4 +1,4 @@
-"""The log of a conversation's runs in a database, beside the conversation: an event a row."""
+"""Log of a conversation's runs in a database, beside the conversation: one row per event."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from vibe_llms.conversations.stores.postgresql.database import Database
 
-# A lease ends within its duration. One that seems to end later was made before the clock of
-# the database was set back, and counts as expired; a small correction expires none.
+# A lease ends within its duration. If one seems to end later, the database's clock was set back
+# after it was made: it counts as expired. A small correction expires none.
 _IS_VALID = "until BETWEEN clock_timestamp() AND clock_timestamp() + %(valid)s"
 # Return no row if another process has a valid claim.
 _CLAIM = f"""
@@ -56,8 +56,8 @@ WHERE NOT claim.{_IS_VALID} RETURNING epoch
 _IS_CLAIMED = f"""
 SELECT 1 FROM vibe_claims WHERE conversation = %(identity)s AND {_IS_VALID}
 """
-# One round trip for what happened at one moment: it is refused where the claim is lost, and where
-# the first number is not the next.
+# One round trip for the events of one moment: refused if the claim is lost, or if the first number
+# is not the next one.
 _APPEND_SURELY = """
 INSERT INTO vibe_events SELECT conversation, %(number)s + place - 1, line
 FROM vibe_claims, unnest(%(lines)s::text[]) WITH ORDINALITY AS new (line, place)
@@ -69,9 +69,9 @@ WHERE conversation = %(id)s AND epoch = %(epoch)s AND %(number)s = 1 + (
 _APPEND = _APPEND_SURELY.replace(
     "FROM vibe_claims,", "FROM vibe_claims, set_config('synchronous_commit', 'off', true),"
 )
-# Only a transaction that has changed something waits for the disk, and then for all before it.
+# Only a transaction with a change waits for the disk, and then for all transactions before it.
 _SECURE = "UPDATE vibe_claims SET epoch = epoch WHERE conversation = %(id)s AND epoch = %(epoch)s"
-_IS_THERE = "23505"  # as PostgreSQL says of a row whose key another has
+_IS_THERE = "23505"  # PostgreSQL's code for a duplicate key
 _PIECE = """
 SELECT sequence, line FROM (
     SELECT sequence, line, sum(octet_length(line)) OVER (ORDER BY sequence) AS size FROM (
@@ -86,10 +86,10 @@ SELECT max(sequence), string_agg(line, E'\\n' ORDER BY sequence) FROM ({_PIECE})
 
 
 class DatabaseLog:
-    """Keeps the log of one conversation in a database; see :class:`.log.RunLog`.
+    """Log of one conversation in a database; see :class:`.log.RunLog`.
 
-    Each event is committed by itself, and survives this process; a crash of the server may take the
-    last half second of those that nobody has secured, as a loss of power does with files.
+    Each event is committed separately and survives this process. A crash of the server may lose the
+    last half second of events that were not secured, as a power failure does with files.
     """
 
     notices: tuple[Finding, ...] = ()
@@ -102,15 +102,15 @@ class DatabaseLog:
         self._contents = contents
         self._epoch = 0
         self._moments = Moments()
-        self._last = 0  # the number of the last event that is known to be committed
-        self._certain = 0  # up to here they are on the server's disk
+        self._last = 0  # number of the last event known to be committed
+        self._certain = 0  # events up to here are on the server's disk
         self._turnstile = asyncio.Lock()
 
     # --- writing ---------------------------------------------------------------------------
 
     @property
     def is_claimed(self) -> bool:
-        """Whether a process has claimed it that was alive within the time of a lease."""
+        """True if a process with an unexpired lease has claimed it."""
         with self._database.transact() as connection:
             found = connection.execute(_IS_CLAIMED, self._describe_claim()).fetchone()
         return found is not None
@@ -124,10 +124,10 @@ class DatabaseLog:
                 self._ensure_known(connection)
                 raise describe_busy()
         self._epoch, self._moments = row[0], Moments()
-        self._certain = 0  # of what was lost meanwhile, the numbers are given again
+        self._certain = 0  # the numbers of events lost in the interim are reused
         access_renewer(self._database).add(self._database, self._identity, self._epoch)
         try:
-            last = self.read_last()  # one that is damaged is not written on
+            last = self.read_last()  # do not write to a damaged log
             self._last = last.sequence if last else 0
         except BaseException:
             self.close()
@@ -145,11 +145,11 @@ class DatabaseLog:
             raise UnknownConversationError(identity=self._identity, path=self.place)
 
     async def write(self, run_id: str, *events: LogEvent, durable: bool = False) -> int:
-        """Appends events; media go to the content store first."""
+        """Append events; move media to the content store first."""
         return await finish(self._write_in_turn(run_id, events, durable))
 
     async def _write_in_turn(self, run_id: str, events: Sequence[LogEvent], durable: bool) -> int:
-        async with self._turnstile:  # told in the order in which they are numbered
+        async with self._turnstile:  # published in the order of their numbers
             return await asyncio.to_thread(self._write, run_id, events, durable)
 
     def _write(self, run_id: str, events: Sequence[LogEvent], durable: bool) -> int:
@@ -158,17 +158,17 @@ class DatabaseLog:
         return self.append(run_id, *events, durable=durable)
 
     async def secure(self, sequence: int) -> None:
-        """Waits for the server's disk, where what was written has not done so."""
+        """Wait for the server's disk, unless the writes already did."""
         if self._certain < sequence:
             await finish(asyncio.to_thread(self.synchronize))
 
     def append(self, run_id: str, *events: LogEvent, durable: bool = False) -> int:
-        """Appends events; media keep their bytes."""
+        """Append events; media keep their bytes."""
         if self._database.is_joined:
-            return self._append(run_id, events)[-1][0]  # which may yet be taken back
+            return self._append(run_id, events)[-1][0]  # which may still be rolled back
         lines = self._number(self._last + 1, run_id, events)
         if not self._append_at_once(lines, durable):
-            # Another thread of this process has taken letters in between, as a run does that works.
+            # Another thread of this process moved messages in between, as a working run does.
             lines, durable = self._append(run_id, events), True
         last, _ = lines[-1]
         self._last = max(self._last, last)
@@ -187,7 +187,7 @@ class DatabaseLog:
         ]
 
     def _append_at_once(self, lines: Sequence[tuple[int, bytes]], durable: bool) -> bool:
-        """Tells whether lines are there now; not where the first has not the next number."""
+        """Append lines if the first has the next number; return whether they were appended."""
         given = {
             "id": self._identity,
             "epoch": self._epoch,
@@ -198,20 +198,21 @@ class DatabaseLog:
         try:
             return self._database.perform(statement, given).rowcount > 0
         except StoreError as error:
-            # Somebody took the number who had the claim locked while this waited for it.
+            # The number was taken by a writer that had locked the claim while this one waited for
+            # it.
             if getattr(error.__cause__, "sqlstate", "") == _IS_THERE:
                 return False
             raise
 
     def _append(self, run_id: str, events: Sequence[LogEvent]) -> list[tuple[int, bytes]]:
-        """Appends behind whatever is there by now, unless some of it is gone."""
+        """Append after the current end, unless events are missing."""
         with self._transact() as connection:
             row: tuple[int] | None = connection.execute(
                 "SELECT coalesce(max(sequence), 0) FROM vibe_events WHERE conversation = %s",
                 (self._identity,),
             ).fetchone()
             found, known = row[0] if row else 0, self._last
-            if found < known:  # each time, until it is claimed anew
+            if found < known:  # each time, until it is claimed again
                 raise self._describe_loss(known)
             lines = self._number(found + 1, run_id, events)
             self._insert(connection, lines)
@@ -228,12 +229,12 @@ class DatabaseLog:
         )
 
     def adopt(self, lines: Sequence[bytes]) -> None:
-        """Appends lines of another log as they are."""
+        """Append lines of another log unchanged."""
         with self._transact() as connection:
             self._insert(connection, [(read_head(line).sequence, line) for line in lines])
 
     def replace(self, lines: Sequence[bytes], until: int) -> None:
-        """Puts lines in the place of all up to a number."""
+        """Replace all lines up to a number."""
         with self._transact() as connection:
             connection.execute(
                 "DELETE FROM vibe_events WHERE conversation = %s AND sequence <= %s",
@@ -243,7 +244,7 @@ class DatabaseLog:
         self.close()
 
     def fencing(self) -> AbstractContextManager[None]:
-        """While it is entered, this thread changes nothing here unless the claim holds."""
+        """Fence this thread's changes: inside the block they need a valid claim."""
         return self._database.fenced(Fence(self._identity, self._epoch, self._describe_lost))
 
     @contextmanager
@@ -269,21 +270,21 @@ class DatabaseLog:
         )
 
     def synchronize(self) -> None:
-        """Returns when all that was written has reached the server's disk."""
+        """Return when all writes have reached the server's disk."""
         last = self._last
-        if self._epoch and not self._database.is_joined:  # the end of a transaction waits for it
+        if self._epoch and not self._database.is_joined:  # the commit waits for it
             given = {"id": self._identity, "epoch": self._epoch}
             if not self._database.perform(_SECURE, given).rowcount:
                 raise self._describe_lost()
             self._certain = max(self._certain, last)
 
     def close(self) -> None:
-        """Gives the claim up; may be called again."""
+        """Release the claim; may be called again."""
         if not self._epoch:
             return
         access_renewer(self._database).remove(self._identity)
         epoch, self._epoch = self._epoch, 0
-        with suppress(StoreError), self._database.transact() as connection:  # else it runs out
+        with suppress(StoreError), self._database.transact() as connection:  # otherwise it expires
             connection.execute(
                 "UPDATE vibe_claims SET until = '-infinity' WHERE conversation = %s AND epoch = %s",
                 (self._identity, epoch),
@@ -292,7 +293,7 @@ class DatabaseLog:
     # --- reading ---------------------------------------------------------------------------
 
     def read(self, *, after: int = 0) -> Sequence[LoggedEvent]:
-        """Returns the events behind a sequence number."""
+        """Return the events after a sequence number."""
         with self._database.transact(reading=True) as connection:
             rows: list[tuple[str]] = connection.execute(
                 "SELECT line FROM vibe_events WHERE conversation = %s AND sequence > %s"
@@ -322,7 +323,7 @@ class DatabaseLog:
         return None if last is None else (0, last.sequence)
 
     def tail(self, after: int = 0) -> DatabaseTail:
-        """Returns what reads the log on from a number."""
+        """Return a reader from a number on."""
         return DatabaseTail(self._database, self._identity, self.place, after)
 
     def _decode(self, line: str, number: int) -> LoggedEvent:
@@ -336,12 +337,12 @@ class DatabaseLog:
 
     @property
     def place(self) -> str:
-        """The database and the conversation."""
+        """Database and conversation of the log."""
         return f"{self._database.place} {self._identity} events"
 
 
 class DatabaseTail:
-    """Reads such a log on from a number; see :class:`.log.LogTail`."""
+    """Reader of a database log from a number on; see :class:`.log.LogTail`."""
 
     def __init__(self, database: Database, identity: str, place: str, after: int) -> None:
         self._database = database

@@ -1,4 +1,4 @@
-"""The log in a file beside the conversation's messages: one event a line."""
+"""Log in a file beside the conversation's messages: one event per line."""
 
 from __future__ import annotations
 
@@ -55,20 +55,20 @@ LOCK = "runs.lock"
 
 
 class FileLog:
-    """Keeps the log of one conversation in its folder; see :class:`.log.RunLog`.
+    """Log of one conversation in its folder; see :class:`.log.RunLog`.
 
-    Nothing is opened or made before it is claimed, read or written to.
+    Opens and creates nothing before it is claimed, read or written to.
 
     Args:
-        folder: Of the conversation.
-        contents: Where the bytes of media go; ``None`` leaves them in the lines.
+        folder: Folder of the conversation.
+        contents: Store for the bytes of media; ``None`` leaves them in the lines.
         disk: Performs every change; tests replace it.
     """
 
-    _moments: Moments  # of what was written since it was claimed
-    _before: int  # how many events there were when it was claimed
-    _turnstile: asyncio.Lock  # lets one at a time wait for the disk
-    _synchronized: int  # the number of the last event that was waited for since
+    _moments: Moments  # for lines written since the claim
+    _before: int  # number of events at the time of the claim
+    _turnstile: asyncio.Lock  # serializes waiting for the disk
+    _synchronized: int  # number of the last event synchronized since then
 
     def __init__(
         self, folder: str, *, contents: ContentStore | None = None, disk: Disk | None = None
@@ -79,26 +79,26 @@ class FileLog:
         self._contents = contents
         self._disk = Disk() if disk is None else disk
         self._log: Log | None = None
-        self._lock = threading.Lock()  # a file is not closed while it is synchronized
+        self._lock = threading.Lock()  # prevents closing the file during a synchronization
 
     @property
     def place(self) -> str:
-        """Its file."""
+        """Path of the file."""
         return self.path
 
     # --- writing ---------------------------------------------------------------------------
 
     @mapping_errors
     def claim(self) -> None:
-        """Claims the log until :meth:`close`, and sets aside a line that a crash has torn."""
+        """Claim the log until :meth:`close`; set aside a line that a crash has torn."""
         if self._log is not None:
             raise describe_busy(f"{self._folder}/{LOCK}")
         self._log = log = self._open()
         self._moments, self._turnstile = Moments(), asyncio.Lock()
-        self._synchronized = 0  # of what was lost meanwhile, the numbers are given again
+        self._synchronized = 0  # the numbers of events lost in the interim are reused
         try:
             self.notices += log.notices
-            # The last number is that of all events: the lines before need not be read for it.
+            # The last number counts all events, so earlier lines need not be read.
             last = log.read_last()
             self._before = self._open_envelope(last, "last line").sequence if last else 0
             self._refuse_loss()
@@ -108,10 +108,10 @@ class FileLog:
 
     @property
     def is_claimed(self) -> bool:
-        """Whether a living process has claimed it."""
+        """True if a living process has claimed it."""
         try:
             locks.release(locks.acquire(f"{self._folder}/{LOCK}", shared=True, wait_seconds=0))
-        except FileNotFoundError:  # it never was
+        except FileNotFoundError:  # it was never claimed
             return False
         except StoreError:
             return True
@@ -121,18 +121,18 @@ class FileLog:
         path = f"{self._folder}/{LOCK}"
         while True:
             try:
-                # A run may take hours: a second one is told at once rather than kept waiting.
+                # A run may take hours, so a second one fails at once instead of waiting.
                 return locks.acquire(path, wait_seconds=0)
             except FileNotFoundError:
                 try:
                     locks.make_lock(path)
-                # Without its folder there is no such conversation.
+                # If the folder is missing, the conversation does not exist.
                 except FileNotFoundError:
                     raise UnknownConversationError(
                         identity=Path(self._folder).name, path=self._folder
                     ) from None
             except StoreError as error:
-                if self.is_claimed:  # else another only looked whether it is
+                if self.is_claimed:  # otherwise another process only checked whether it is claimed
                     raise describe_busy(path) from error
 
     def _open(self) -> Log:
@@ -140,7 +140,8 @@ class FileLog:
         try:
             if not os.path.lexists(self.path):
                 self._disk.create(self.path).close()
-                # Else a loss of power could take the whole file, whose lines were said to be safe.
+                # Otherwise a power failure could lose the whole file, whose lines were reported as
+                # safe.
                 self._disk.synchronize_folder(self._folder)
             return Log(self.path, self._disk, lock=lock, tally=tally)
         except BaseException:
@@ -148,7 +149,7 @@ class FileLog:
             raise
 
     def _refuse_loss(self) -> None:
-        """What took effect and is forgotten would be executed again."""
+        """Refuse a log that lost events: calls that took effect would be executed again."""
         loss = self._find_loss(self._before)
         if loss is not None:
             raise CorruptionError(path=self.path, detail=loss.message)
@@ -157,7 +158,7 @@ class FileLog:
         return find_loss(f"{self._folder}/{TALLY}", count, self.path)
 
     async def write(self, run_id: str, *events: LogEvent, durable: bool = False) -> int:
-        """Appends events; media go to the content store first."""
+        """Append events; move media to the content store first."""
         contents = self._contents
         if contents is None or not any(map(_has_media, events)):
             return self.append(run_id, *events)
@@ -170,7 +171,7 @@ class FileLog:
 
     @mapping_errors
     def append(self, run_id: str, *events: LogEvent, durable: bool = False) -> int:
-        """Appends events; media keep their bytes."""
+        """Append events; media keep their bytes."""
         log = self._log
         if log is None:
             raise StoreError(path=self.path, detail=f"{self.path} was not claimed for a run.")
@@ -179,7 +180,7 @@ class FileLog:
             write_line(place, self._moments.access(), run_id, event)
             for place, event in enumerate(events, number + 1)
         ]
-        # Not as one append: of what was written at one moment, a part is as good as an earlier end.
+        # Not as one append: part of the events of one moment is as valid as an earlier end.
         log.append(b"".join([line + b"\n" for line in lines]), len(lines))
         for event, line in zip(events, lines, strict=True):
             number += 1
@@ -188,7 +189,7 @@ class FileLog:
 
     @mapping_errors
     def adopt(self, lines: Sequence[bytes]) -> None:
-        """Appends lines of another log as they are, in one piece; waits for the disk."""
+        """Append lines of another log unchanged, in one piece; wait for the disk."""
         if self._log is None:
             raise StoreError(path=self.path, detail=f"{self.path} was not claimed for a run.")
         data = join_lines(b"".join([line + b"\n" for line in lines]), len(lines))
@@ -196,7 +197,7 @@ class FileLog:
 
     @mapping_errors
     def replace(self, lines: Sequence[bytes], until: int) -> None:
-        """Puts lines in the place of all up to a number, in a new file."""
+        """Replace all lines up to a number, in a new file."""
         log = self._log
         if log is None:
             raise StoreError(path=self.path, detail=f"{self.path} was not claimed for a run.")
@@ -206,34 +207,34 @@ class FileLog:
         rest = read_at(log.descriptor, behind, log.end.size - behind)
         data = b"".join([line + b"\n" for line in lines]) + rest
         replace_file(self._disk, self.path, data)
-        # By its number, which no line that was left out changes: counted in the new file, it would
-        # be lower, and what is lost from now on would not be missed.
+        # Use its number, which omitted lines do not change. A count of the lines in the new file
+        # would be lower, and later losses would go unnoticed.
         end = Tally(self._before + log.end.lines, len(data))
         renew_tally(self._disk, f"{self._folder}/{TALLY}", end)
-        self.close()  # what is open is the old file
+        self.close()  # the open file is the old one
 
     async def secure(self, sequence: int) -> None:
-        """Waits for the disk."""
+        """Wait for the disk."""
         async with self._turnstile:
-            if self._synchronized < sequence:  # else it went along with a later one
+            if self._synchronized < sequence:  # otherwise a later synchronization included it
                 await asyncio.to_thread(self.synchronize)
 
     @mapping_errors
     def synchronize(self) -> None:
-        """Returns when all that was written has reached the disk."""
+        """Return when all written lines have reached the disk."""
         with self._lock:
             if self._log is not None:
-                # Counted before: what is appended while the disk is at work is not promised yet.
+                # Count before: lines appended during the synchronization are not guaranteed yet.
                 number = self._before + self._log.end.lines
                 self._log.synchronize()
                 self._synchronized = number
 
     def close(self) -> None:
-        """Closes the file and gives the claim up; may be called again."""
+        """Close the file and release the claim; may be called again."""
         with self._lock:
             log, self._log = self._log, None
         if log is not None:
-            # What was promised was waited for before: nothing hangs on how this goes.
+            # Promised lines were synchronized before, so a failure here does no harm.
             with suppress(OSError):
                 log.close()
 
@@ -241,11 +242,11 @@ class FileLog:
 
     @mapping_errors
     def read(self, *, after: int = 0) -> Sequence[LoggedEvent]:
-        """Returns the events after a sequence number. Changes nothing."""
+        """Return the events after a sequence number. Changes nothing."""
         found = self._read_behind(after) if after else None
         if found is not None:
             return found
-        # Where something is damaged, it takes reading all lines to say which of them.
+        # If something is damaged, all lines must be read to find which one.
         logged = []
         for each in read_lines(self._read_lines()[0]):
             if each.sequence <= after:
@@ -256,7 +257,7 @@ class FileLog:
         return logged
 
     def _read_behind(self, after: int) -> list[LoggedEvent] | None:
-        """Reads the lines behind a number, found by halving; ``None`` where these are damaged."""
+        """Read the lines after a number, found by binary search; ``None`` if they are damaged."""
         tail, found = self.tail(after), list[bytes]()
         try:
             while lines := tail.read():
@@ -270,18 +271,18 @@ class FileLog:
     def measure(self) -> tuple[object, int] | None:
         """Return the file's number in its file system, and its size."""
         try:
-            found = os.stat(self.path)  # often, of all
+            found = os.stat(self.path)  # polled often, for all logs
         except OSError:
             return None
         return (found.st_ino, found.st_size) if found.st_size else None
 
     def tail(self, after: int = 0) -> FileTail:
-        """Returns what reads the log on from a number while it may grow."""
+        """Return a reader from a number on, while the log may grow."""
         return FileTail(self.path, after)
 
     @mapping_errors
     def examine(self) -> tuple[int, tuple[Finding, ...]]:
-        """Proves each line; returns how many there are, and what is wrong. Changes nothing."""
+        """Verify each line; return their number and the flaws. Changes nothing."""
         whole, torn = self._read_lines()
         findings: list[Finding] = []
         last = 0
@@ -289,14 +290,14 @@ class FileLog:
             if isinstance(each, Flaw):
                 detail = self._describe_damage("line", each.detail).detail
                 findings.append(Finding(place=self.path, line=each.line, message=detail))
-                last += 1  # of one that does not read, that it is there is known
+                last += 1  # an unreadable line still counts as existing
             else:
                 last = each.sequence
         loss = self._find_loss(last)
         return len(whole), (*findings, *torn, *([loss] if loss else []))
 
     def _read_lines(self) -> tuple[list[bytes], tuple[Finding, ...]]:
-        """Returns the whole lines, and what is torn behind them."""
+        """Return the complete lines, and the torn rest after them."""
         try:
             with Log(self.path, self._disk, reading=True) as log:
                 return log.read().split(b"\n")[:-1], log.notices
@@ -305,7 +306,7 @@ class FileLog:
 
     @mapping_errors
     def read_last(self) -> LoggedEvent | None:
-        """Returns the last event. Changes nothing."""
+        """Return the last event. Changes nothing."""
         try:
             with Log(self.path, self._disk, reading=True) as log:
                 data = log.read_last()
@@ -344,7 +345,7 @@ def _has_media(event: LogEvent) -> bool:
 
 
 def detach_event(event: LogEvent, contents: ContentStore) -> LogEvent:
-    """Moves the bytes of media to the content store; they are there before a line names them."""
+    """Move the bytes of media to the content store before a line refers to them."""
     match event:
         case InvocationFinishedEvent() if _has_media(event):
             (result,) = detach_media([event.result], contents)

@@ -1,4 +1,4 @@
-"""Inbox of a run: messages to it until the holder of its log moves them there.
+"""Inbox of a run: messages that wait until the holder of its log moves them there.
 
 A log has one writer, and a run may work for hours. So any process may put a message, such as an
 approval, a user's message or a stop, into the inbox beside the log, as the event that the log will
@@ -73,7 +73,7 @@ class RunInbox(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the inbox is empty; cheap."""
+        """True if the inbox is empty; cheap."""
 
     def put(self, letter: RunMessage) -> None:
         """Add a message. When this returns, it is on the disk.
@@ -109,9 +109,9 @@ class FileInbox:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the inbox is empty."""
+        """True if the inbox is empty."""
         try:
-            return os.stat(self._path).st_size == 0  # in each turn of a run
+            return os.stat(self._path).st_size == 0  # called in each turn of a run
         except OSError:
             return True
 
@@ -137,7 +137,7 @@ class FileInbox:
 
     @mapping_errors
     def empty(self, take: Callable[[Sequence[RunMessage]], None]) -> None:
-        """Hands over all letters."""
+        """Pass all messages to a function, then remove them."""
         try:
             log = self._open()
         except FileNotFoundError:
@@ -186,7 +186,7 @@ class MemoryInbox:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the inbox is empty."""
+        """True if the inbox is empty."""
         return not self._letters
 
     def put(self, letter: RunMessage) -> None:
@@ -201,14 +201,14 @@ class MemoryInbox:
         return tuple(self._letters)
 
     def empty(self, take: Callable[[Sequence[RunMessage]], None]) -> None:
-        """Hands over all letters."""
+        """Pass all messages to a function, then remove them."""
         with self._lock:
             take(tuple(self._letters))
             self._letters.clear()
 
 
 def decode_message(data: bytes, place: str, number: int) -> RunMessage:
-    """Reads a letter. Raises CorruptionError."""
+    """Decode a message. Raises CorruptionError."""
     try:
         return cast(RunMessage, decode_event(data))
     except (CodecError, UnicodeDecodeError) as error:
@@ -222,7 +222,7 @@ def read_letter_name(event: LogEvent) -> str:
 
 
 def describe_full() -> LimitError:
-    """Words that nobody has looked at too many letters."""
+    """Describe the error that too many messages are unread."""
     return LimitError(
         detail=f"{LETTERS} unread messages already wait for this run.",
         remedy="Resume or stop the run.",

@@ -1,5 +1,4 @@
-"""The lines of a run's log as they are written: to write one, and to read no more of it than is
-wanted."""
+"""Lines of a run's log: encode them, and decode only the parts that are needed."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from vibe_llms.foundation.json_errors import UNREADABLE
 
 
 class Envelope(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """What surrounds an event in its line; see :class:`.log.LoggedEvent`."""
+    """Envelope of an event in its line; see :class:`.log.LoggedEvent`."""
 
     sequence: int
     timestamp: datetime
@@ -28,13 +27,12 @@ class Envelope(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class Flaw(NamedTuple):
-    """What is wrong with a line.
+    """Flaw of a line.
 
     Attributes:
-        line: Its number among the lines that were read, from 1.
-        sequence: The number that its event has; the lowest that it may have, where lines were
-            compacted.
-        detail: In words.
+        line: Its number among the lines read, from 1.
+        sequence: Number of its event; the lowest possible one if lines were compacted.
+        detail: Description of the flaw.
     """
 
     line: int
@@ -69,18 +67,18 @@ _REQUEST_DECODER: Final = msgspec.json.Decoder(_Requested)
 def write_line(
     sequence: int, timestamp: datetime, run_id: str, event: LogEvent, kept: int = 0
 ) -> bytes:
-    """Returns an event as a line of the log, without its end. Raises CodecError."""
+    """Encode an event as a line of the log, without the line break. Raises CodecError."""
     raw = msgspec.Raw(encode_event(event))
     return _ENCODER.encode(Envelope(sequence, timestamp, run_id, raw, kept))
 
 
 def read_envelope(data: bytes) -> Envelope:
-    """Reads what surrounds an event. Raises MsgspecError, UnicodeDecodeError."""
+    """Read the envelope of an event. Raises MsgspecError, UnicodeDecodeError."""
     return _DECODER.decode(data)
 
 
 def open_envelope(line: Envelope) -> LoggedEvent:
-    """Reads the event in its envelope. Raises CodecError."""
+    """Decode the event in its envelope. Raises CodecError."""
     return LoggedEvent(
         sequence=line.sequence,
         timestamp=line.timestamp.astimezone(UTC),
@@ -91,19 +89,19 @@ def open_envelope(line: Envelope) -> LoggedEvent:
 
 
 def write_logged(logged: LoggedEvent) -> bytes:
-    """Returns a line again. Raises CodecError."""
+    """Encode a logged event as a line again. Raises CodecError."""
     return write_line(
         logged.sequence, logged.timestamp, logged.run_id, logged.event, kept=logged.kept
     )
 
 
 def find_base(lines: Sequence[bytes]) -> tuple[int, int] | None:
-    """Returns up to where lines were compacted: the place of the last of them, and its number.
+    """Return the place and the number of the last compacted line.
 
-    ``None`` where none were.
+    ``None`` if no lines were compacted.
     """
     for place in range(len(lines) - 1, -1, -1):
-        if _KEPT in lines[place]:  # else only what is damaged would be read for it
+        if _KEPT in lines[place]:  # otherwise only damaged lines would be read for it
             with suppress(*UNREADABLE):
                 line = read_envelope(lines[place])
                 if line.kept:
@@ -112,10 +110,10 @@ def find_base(lines: Sequence[bytes]) -> tuple[int, int] | None:
 
 
 def read_lines(lines: Sequence[bytes], after: int = 0) -> Iterator[LoggedEvent | Flaw]:
-    """Reads all lines of a log behind a number, and proves that none is missing between them.
+    """Read all lines of a log after a number, and verify that none is missing between them.
 
-    Behind what was compacted each number is one higher than that before it. Within, numbers
-    rise; how many lines were kept is said by the last of them.
+    After the compacted part each number is one higher than the one before. Within it, numbers rise,
+    and the last line tells how many lines were kept.
     """
     place, base = find_base(lines) or (-1, after)
     former = after
@@ -137,11 +135,11 @@ def read_lines(lines: Sequence[bytes], after: int = 0) -> Iterator[LoggedEvent |
 
 
 def read_head(data: bytes) -> LogLine:
-    """Reads what number an event has, and of what kind it is. Raises MsgspecError."""
+    """Read the number and the kind of an event. Raises MsgspecError."""
     head = _HEAD_DECODER.decode(data)
     return LogLine(head.sequence, head.event.type, data)
 
 
 def read_order_subject(data: bytes) -> str:
-    """Reads on whose behalf somebody asks for a run, of ``run.requested``. Raises MsgspecError."""
+    """Read the subject for whom a run is requested, from ``run.requested``. Raises MsgspecError."""
     return _REQUEST_DECODER.decode(data).event.subject

@@ -1,6 +1,6 @@
-"""The log of a conversation's runs: what happened, numbered, in order, and only ever appended.
+"""Log of a conversation's runs: numbered events, in order, append-only.
 
-One run at a time may write to it; anybody may read it meanwhile, from any number on.
+One run at a time may write to it; any process may read it concurrently, from any number on.
 """
 
 from __future__ import annotations
@@ -42,14 +42,12 @@ class LoggedEvent:
     """An event and its place in the log.
 
     Attributes:
-        sequence: Counts the events of a conversation's log, of all its runs, from 1. Who has
-            heard one asks for what comes after it. Numbers are missing only where the log was
-            compacted.
-        timestamp: When it was written, in UTC.
-        run_id: Of the run in which it happened.
-        event: What happened.
-        kept: Of the last event up to which the log was compacted, how many there are up to it;
-            of all others 0.
+        sequence: Number of the event in the conversation's log, over all its runs, from 1. Pass it
+            to read the events after it. Numbers are missing only where the log was compacted.
+        timestamp: Time of the write, in UTC.
+        run_id: Id of the run in which it happened.
+        event: The event itself.
+        kept: On the last compacted event, the number of events up to it; on all others 0.
     """
 
     sequence: int
@@ -61,12 +59,12 @@ class LoggedEvent:
 
 @frozen
 class LogLine:
-    """An event as it stands in the log, for whoever passes it on without reading it.
+    """Raw line of the log, for passing an event on without decoding it.
 
     Attributes:
-        sequence: Its number.
-        word: The stable word of its event, such as ``run.started``.
-        data: JSON in one line, without its end.
+        sequence: Number of its event.
+        word: Stable name of its event, such as ``run.started``.
+        data: JSON in one line, without the line break.
     """
 
     sequence: int
@@ -75,181 +73,181 @@ class LogLine:
 
 
 class LogTail(Protocol):
-    """Reads a log on from a number. It may do file work; it belongs to one thread at a time."""
+    """Reader of a log from a number on. It may do file I/O; use it in one thread at a time."""
 
     def read(self) -> Sequence[LogLine]:
-        """Returns the next events, oldest first: as many as fit a piece, one at least; none where
-        there are none yet.
+        """Return the next piece of events, oldest first; empty only if there are none yet.
 
         Raises:
             CorruptionError: A line does not read.
         """
 
     def read_raw(self, most: int = PIECE_BYTES) -> tuple[bytes, int]:
-        """Returns the same as they stand there, each with its end, and the number of the last.
+        """Return the next raw lines, with their line breaks, and the number of the last.
 
-        For whoever passes on many: no more is proved than that the last of them reads.
+        For passing on many lines: only the last of them is checked for being readable.
 
         Args:
-            most: As many as fit so many bytes; one at least.
+            most: Maximum size in bytes; at least one line is returned.
 
         Raises:
-            CorruptionError: It does not.
+            CorruptionError: The last line cannot be read.
         """
 
 
 class RunLog(Protocol):
-    """Where a conversation's runs write down what happens.
+    """Log in which a conversation's runs record their events.
 
-    A writer claims the log before it reads what earlier runs have left, writes, and closes it.
+    A writer claims the log before it reads the events of earlier runs, then writes, then closes it.
     """
 
     @property
     def notices(self) -> tuple[Finding, ...]:
-        """What was found on the way, such as a torn line that was set aside."""
+        """Notices, such as a torn line that was set aside."""
 
     def claim(self) -> None:
-        """Claims the log for one run, until :meth:`close`. May read and write files.
+        """Claim the log for one run, until :meth:`close`. May read and write files.
 
         Raises:
             StoreError: Another run has claimed it.
             UnknownConversationError: The conversation is not in the store (yet).
-            CorruptionError: The last line of the log does not read.
+            CorruptionError: The last line of the log cannot be read.
         """
 
     async def write(self, run_id: str, *events: LogEvent, durable: bool = False) -> int:
-        """Appends events; once this returns, the end of this process does not lose them.
+        """Append events; after this returns, they survive the end of this process.
 
-        Several tasks may write at the same time; each event gets a number of its own. Whoever is
-        cancelled meanwhile is told so when all is written.
+        Several tasks may write at the same time; each event gets its own number. If the task is
+        cancelled during the write, the cancellation is raised after all is written.
 
         Args:
-            run_id: The run in which they happened.
-            events: What happened, at one moment.
-            durable: They are to be secured next. A log does that here, if it costs less.
+            run_id: Id of the run in which they happened.
+            events: Events of one moment.
+            durable: Whether the caller secures them next. A log may do that here if it costs less.
 
         Returns:
             The sequence number of the last, counted from 1 over all runs of the conversation.
 
         Raises:
-            StoreError: They could not be written, or the log is not claimed; the log is as it was.
+            StoreError: The events could not be written, or the log is not claimed; the log is
+                unchanged.
         """
 
     async def secure(self, sequence: int) -> None:
-        """Waits until all events up to a number are safe from a loss of power.
+        """Wait until all events up to a number survive a power failure.
 
         Args:
-            sequence: What :meth:`write` returned.
+            sequence: Number that :meth:`write` returned.
 
         Raises:
-            StoreError: The disk refused.
+            StoreError: The disk reported an error.
         """
 
     def append(self, run_id: str, *events: LogEvent, durable: bool = False) -> int:
-        """Appends events as :meth:`write` does, for code without an event loop.
+        """Append events as :meth:`write` does, for code without an event loop.
 
         Raises:
             StoreError: As :meth:`write`.
         """
 
     def synchronize(self) -> None:
-        """Waits until all events so far are safe from a loss of power; blocks meanwhile.
+        """Block until all events so far survive a power failure.
 
         Raises:
-            StoreError: The disk refused.
+            StoreError: The disk reported an error.
         """
 
     def read(self, *, after: int = 0) -> Sequence[LoggedEvent]:
-        """Returns the events behind a sequence number, oldest first; needs no claim.
+        """Return the events after a sequence number, oldest first; this needs no claim.
 
         Args:
-            after: The number of the last event that the caller knows; 0 for all events.
+            after: Number of the last event that the caller knows; 0 for all events.
 
         Raises:
-            CorruptionError: A line does not read; the error names file and line.
+            CorruptionError: A line cannot be read; the error names file and line.
         """
 
     def read_last(self) -> LoggedEvent | None:
-        """Returns the last event, ``None`` if there is none, without reading the others.
+        """Return the last event without reading the others; ``None`` if the log is empty.
 
         Raises:
-            CorruptionError: The last line does not read.
+            CorruptionError: The last line cannot be read.
         """
 
     def measure(self) -> tuple[object, int] | None:
-        """Return which log this is and how much is in it; ``None`` if it is empty.
+        """Return the identity of the log and its size; ``None`` if it is empty.
 
-        An equal measure says that nothing was added. It is asked of all logs of a store, often.
-        A log that cannot tell without reading returns ``(0, number of its last event)``.
+        If the measure is equal, nothing was added. Callers poll it often for all logs of a store. A
+        log that cannot tell without reading returns ``(0, number of its last event)``.
         """
 
     def tail(self, after: int = 0) -> LogTail:
-        """Returns what reads the log on from a number while it may grow; needs no claim.
+        """Return a reader from a number on, while the log may grow; this needs no claim.
 
         Args:
-            after: The number of the last event that the caller knows; 0 for none.
+            after: Number of the last event that the caller knows; 0 for none.
         """
 
     def close(self) -> None:
-        """Gives the claim up, so that another run may claim the log.
+        """Release the claim, so that another run may claim the log.
 
-        May be called again. What was written stays readable.
+        May be called again. Written events stay readable.
         """
 
 
 @runtime_checkable
 class ClaimedLog(Protocol):
-    """A log that can tell whether a run has claimed it now."""
+    """Log that can report whether a run has claimed it now."""
 
     @property
     def is_claimed(self) -> bool:
-        """Whether a living process has claimed it. Does file work."""
+        """True if a living process has claimed it. Does file I/O."""
 
 
 @runtime_checkable
 class FencedLog(Protocol):
-    """A log whose claim others may take over, as one on another machine that is not heard of."""
+    """Log whose claim can be taken over, for example from an unreachable machine."""
 
     def fencing(self) -> AbstractContextManager[object]:
-        """While it is entered, this thread stores nothing beside the log unless the claim holds.
+        """Fence this thread's other writes to the store: inside the block they need a valid claim.
 
-        Whatever stores it raises StoreError where another has taken the claim over.
+        Such a write raises StoreError if another process has taken over the claim.
         """
 
 
 @runtime_checkable
 class AdoptingLog(Protocol):
-    """A log that takes over lines of another as they are."""
+    """Log that can copy lines of another log unchanged."""
 
     def adopt(self, lines: Sequence[bytes]) -> None:
-        """Appends lines, all or none; the first has the number behind the last that is here.
+        """Append lines, all or none; the first must have the number after this log's last.
 
         Raises:
-            StoreError: They could not be written, or the log is not claimed.
+            StoreError: The lines could not be written, or the log is not claimed.
         """
 
 
 @runtime_checkable
 class CompactingLog(Protocol):
-    """A log whose beginning may be replaced by a shorter one."""
+    """Log whose beginning can be compacted."""
 
     def replace(self, lines: Sequence[bytes], until: int) -> None:
-        """Puts lines in the place of all up to a number, and gives the claim up.
+        """Replace all lines up to a number, and release the claim.
 
-        What is behind stays as it is. A sudden end leaves all that was there before, or all that
-        is there after.
+        Later lines stay unchanged. The replacement is atomic: a crash leaves either the old log or
+        the new one.
 
         Args:
-            lines: With rising numbers; that of the last is at most ``until``.
-            until: The number of the last event that they stand for.
+            lines: Lines with rising numbers; the last number is at most ``until``.
+            until: Number of the last event that they replace.
 
         Raises:
-            StoreError: It could not be written, or the log is not claimed.
+            StoreError: The log could not be written, or is not claimed.
         """
 
 
 def read_events(log: RunLog) -> list[LogEvent]:
-    """Returns all events of a log, oldest first."""
+    """Return all events of a log, oldest first."""
     return [logged.event for logged in log.read()]
 
 
@@ -259,18 +257,18 @@ def claim_soon(
     unless: Callable[[], bool] = lambda: False,
     wait_seconds: float = PATIENCE_SECONDS,
 ) -> bool:
-    """Claims a log for a short time; whoever has it may be about to let go of it. Does file work.
+    """Claim a log for a short time; retry while its holder may be releasing it. Does file I/O.
 
     Args:
-        log: Whose claim is wanted.
-        unless: Tells, before each attempt, that it is wanted no more.
-        wait_seconds: How long it is tried.
+        log: Log to claim.
+        unless: Checked before each attempt; true if the claim is no longer needed.
+        wait_seconds: How long to retry.
 
     Returns:
-        Whether it is claimed now; else it is wanted no more.
+        True if it is claimed now; False if the claim is no longer needed.
 
     Raises:
-        StoreError: Somebody has had it all the time, or it cannot be read.
+        StoreError: Another process held it the whole time, or it cannot be read.
     """
     deadline = time.monotonic() + wait_seconds
     while not unless():
@@ -286,15 +284,15 @@ def claim_soon(
 
 
 def is_claimed(log: RunLog) -> bool:
-    """Tell whether a living process has claimed a log; ``False`` if the log cannot tell."""
+    """Return whether a living process has claimed a log; ``False`` if the log cannot tell."""
     return isinstance(log, ClaimedLog) and log.is_claimed
 
 
 def claim_at_once(log: RunLog) -> bool:
-    """Claims a log, unless somebody has it, or it cannot be had now. Does file work.
+    """Claim a log unless another process holds it or it is unavailable now. Does file I/O.
 
     Raises:
-        CorruptionError: Nobody can go on with it.
+        CorruptionError: The log is damaged and cannot be continued.
     """
     try:
         log.claim()
@@ -306,10 +304,10 @@ def claim_at_once(log: RunLog) -> bool:
 
 
 def read_unsettled(log: RunLog) -> list[LogEvent]:
-    """Returns the events that runs to come have to know, oldest first.
+    """Return the events that future runs have to know, oldest first.
 
-    They are those behind the last end of a run that has settled all before it. The log is read
-    from its end, so that this costs the same however many runs came before.
+    They are the events after the last end of a run that has settled all before it. The log is read
+    from its end, so the cost does not depend on the number of earlier runs.
     """
     last = log.read_last()
     if last is None:
@@ -328,10 +326,10 @@ def read_unsettled(log: RunLog) -> list[LogEvent]:
 
 
 async def wait_for_room(error: Exception) -> None:
-    """Wait a moment after an error, if it says that a disk is full: there may be room again then.
+    """Sleep briefly after a disk-full error, since space may be freed.
 
     Raises:
-        Exception: The error, where it is another, or the task is being cancelled.
+        Exception: The given error, if it is a different one or the task is being cancelled.
     """
     task = asyncio.current_task()
     is_ending = task is not None and task.cancelling()
@@ -342,7 +340,7 @@ async def wait_for_room(error: Exception) -> None:
 
 
 def describe_busy(path: str = "") -> StoreError:
-    """Words that another run has the log."""
+    """Describe the error that another run has the log."""
     return StoreError(
         path=path,
         detail="A run of this conversation is already active"

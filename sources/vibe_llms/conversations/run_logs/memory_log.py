@@ -32,8 +32,8 @@ class _Content(NamedTuple):
 
     Attributes:
         compacted: The events up to the last compaction.
-        base: The number of the last of these.
-        entries: The events behind them.
+        base: Number of the last of these.
+        entries: The events after them.
     """
 
     compacted: Sequence[LoggedEvent]
@@ -114,7 +114,7 @@ class MemoryLog:
         for each in self.read(after=after):
             try:
                 line = write_logged(each)
-            except CodecError:  # those who read the log are told
+            except CodecError:  # notify the readers of the log
                 return
             publish(self.place, each.sequence, each.event, line)
 
@@ -125,7 +125,7 @@ class MemoryLog:
 
     def _join(self, content: _Content, lines: Sequence[bytes]) -> _Content:
         read = [open_envelope(read_envelope(line)) for line in lines]
-        if (found := find_base(lines)) is not None:  # then these are all
+        if (found := find_base(lines)) is not None:  # then these are all events
             place, base = found
             content = _Content(read[: place + 1], base, content.entries)
             read = read[place + 1 :]
@@ -165,17 +165,17 @@ class MemoryLog:
         return self.read(after=base + len(entries) - 1)[0]
 
     def measure(self) -> tuple[object, int] | None:
-        """Return which log this is, and the number of its last event."""
+        """Return the identity of the log and the number of its last event."""
         last = self.read_last()
         return None if last is None else (id(self._shared), last.sequence)
 
     def tail(self, after: int = 0) -> MemoryTail:
-        """Return a reader that starts behind a number."""
+        """Return a reader that starts after a number."""
         return MemoryTail(self, after)
 
     @property
     def is_claimed(self) -> bool:
-        """Whether a run has claimed the log."""
+        """True if a run has claimed the log."""
         return self._shared.is_claimed
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """Publish/subscribe for log lines within this process.
 
-A shortcut: a subscriber receives a line as it is written, instead of reading it back. Lines that
-other processes write are not published; a gap in the numbers shows that the log must be read.
+Fast path: a subscriber receives a line when it is written, instead of reading it back. Lines of
+other processes are not published; a gap in the numbers means that the log must be read.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def subscribe(place: Hashable, receive: Receive) -> Iterator[None]:
 
 
 def is_subscribed(place: Hashable) -> bool:
-    """Tell whether a log has subscribers in this process."""
+    """Return whether a log has subscribers in this process."""
     return place in _subscribers
 
 
@@ -52,7 +52,7 @@ def publish(place: Hashable, number: int, event: LogEvent, data: bytes) -> None:
     """Publish a line that was written to a log and cannot be undone.
 
     Args:
-        data: The line, without its end.
+        data: The line, without its line break.
     """
     for receive in _subscribers.get(place, ()):
         receive(LogLine(number, event.type, data))

@@ -1,7 +1,7 @@
-"""Reading a log on from a number, in pieces, while it may still grow; nothing is decoded.
+"""Reader of a log file from a number on, in pieces, while it may grow; decodes nothing.
 
-An event's number is that of its line, so that the line behind any number is found by halving the
-file, however long it is.
+An event's number is that of its line, so the line after any number is found by binary search,
+however long the file is.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ _PROBE_BYTES: Final = 1 << 12
 
 
 class FileTail:
-    """Reads a file of lines on from a number; see :class:`.log.LogTail`.
+    """Reader of a file of lines from a number on; see :class:`.log.LogTail`.
 
-    It holds no descriptor between two readings: thousands may follow as many files.
+    It holds no file descriptor between reads, so thousands of readers may follow as many files.
 
     Args:
-        path: Of the file; it need not be there yet.
-        after: The number of the last event that the caller knows; 0 for none.
+        path: Path of the file; the file need not exist yet.
+        after: Number of the last event that the caller knows; 0 for none.
     """
 
     def __init__(self, path: str, after: int = 0) -> None:
         self._path = path
         self._after = after
         self._offset = 0
-        self._file = -1  # its number in the file system, once it was read
+        self._file = -1  # its inode, once it was read
 
     def read(self) -> Sequence[LogLine]:
-        """Returns the next events."""
+        """Return the next events."""
         return [self._read_head(line) for line in self.read_raw()[0].split(b"\n")[:-1]]
 
     @mapping_errors
     def read_raw(self, most: int = PIECE_BYTES) -> tuple[bytes, int]:
-        """Returns the next events as lines."""
+        """Return the next events as lines."""
         try:
             file = open_regular(self._path)
         except FileNotFoundError:
@@ -58,8 +58,8 @@ class FileTail:
             lines = _read_lines(descriptor, self._offset, end, most)
             if not lines or self._read_number(lines[: lines.find(b"\n")]) == self._after + 1:
                 return lines
-        # It is read for the first time, or is the compacted successor of the file that was read;
-        # that may even have its number in the file system, where two came one after the other.
+        # The file is read for the first time, or is the compacted successor of the one read before.
+        # A successor may even have the same inode, if two replacements followed each other.
         self._file = status.st_ino
         self._offset = (
             find_behind(descriptor, end, self._after, self._read_number) if self._after else 0
@@ -89,7 +89,7 @@ class FileTail:
 
 
 def _read_lines(descriptor: int, start: int, end: int, size: int) -> bytes:
-    """Returns whole lines with their ends: some, one at least where there is one."""
+    """Return complete lines with their line breaks: some, and at least one if there is one."""
     while start < end:
         data = read_at(descriptor, start, min(size, end - start))
         if (last := data.rfind(b"\n")) >= 0:
@@ -101,13 +101,13 @@ def _read_lines(descriptor: int, start: int, end: int, size: int) -> bytes:
 
 
 def find_behind(descriptor: int, end: int, number: int, read_number: Callable[[bytes], int]) -> int:
-    """Returns where the line behind a number begins, in a file whose lines are numbered upwards.
+    """Return the offset of the line after a number, in a file with ascending line numbers.
 
     Args:
-        end: Where the last whole line ends.
+        end: End offset of the last complete line.
         read_number: Returns the number of a line.
     """
-    low, high = 0, end  # lines that begin before low are up to the number; from high on, behind it
+    low, high = 0, end  # lines before low are up to the number, those from high after it
     while low < high:
         middle = (low + high) // 2
         start, line = _find_line(descriptor, middle, low)
@@ -119,7 +119,7 @@ def find_behind(descriptor: int, end: int, number: int, read_number: Callable[[b
 
 
 def _find_line(descriptor: int, point: int, low: int) -> tuple[int, bytes]:
-    """Returns the whole line that a point lies in, and where it begins, not before ``low``."""
+    """Return the complete line at a point and its start, which is not before ``low``."""
     start, step = point, _PROBE_BYTES
     while start > low:
         begin = max(low, start - step)

@@ -1,7 +1,7 @@
-"""Reads a conversation together with what it inherits: from the root of its forks to itself.
+"""Reader of a conversation with its inherited history, from the root of its forks to itself.
 
-The caller holds the lock of the structure, so that nobody deletes a parent meanwhile. Parents
-may grow: what lies before a fork point does not change.
+The caller holds the lock of the structure, so that no parent is deleted concurrently. Parents may
+grow; the part before a fork point does not change.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from vibe_llms.logs.lines import find_torn_start, measure_lines
 
 
 def read_table(layout: Layout, identity: str) -> Table:
-    """Reads the metadata of a conversation. Raises UnknownConversationError, CorruptionError."""
+    """Read the metadata of a conversation. Raises UnknownConversationError, CorruptionError."""
     path = layout.metadata(identity)
     try:
         data = read_regular(path)
@@ -36,7 +36,7 @@ def read_table(layout: Layout, identity: str) -> Table:
 
 
 def describe_unknown(layout: Layout, identity: str) -> UnknownConversationError:
-    """Words that there is no such conversation."""
+    """Create the error of an unknown conversation."""
     return UnknownConversationError(
         identity=identity,
         path=layout.folder(identity),
@@ -45,25 +45,25 @@ def describe_unknown(layout: Layout, identity: str) -> UnknownConversationError:
 
 
 def read_whole_lines(path: str, size: int | None = None) -> bytes:
-    """Reads a file of messages up to a size, or all but a torn last line.
+    """Read a file of messages up to a size, or all but a torn last line.
 
     Raises:
-        CorruptionError: There is no such file.
+        CorruptionError: The file does not exist.
     """
     try:
         with read_along(path) as file:
             if size is None:
-                # Its lock is not held: an append may be under way, and the end of that does not
-                # count.
+                # Its lock is not held: an append may be in progress, and its incomplete end does
+                # not count.
                 size = find_torn_start(file.fileno(), os.fstat(file.fileno()).st_size)
-                file.seek(0)  # where there is no `pread`, the look at the end has moved it
+                file.seek(0)  # without `pread`, reading the end has moved the position
             return file.read(size)
     except FileNotFoundError as error:
         raise describe_missing_messages(path) from error
 
 
 def describe_missing_messages(path: str) -> CorruptionError:
-    """Words the loss of the whole file."""
+    """Create the error that the whole file is missing."""
     return CorruptionError(
         path=path, detail="The messages are missing.", remedy="Restore the file from a backup."
     )
@@ -73,7 +73,7 @@ class Level(NamedTuple):
     """One conversation in a chain of forks.
 
     Attributes:
-        link: How it hangs on the next one towards the root; ``None`` for the root.
+        link: Link to the next one towards the root; ``None`` for the root.
     """
 
     identity: str
@@ -88,15 +88,15 @@ def walk_to_root(
     table: Table | None = None,
     is_enough: Callable[[ParentLink], bool] = lambda link: False,
 ) -> list[Level]:
-    """Returns the conversation and its ancestors, itself first.
+    """Return the conversation and its ancestors, itself first.
 
     Args:
-        table: Of the conversation, where that was read already.
-        is_enough: Tells of a link to a parent whether all that matters of that is known.
+        table: Metadata table of the conversation, if it was already read.
+        is_enough: Function that returns whether enough is known of the parent of a link.
 
     Raises:
-        UnknownConversationError: There is no such conversation.
-        CorruptionError: An ancestor is missing, or a chain bites its own tail.
+        UnknownConversationError: The conversation does not exist.
+        CorruptionError: An ancestor is missing, or the chain has a cycle.
     """
     levels: list[Level] = []
     seen: set[str] = set()
@@ -107,7 +107,7 @@ def walk_to_root(
             except UnknownConversationError as error:
                 if not levels:
                     raise
-                # Of an ancestor this is damage: a deletion leaves its forks all that they need.
+                # For an ancestor this is damage: a deletion leaves its forks all that they need.
                 raise describe_broken_link(layout, levels[-1], "is missing") from error
         link = interpret_table(table, layout.metadata(identity), None).parent
         levels.append(Level(identity=identity, table=table, link=link))
@@ -120,7 +120,7 @@ def walk_to_root(
 
 
 def describe_broken_link(layout: Layout, level: Level, trouble: str) -> CorruptionError:
-    """Words what is wrong between a fork and its parent."""
+    """Create the error of a broken link between a fork and its parent."""
     assert level.link is not None
     return CorruptionError(
         path=layout.metadata(level.identity),
@@ -130,13 +130,13 @@ def describe_broken_link(layout: Layout, level: Level, trouble: str) -> Corrupti
 
 
 def read_inherited(layout: Layout, levels: list[Level]) -> list[FilePart]:
-    """Reads what the first of some levels inherits from the others.
+    """Read the part that the first level inherits from the others.
 
     Raises:
         CorruptionError: A parent is shorter than the point at which it was forked.
     """
     parts: list[FilePart] = []
-    # From the root on: each level cuts what is above it at its own fork point.
+    # From the root on: each level cuts the levels above it at its own fork point.
     for child, parent in reversed(list(pairwise(levels))):
         link = child.link
         assert link is not None
@@ -146,7 +146,8 @@ def read_inherited(layout: Layout, levels: list[Level]) -> list[FilePart]:
         if len(data) < (size or 0):
             raise describe_broken_link(layout, child, f"has only {len(data)} of {size} bytes")
         parts.append(FilePart(path=path, data=data))
-        # These count from the very beginning, unlike bytes: they may end within an ancestor's part.
+        # Lines count from the beginning of the history, unlike bytes: they may end within an
+        # ancestor's part.
         if link.canisters is not None and not _cut(parts, link.canisters):
             trouble = f"has fewer than the {link.canisters} canisters at the fork point"
             raise describe_broken_link(layout, child, trouble)
@@ -154,7 +155,7 @@ def read_inherited(layout: Layout, levels: list[Level]) -> list[FilePart]:
 
 
 def _cut(parts: list[FilePart], count: int) -> bool:
-    """Cuts parts after some lines, in place; tells whether there were that many."""
+    """Cut parts after some lines, in place; return whether they had that many lines."""
     for index, part in enumerate(parts):
         size = measure_lines(part.data, count)
         if size is not None:
@@ -165,5 +166,5 @@ def _cut(parts: list[FilePart], count: int) -> bool:
 
 
 def count_lines(parts: list[FilePart]) -> int:
-    """Returns how many canisters the parts hold."""
+    """Return the number of canisters in the parts."""
     return sum(part.data.count(b"\n") for part in parts)

@@ -1,4 +1,4 @@
-"""Content in directories of its own, each under the SHA-256 of its data."""
+"""Content store in a directory: one folder per content, named by the SHA-256 of its data."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _HOLD_SECONDS = 60.0
 
 @define
 class ContentDirectory:
-    """Keeps content below one folder; see :class:`.interfaces.ContentStore`.
+    """Content store below one folder; see :class:`.interfaces.ContentStore`.
 
     A folder of content appears complete, by a rename, or not at all.
     """
@@ -53,12 +53,12 @@ class ContentDirectory:
 
     @mapping_errors
     def add(self, data: bytes, *, mime_type: str, name: str | None = None) -> str:
-        """Keeps the data and returns their id."""
+        """Store the data and return their id."""
         with self.hold():
             return self.place(data, mime_type=mime_type, name=name)
 
     def place(self, data: bytes, *, mime_type: str, name: str | None) -> str:
-        """Keeps the data and returns their id; the caller holds on already."""
+        """Store the data and return their id; the caller already has the hold."""
         content_id = compute_content_id(data)
         folder = self._folder(content_id)
         above = os.path.dirname(folder)
@@ -74,15 +74,15 @@ class ContentDirectory:
                 write_new_file(self.disk, f"{temporary}/metadata.toml", about)
                 self.disk.synchronize_folder(temporary)
                 self._move_into_place(temporary, content_id, len(data))
-        # Also where it was there: whoever put it there may not have come to this line yet.
+        # Also if it existed: the process that added it may not have reached this line yet.
         self.disk.synchronize_folder(above)
         return content_id
 
     def is_whole(self, content_id: str, size: int) -> bool:
-        """Tells whether data of this size are there, without proving them."""
+        """Return whether data of this size exist, without verifying them."""
         folder = self._folder(content_id)
         try:
-            # By its size: to hash what is there would read it whole each time; `examine` proves it.
+            # Compare the size only: a hash would read all data each time; `examine` verifies them.
             os.stat(f"{folder}/metadata.toml")
             return os.stat(f"{folder}/data").st_size == size
         except FileNotFoundError:
@@ -93,15 +93,15 @@ class ContentDirectory:
         try:
             self.disk.rename(temporary, folder)
         except OSError:
-            if not self.is_whole(content_id, size):  # damaged: what we bring is whole
+            if not self.is_whole(content_id, size):  # damaged: replace it with the intact data
                 self.remove(content_id)
                 self.disk.rename(temporary, folder)
-            else:  # somebody else was faster with the same data
+            else:  # another process has added the same data first
                 remove_tree(self.disk, temporary)
 
     @mapping_errors
     def read(self, content_id: str) -> bytes:
-        """Returns the data, proven against their id."""
+        """Return the data, verified against their id."""
         path = f"{self._folder(content_id)}/data"
         try:
             data = read_regular(path)
@@ -117,7 +117,7 @@ class ContentDirectory:
 
     @mapping_errors
     def access_metadata(self, content_id: str) -> ContentMetadata:
-        """Returns what is known about the content."""
+        """Return the metadata of the content."""
         import tomli
 
         path = f"{self._folder(content_id)}/metadata.toml"
@@ -131,7 +131,7 @@ class ContentDirectory:
             ) from error
 
     def contains(self, content_id: str) -> bool:
-        """Tells whether the content is there, without proving it."""
+        """Return whether the content exists, without verifying it."""
         return os.path.exists(f"{self._folder(content_id)}/data")
 
     def survey(self) -> Iterator[str]:
@@ -142,25 +142,25 @@ class ContentDirectory:
                     yield entry
 
     def examine(self, content_id: str) -> tuple[Finding, ...]:
-        """Proves data and metadata against the id; returns what is wrong."""
+        """Verify data and metadata against the id; return the errors."""
         return examine_content(self, content_id)
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """While it is entered, nothing is collected."""
+        """Prevent garbage collection inside the block."""
         with locked(self._lock, shared=True, wait_seconds=max(_HOLD_SECONDS, self.wait_seconds)):
             yield
 
     @contextmanager
     def hold_alone(self) -> Iterator[None]:
-        """While it is entered, nobody holds or adds."""
+        """Lock exclusively: inside the block no one holds or adds content."""
         with locked(self._lock, wait_seconds=self.wait_seconds):
             self.sweep()
             yield
 
     @mapping_errors
     def measure_age_seconds(self, content_id: str) -> float:
-        """Returns how long ago the content was last added."""
+        """Return the time since the content was last added, in seconds."""
         path = f"{self._folder(content_id)}/data"
         try:
             return time.time() - os.stat(path).st_mtime
@@ -169,17 +169,18 @@ class ContentDirectory:
 
     @mapping_errors
     def remove(self, content_id: str) -> None:
-        """Removes the content: at once out of reach, then from the disk."""
+        """Remove the content: first make it inaccessible, then delete it from the disk."""
         folder = self._folder(content_id)
         above = os.path.dirname(folder)
         grave = f"{above}/.{content_id}.{os.urandom(4).hex()}"
-        # One rename first: a crash while files are removed leaves no half content under its id.
+        # Rename first, so that a crash during the removal does not leave partial content under its
+        # id.
         self.disk.rename(folder, grave)
         self.disk.synchronize_folder(above)
         remove_tree(self.disk, grave)
 
     def sweep(self) -> None:
-        """Removes what crashes left half added or half removed: nobody else is at work now."""
+        """Remove partial content left by crashes; the caller has the exclusive lock."""
         for shelf in _list(self.root):
             for entry in _list(f"{self.root}/{shelf}"):
                 if entry.startswith(".") and is_content_id(entry[1:65]):
@@ -209,7 +210,7 @@ def _encode_metadata(content_id: str, mime_type: str, size: int, name: str | Non
     }
     if name is not None:
         about["name"] = name
-    # Half a character in a name must not keep the data themselves from being stored.
+    # A lone surrogate in a name must not prevent storing the data.
     return tomli_w.dumps({"content": about}).encode(errors="replace")
 
 

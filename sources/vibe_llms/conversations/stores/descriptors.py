@@ -1,7 +1,7 @@
-"""How a conversation's metadata are written down: ``metadata.toml`` as plain data, and back.
+"""Encoding and decoding of a conversation's metadata, ``metadata.toml``.
 
-What a later version has added is kept when this one changes a name or a tag: changes are made
-to the table that was read, not to what was understood of it.
+Fields that a later version has added survive a change of a name or tag by this one: changes apply
+to the table as read, not to its interpretation.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from vibe_llms.exceptions import ConverseError, CorruptionError, StoreError
 FORMAT = 1
 """The version of the whole layout, in every ``metadata.toml``."""
 
-Table: TypeAlias = dict[str, Any]  # what TOML can say; each value is checked where it is used
+Table: TypeAlias = dict[str, Any]  # any TOML value; each value is checked where it is used
 
-_LATEST_SECONDS = 253_402_300_799  # the end of the year 9999; file systems know later ones
+_LATEST_SECONDS = 253_402_300_799  # the end of the year 9999; file systems allow later times
 
 
 def produce_table(identity: str, metadata: ConversationMetadata) -> Table:
-    """Produces the table of a new conversation."""
+    """Produce the table of a new conversation."""
     about: Table = {"id": identity}
     if metadata.name is not None:
         about["name"] = metadata.name
@@ -44,13 +44,13 @@ def _produce_link(link: ParentLink) -> Table:
 
 
 def change_table(table: Table, changes: dict[str, object]) -> Table:
-    """Returns the table with some words about the conversation changed; ``None`` takes one out."""
+    """Return the table with some descriptive fields changed; ``None`` removes a field."""
     about = {**table["conversation"], **changes}
     return {**table, "conversation": {k: v for k, v in about.items() if v is not None}}
 
 
 def relink_table(table: Table, link: ParentLink | None, merged: int) -> Table:
-    """Returns the table with another parent, or none, and more bytes merged into its own part."""
+    """Return the table with another parent, or none, and more bytes merged into its own part."""
     rest = {key: value for key, value in table.items() if key != "parent"}
     if merged:
         rest = change_table(rest, {"merged_bytes": merged_bytes_of(table) + merged})
@@ -58,16 +58,16 @@ def relink_table(table: Table, link: ParentLink | None, merged: int) -> Table:
 
 
 def merged_bytes_of(table: Table) -> int:
-    """Returns how much at the start of the messages came over from deleted parents."""
+    """Return the size of the messages' beginning that was merged from deleted parents."""
     value = table["conversation"].get("merged_bytes", 0)
     return value if isinstance(value, int) and value > 0 else 0
 
 
 def encode_table(table: Table) -> bytes:
-    """Returns the text of ``metadata.toml``.
+    """Return the text of ``metadata.toml``.
 
     Raises:
-        StoreError: A name or tag holds half a character (a lone surrogate).
+        StoreError: A name or tag contains a lone surrogate (half a character).
     """
     import tomli_w
 
@@ -81,10 +81,10 @@ def encode_table(table: Table) -> bytes:
 
 
 def decode_table(data: bytes, path: str) -> Table:
-    """Reads ``metadata.toml``.
+    """Read ``metadata.toml``.
 
     Raises:
-        CorruptionError: It does not read as TOML, or lacks what must be there.
+        CorruptionError: It is not valid TOML, or lacks a required field.
         StoreError: A later version has written it.
     """
     import tomli
@@ -92,7 +92,7 @@ def decode_table(data: bytes, path: str) -> Table:
     try:
         table = tomli.loads(data.decode())
         form = table["format"]
-        # Looked at only to fail here, where the error can say which file.
+        # Access them to fail here, where the error can name the file.
         _ = table["conversation"]["created"], table.get("parent", {}).get("id")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptionError(
@@ -110,13 +110,13 @@ def decode_table(data: bytes, path: str) -> Table:
 
 
 def interpret_table(table: Table, path: str, updated_ns: int | None) -> ConversationMetadata:
-    """Returns what a table says.
+    """Return the metadata in a table.
 
     Args:
-        updated_ns: When the messages were last written; ``None`` where there are none.
+        updated_ns: Time of the last write of the messages; ``None`` if there are none.
 
     Raises:
-        CorruptionError: A value is not what it must be.
+        CorruptionError: A value is invalid.
     """
     about, link = table["conversation"], table.get("parent")
     try:
@@ -124,7 +124,7 @@ def interpret_table(table: Table, path: str, updated_ns: int | None) -> Conversa
         updated = created
         if updated_ns is not None:
             seconds = max(0, min(updated_ns / 1e9, _LATEST_SECONDS))
-            # File systems round times down: nothing was said before the conversation was created.
+            # File systems round times down, but no canister is older than the conversation.
             updated = max(created, datetime.fromtimestamp(seconds, UTC))
         return ConversationMetadata(
             name=_interpret_text(about.get("name")),
@@ -153,7 +153,7 @@ def _interpret_link(link: Table) -> ParentLink:
 
 
 def _interpret_measure(value: object) -> int | None:
-    # TOML can say numbers that no file reaches, and to read so many bytes would overflow.
+    # TOML allows numbers larger than any file; reading that many bytes would overflow.
     if value is not None and (not isinstance(value, int) or value > sys.maxsize):
         raise TypeError(f"{value!r} is not a fork point")
     return value

@@ -1,4 +1,4 @@
-"""The store that ships: one folder a conversation, below one directory."""
+"""Default store: one folder per conversation, below one directory."""
 
 from __future__ import annotations
 
@@ -53,12 +53,13 @@ if TYPE_CHECKING:
 
 @define(init=False)
 class DirectoryStore(StoreDefaults):
-    """Keeps conversations in a directory; see :class:`.interfaces.ConversationStore`.
+    """Store of conversations in a directory; see :class:`.interfaces.ConversationStore`.
 
     Args:
-        path: Of the directory that holds, or will hold, ``conversations`` and ``content``.
+        path: Path of the directory that contains, or will contain, ``conversations`` and
+            ``content``.
         disk: Performs every change; tests replace it.
-        wait_seconds: How long a lock is waited for.
+        wait_seconds: Timeout for locks.
     """
 
     layout: Layout  # stores of one directory are equal, however they reach it
@@ -74,7 +75,7 @@ class DirectoryStore(StoreDefaults):
         disk: Disk | None = None,
         wait_seconds: float = locks.WAIT_SECONDS,
     ) -> None:
-        # Absolute: neither a change of the working folder nor another spelling makes it another
+        # Absolute: a change of the working folder or another spelling must not make it a different
         # store.
         root = os.path.abspath(path)
         self.disk = Disk() if disk is None else disk
@@ -86,11 +87,11 @@ class DirectoryStore(StoreDefaults):
 
     @mapping_errors
     def create(self, identity: str, metadata: ConversationMetadata) -> Position:
-        """Begins a conversation."""
+        """Create a conversation."""
         table = toml.produce_table(identity, metadata)
         with self.guards.together():
-            # Under the lock of the structure: nobody deletes the parent before the fork points at
-            # it.
+            # Hold the lock of the structure, so that the parent is not deleted before the fork
+            # points to it.
             if metadata.parent is not None:
                 chain.read_table(self.layout, metadata.parent.identity)
             put_in_place(self.layout, self.disk, identity, toml.encode_table(table))
@@ -131,12 +132,12 @@ class DirectoryStore(StoreDefaults):
     def append(
         self, identity: str, canisters: Sequence[AnyCanister], *, after: Position | None = None
     ) -> Receipt:
-        """Adds canisters at the end; all or none."""
+        """Append canisters, all or none."""
         ensure_distinct(canisters)
         if not needs_content_store(canisters):
             return self._append(identity, canisters, after)
-        # Held from before the content is there until a line refers to it: a collection of
-        # content cannot come between.
+        # Hold the content from before it is added until a line refers to it, so that it is not
+        # garbage-collected in between.
         with self.contents.hold():
             detached = detach_media(canisters, self.contents, place=self.contents.place)
             return self._append(identity, detached, after)
@@ -148,7 +149,7 @@ class DirectoryStore(StoreDefaults):
         moment = find_moment(canisters, access_now())
         with self.guards.opened(identity, after=after) as log:
             merged = self._ensure_unchanged(identity, log.end.size, after)
-            # The time of an empty file is that of its making, at which nothing was said.
+            # The time of an empty file is that of its creation, not of a message.
             former_ns = log.modified_ns if moment is not None and log.end.size else 0
             if data:
                 log.append(data, len(canisters), certain=True)
@@ -158,12 +159,12 @@ class DirectoryStore(StoreDefaults):
         return Receipt(position=position, notices=log.notices)
 
     def _ensure_unchanged(self, identity: str, size: int, after: Position | None) -> int:
-        """Returns how much is merged. Raises StaleConversationError if others have appended."""
+        """Return the merged size. Raises StaleConversationError if others have appended."""
         if after is not None and after.size == size:
             return after.merged
-        # Reading the metadata is for the rare cases: a first append, a merge, a conflict.
+        # Read the metadata only in rare cases: a first append, a merge, a conflict.
         merged = toml.merged_bytes_of(chain.read_table(self.layout, identity))
-        # A merged parent has moved our end as well, and yet nobody has said anything new.
+        # A merged parent also moves our end, although no canister was appended.
         if after is not None and size - merged != after.own_size:
             raise StaleConversationError(
                 identity=identity,
@@ -173,23 +174,23 @@ class DirectoryStore(StoreDefaults):
         return merged
 
     def _date(self, identity: str, moment: datetime, former_ns: int) -> None:
-        """Lets what was said long ago count as said then, so that nobody takes it for the newest.
+        """Set the file time to that of old canisters, so that an import is not the newest.
 
-        Where the file system refuses that, it counts as said when it was stored.
+        If the file system refuses that, the time of storing counts.
         """
         with suppress(OSError, OverflowError):
-            # Whole microseconds: a float has no more digits for a moment of our time.
+            # Whole microseconds: a float is not more precise for present times.
             ns = round(moment.timestamp() * 1_000_000) * 1_000
-            # Never back: what was said before this keeps the conversation as new as it was.
+            # Never move the time back: earlier canisters keep the conversation as recent as it was.
             self.disk.touch(self.layout.messages(identity), max(former_ns, ns, 0))
 
     @mapping_errors
     def secure(self, identity: str) -> None:
-        """Returns when all that can be read survives the end of the machine."""
+        """Return when all readable data survive a crash of the machine."""
         self._secure(identity)
 
     def _secure(self, identity: str) -> int:
-        """Returns how large the messages are."""
+        """Synchronize the messages; return their size."""
         with self.guards.opened(identity) as log:
             log.synchronize()
         return log.end.size
@@ -203,13 +204,14 @@ class DirectoryStore(StoreDefaults):
         tags: Sequence[str] | Absence = ABSENT,
         model: str | None | Absence = ABSENT,
     ) -> ConversationMetadata:
-        """Changes what is given and leaves the rest; returns the result."""
+        """Change the given fields and keep the rest; return the result."""
         changes: dict[str, object] = {"name": name, "model": model}
         if not isinstance(tags, Absence):
             changes["tags"] = list(order_tags(tags))
         changes = {word: value for word, value in changes.items() if value is not ABSENT}
         with self.guards.together():
-            # The structure is merely shared: of two changes at once, one would undo the other.
+            # The structure lock is only shared, so of two concurrent changes one would undo the
+            # other.
             lock = self.guards.lock(identity)
             try:
                 table = toml.change_table(chain.read_table(self.layout, identity), changes)
@@ -223,14 +225,14 @@ class DirectoryStore(StoreDefaults):
     def fork(
         self, identity: str, *, from_index: int | None = None, child: str | None = None
     ) -> str:
-        """Begins a conversation that shares the history of another; returns its identity."""
+        """Create a fork, which shares the history of another conversation; return its identity."""
         child = produce_identity() if child is None else child
         with self.guards.together():
             table = chain.read_table(self.layout, identity)
-            # A fork must not outlive, in a loss of power, the beginning that it points to.
+            # A power failure must not lose the beginning to which a surviving fork points.
             size = self._secure(identity)
             if from_index is None:
-                # Counted without what was merged, since a later merge makes that more.
+                # Count without merged lines, since a later merge adds to them.
                 size -= toml.merged_bytes_of(table)
                 link = ParentLink(identity=identity, bytes=size)
             else:
@@ -242,10 +244,10 @@ class DirectoryStore(StoreDefaults):
 
     @mapping_errors
     def delete(self, identity: str) -> None:
-        """Removes a conversation; its forks first receive what they need of it."""
+        """Delete a conversation; first copy to its forks what they need of it."""
         from vibe_llms.conversations.stores import removal
 
-        self.layout.folder(identity)  # refuses what is no identity before anything is locked
+        self.layout.folder(identity)  # refuse an invalid identity before locking anything
         with self.guards.alone():
             removal.remove_conversation(
                 self.layout, self.disk, identity, self.survey(), self.guards.wait_seconds
@@ -255,7 +257,7 @@ class DirectoryStore(StoreDefaults):
 
     @mapping_errors
     def read(self, identity: str, *, tolerant: bool = False) -> History:
-        """Reads a conversation whole."""
+        """Read a complete conversation."""
         with self.guards.together():
             table = chain.read_table(self.layout, identity)
             inherited, trouble = self._read_inherited(identity)
@@ -283,12 +285,12 @@ class DirectoryStore(StoreDefaults):
             levels = chain.walk_to_root(self.layout, identity)
             return chain.read_inherited(self.layout, levels), None
         except CorruptionError as error:
-            # Its own lines are still worth showing: a tolerant reader goes on without the
+            # Its own lines are still worth showing: a tolerant reader continues without the
             # beginning.
             return [], error
 
     def _read_part(self, identity: str, table: toml.Table) -> _Own:
-        """Reads the whole lines of one conversation's own file."""
+        """Read the complete lines of one conversation's own file."""
         path = self.layout.messages(identity)
         with self.guards.opened(identity, reading=True) as log:
             data = log.read()
@@ -301,14 +303,14 @@ class DirectoryStore(StoreDefaults):
         )
 
     def _mend(self, identity: str, own: _Own) -> _Own:
-        """Sets a torn end aside, where the disk lets us; what was read is good in any case."""
+        """Set a torn end aside if the disk permits it; the read lines are valid in any case."""
         with suppress(OSError), self.guards.opened(identity) as log:
             return attrs.evolve(own, torn=log.notices or own.torn)
         return own
 
     @mapping_errors
     def read_metadata(self, identity: str) -> ConversationMetadata:
-        """Returns the metadata without reading what was said."""
+        """Return the metadata without reading the canisters."""
         return self._interpret(identity, chain.read_table(self.layout, identity))
 
     def _interpret(self, identity: str, table: toml.Table) -> ConversationMetadata:
@@ -327,7 +329,7 @@ class DirectoryStore(StoreDefaults):
 
     def open_log(self, identity: str) -> FileLog:
         """Return the log of a conversation's runs, in its folder."""
-        kind = _access_log_class()  # asked of all logs of a store, often
+        kind = _access_log_class()  # polled often, for all logs of a store
         return kind(self.layout.folder(identity), contents=self.contents, disk=self.disk)
 
     def open_inbox(self, identity: str) -> FileInbox:
@@ -338,20 +340,20 @@ class DirectoryStore(StoreDefaults):
 
     @mapping_errors
     def survey(self) -> Iterator[str]:
-        """Yields the identities of all conversations."""
+        """Yield the identities of all conversations."""
         try:
             names = os.listdir(self.layout.root)
         except FileNotFoundError:
             names = []
-        # Listed by now: in a generator function, an error would come after `mapping_errors`.
+        # List eagerly: in a generator function an error would escape `mapping_errors`.
         return (name for name in names if is_identity_form(name))
 
     @mapping_errors
     def survey_references(self) -> Iterator[str]:
-        """Yields the ids of all content that conversations need, damaged lines included."""
+        """Yield the ids of all content that conversations need, even in damaged lines."""
         with self.guards.together():
             found: set[str] = set()
-            for name in os.listdir(self.layout.root):  # also folders that somebody has renamed
+            for name in os.listdir(self.layout.root):  # also folders that the user has renamed
                 found |= self._find_references(f"{self.layout.root}/{name}")
         return iter(found)
 
@@ -359,19 +361,19 @@ class DirectoryStore(StoreDefaults):
         found: set[str] = set()
         try:
             names = os.listdir(folder)
-        except (FileNotFoundError, NotADirectoryError):  # somebody else's file, or just deleted
+        except (FileNotFoundError, NotADirectoryError):  # a foreign file, or just deleted
             return found
         for name in names:
-            if name.endswith(".tally"):  # begins alike, and holds but numbers
+            if name.endswith(".tally"):  # same prefix, but it contains only numbers
                 continue
-            if name.startswith(("messages.", "runs.")):  # what was set aside counts, too
+            if name.startswith(("messages.", "runs.")):  # lines that were set aside count, too
                 data = read_regular(f"{folder}/{name}")
                 found |= find_references(data)
         return found
 
     @mapping_errors
     def examine(self, identity: str, *, seen: Seen | None = None) -> Examination:
-        """Proves each line that the conversation has stored itself, and its link."""
+        """Verify each of the conversation's own lines, and its link."""
         from vibe_llms.conversations.stores.examining import Examiner
 
         return Examiner(self.layout, self.guards, {} if seen is None else seen).examine(identity)
@@ -391,7 +393,7 @@ def _describe(trouble: CorruptionError | None) -> list[Finding]:
 
 @cache
 def _access_encoder() -> Callable[[Sequence[AnyCanister]], bytes]:
-    """Returns the codec, of which whoever only looks has no need; each append would import it."""
+    """Return the codec, imported on first use; read-only callers do not need it."""
     from vibe_llms.messages.codec.lines import encode_canisters
 
     return encode_canisters

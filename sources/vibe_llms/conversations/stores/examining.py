@@ -1,4 +1,4 @@
-"""Proves one conversation of a directory: its own lines, how many there are, and its link."""
+"""Verification of a conversation in a directory: its own lines, their number, and its link."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from vibe_llms.messages.canisters import AnyCanister
 
 @frozen(kw_only=True)
 class Extent:
-    """How much a conversation offers to its forks.
+    """Extent of the history that a conversation offers to its forks.
 
-    It stays true while others append and delete: a history only grows, and a fork that takes
-    over what a deleted parent had keeps the same history.
+    It stays valid while others append and delete: a history only grows, and a fork that receives
+    the lines of a deleted parent keeps the same history.
 
     Attributes:
-        inherited: How many lines come before its own.
-        merged: How many bytes of its own came over from deleted parents.
-        ends: Where each of its own lines ends.
+        inherited: Number of lines before its own.
+        merged: Number of its own bytes that were merged from deleted parents.
+        ends: End offset of each of its own lines.
     """
 
     inherited: int
@@ -40,7 +40,7 @@ class Extent:
     ends: array[int]
 
     def count(self, link: ParentLink) -> int | None:
-        """Returns how many lines a fork shares; ``None`` where there are not that many."""
+        """Return the number of lines that a fork shares; ``None`` if there are fewer."""
         if link.bytes is None:
             count = link.canisters or 0
             return count if count <= self.inherited + len(self.ends) else None
@@ -52,11 +52,11 @@ class Extent:
 
 @frozen
 class Examiner:
-    """Proves conversations.
+    """Verifier of conversations.
 
     Attributes:
-        seen: The extents that were measured before, by identity, so that the parents of many
-            forks are read once.
+        seen: Cache of measured extents, by identity, so that the parents of many forks are read
+            once.
     """
 
     layout: Layout
@@ -64,7 +64,7 @@ class Examiner:
     seen: Seen
 
     def examine(self, identity: str) -> Examination:
-        """Proves one conversation."""
+        """Verify one conversation."""
         path = self.layout.messages(identity)
         with self.guards.together():
             table = chain.read_table(self.layout, identity)
@@ -85,7 +85,7 @@ class Examiner:
         )
 
     def _remark(self, identity: str) -> list[Finding]:
-        """Says what is not known, and what was set aside."""
+        """Report what is unknown, and which lines were set aside."""
         folder = self.layout.folder(identity)
         remarks = []
         if tallies.read_tally(self.layout.tally(identity)) is None:
@@ -100,7 +100,7 @@ class Examiner:
     # --- the link ----------------------------------------------------------------------------
 
     def _prove_link(self, identity: str, table: Table, data: bytes) -> CorruptionError | None:
-        """Measures a conversation, and its ancestors as far as that was not done yet."""
+        """Measure a conversation, and those of its ancestors that were not measured yet."""
         try:
             descent = chain.walk_to_root(self.layout, identity, table=table, is_enough=self._offers)
         except CorruptionError as error:
@@ -115,7 +115,7 @@ class Examiner:
         return None
 
     def _offers(self, link: ParentLink) -> bool:
-        """Tells whether what is known of a parent is enough: it may have grown since."""
+        """Return whether the known extent of a parent suffices; it may have grown since."""
         known = self.seen.get(link.identity)
         return isinstance(known, Extent) and known.count(link) is not None
 
@@ -130,7 +130,7 @@ class Examiner:
             inherited = count
         if data is None:
             data = chain.read_whole_lines(self.layout.messages(level.identity))
-        # Eight bytes a line: a proof of the whole store keeps this of every conversation.
+        # Eight bytes per line: verifying the whole store keeps this for every conversation.
         ends = array("Q", accumulate(len(line) + 1 for line in data.split(b"\n")[:-1]))
         return Extent(inherited=inherited, merged=merged_bytes_of(level.table), ends=ends)
 
@@ -142,7 +142,7 @@ def _word_lack(link: ParentLink) -> str:
 
 
 def find_doubles(place: str, canisters: Sequence[AnyCanister]) -> list[Finding]:
-    """Finds canisters that stand in a file more than once: no two have the same id."""
+    """Find canisters that occur in a file more than once; ids must be unique."""
     counts = Counter(canister.id for canister in canisters)
     doubled = [(name, count) for name, count in counts.items() if count > 1]
     if not doubled:

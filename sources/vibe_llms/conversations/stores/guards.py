@@ -1,4 +1,4 @@
-"""Who may do what at the same time, and what is put right before anybody goes on."""
+"""Locking and crash recovery."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vibe_llms.logs.tallies import Tally
 
 @frozen
 class Guards:
-    """The locks of one store. They are taken in one order: content, structure, conversation."""
+    """Locks of one store. Lock order: content, structure, conversation."""
 
     layout: Layout
     disk: Disk
@@ -27,8 +27,8 @@ class Guards:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """While it is entered, nobody reads, creates, forks or deletes; nothing is unfinished."""
-        from vibe_llms.conversations.stores import removal  # few starts delete
+        """Recover and lock exclusively: no one else reads, creates, forks or deletes."""
+        from vibe_llms.conversations.stores import removal  # few processes delete
 
         make_folders(self.disk, self.layout.root)
         with locks.locked(self.layout.lock, wait_seconds=self.wait_seconds):
@@ -37,19 +37,20 @@ class Guards:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """While it is entered, nobody deletes; nothing is unfinished."""
+        """Recover and take a shared lock: no one deletes."""
         make_folders(self.disk, self.layout.root)
         while True:
             with locks.locked(self.layout.lock, shared=True, wait_seconds=self.wait_seconds):
                 if not os.path.lexists(self.layout.deleting):
                     yield
                     return
-            # A deletion is ended alone, and a shared lock cannot grow: let go, and look again.
+            # Finishing a deletion needs the exclusive lock, and a shared lock cannot be upgraded:
+            # release it, and look again.
             with self.alone():
                 pass
 
     def lock(self, identity: str) -> FileIO:
-        """Locks one conversation; returns what `locks.release` takes."""
+        """Lock one conversation; return the value for `locks.release`."""
         return self._lock(identity, self.layout.conversation_lock(identity))
 
     def _lock(self, identity: str, path: str) -> FileIO:
@@ -65,12 +66,12 @@ class Guards:
                     removal.restore_lock(self.layout, identity)
 
     def opened(self, identity: str, *, reading: bool = False, after: Position | None = None) -> Log:
-        """Opens the messages of one conversation, locked until they are closed.
+        """Open the messages of one conversation, locked until they are closed.
 
         Args:
-            reading: Change nothing, so that a disk may be full or read-only: a torn last
-                line is merely reported, rather than set aside.
-            after: How they were when the caller left them.
+            reading: Change nothing, so that a full or read-only disk is allowed: a torn last line
+                is only reported, not set aside.
+            after: Position of the messages when the caller last saw them.
         """
         folder = self.layout.folder(identity)
         path = f"{folder}/{MESSAGES}"

@@ -1,11 +1,11 @@
-"""What a place that keeps conversations must do.
+"""Interfaces of conversation stores and content stores.
 
-Stores are synchronous: each call does a little work with small files and returns. A caller on
-an event loop that minds a disk's hiccup wraps the call in ``asyncio.to_thread``; every store
-may be used from several threads, and from several processes, at once.
+Stores are synchronous: each call does a little work with small files and returns. On an event loop,
+wrap calls in ``asyncio.to_thread`` if a slow disk must not block it. Every store may be used from
+several threads and several processes at once.
 
-Acknowledged means kept: when a method that writes has returned, what it wrote survives the
-sudden end of the process and of the machine.
+Durability: after a writing method returns, its data survive a crash of the process and of the
+machine.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True)
 class Position:
-    """How far a conversation's own part had been stored when it was last seen.
+    """Position in a conversation: the stored extent of its own part when it was last seen.
 
-    Callers keep it and hand it back; its numbers mean something to the store only.
+    Callers keep it and pass it back; only the store interprets its numbers.
 
     Attributes:
-        size: Of the own part, merged canisters included.
-        merged: How much of that came over from deleted parents.
-        acknowledged: How many lines were acknowledged until then; ``None`` where that was not
-            looked at. What is known of it makes no other position.
+        size: Size of the own part, including merged canisters.
+        merged: Part of that size that was merged from deleted parents.
+        acknowledged: Number of lines acknowledged by then; ``None`` if it was not read. It does not
+            affect equality of positions.
     """
 
     size: int = 0
@@ -47,7 +47,7 @@ class Position:
 
     @property
     def own_size(self) -> int:
-        """What no deletion of a parent changes."""
+        """Size without merged canisters; deleting a parent does not change it."""
         return self.size - self.merged
 
 
@@ -56,8 +56,8 @@ class Receipt:
     """The acknowledgement of an append.
 
     Attributes:
-        position: Where the conversation now ends.
-        notices: What was found on the way, such as a torn line that was set aside.
+        position: New end of the conversation.
+        notices: Notices, such as a torn line that was set aside.
     """
 
     position: Position
@@ -66,15 +66,15 @@ class Receipt:
 
 @frozen(kw_only=True)
 class History:
-    """A conversation as it is stored.
+    """Stored conversation.
 
     Attributes:
         identity: The id of the conversation.
-        metadata: Its name, tags, model, moments and parent.
+        metadata: Its name, tags, model, times and parent.
         canisters: All of them, those of its ancestors first. Media bytes are not loaded:
             :func:`vibe_llms.conversations.contents.hydrate` does that.
-        position: Where it ended when it was read.
-        notices: What was found on the way.
+        position: End of the conversation when it was read.
+        notices: Findings of the read.
     """
 
     identity: str
@@ -86,13 +86,13 @@ class History:
 
 @frozen(kw_only=True)
 class Examination:
-    """What a proof of one conversation's own part brought.
+    """Result of the verification of a conversation's own part.
 
     Attributes:
-        canisters: How many lines were proven.
-        references: The ids of all content that it needs and that is not held elsewhere, too.
-        findings: What is wrong; empty where all is well.
-        remarks: What is not wrong, and yet is to be known, such as what cannot be proven.
+        canisters: Number of verified lines.
+        references: Ids of all content that it needs and that is not also held elsewhere.
+        findings: Errors; empty if there are none.
+        remarks: Notes that are not errors, such as facts that cannot be verified.
     """
 
     canisters: int
@@ -107,15 +107,15 @@ Seen: TypeAlias = dict[str, object]
 
 @frozen(kw_only=True)
 class ContentMetadata:
-    """What is known about stored content.
+    """Metadata of stored content.
 
     Attributes:
         id: The whole SHA-256 of the data, in lower-case hexadecimal digits.
         mime_type: Such as ``image/png``.
-        size_bytes: How large the data are.
-        created: When they were first added, in UTC.
-        hash_algorithm: What the id is made by.
-        name: The name of the file that they came from, where it is known.
+        size_bytes: Size of the data.
+        created: Time at which they were first added, in UTC.
+        hash_algorithm: Algorithm of the id.
+        name: Name of the file that they came from, if known.
     """
 
     id: str
@@ -127,51 +127,51 @@ class ContentMetadata:
 
 
 class ContentStore(Protocol):
-    """Keeps bytes under their SHA-256, each once, whoever refers to them."""
+    """Content-addressed store: keeps bytes under their SHA-256, each once."""
 
     def add(self, data: bytes, *, mime_type: str, name: str | None = None) -> str:
-        """Keeps the data and returns their id. Adding what is there already renews its age."""
+        """Store the data and return their id. Adding existing data renews their age."""
 
     def read(self, content_id: str) -> bytes:
         """Returns the data.
 
         Raises:
-            StoreError: There is no such content.
-            CorruptionError: The data are not what their id says.
+            StoreError: The content does not exist.
+            CorruptionError: The data do not match their id.
         """
 
     def access_metadata(self, content_id: str) -> ContentMetadata:
-        """Returns what is known about the content. Raises StoreError, CorruptionError."""
+        """Return the metadata of the content. Raises StoreError, CorruptionError."""
 
     def contains(self, content_id: str) -> bool:
-        """Tells whether the content is there, without proving it."""
+        """Return whether the content exists, without verifying it."""
 
     def survey(self) -> Iterator[str]:
         """Yields the ids of all content, in no particular order."""
 
     def examine(self, content_id: str) -> tuple[Finding, ...]:
-        """Proves data and metadata against the id; returns what is wrong."""
+        """Verify data and metadata against the id; return the errors."""
 
     def hold(self) -> AbstractContextManager[object]:
-        """While it is entered, nothing is collected. Several may hold at once."""
+        """Prevent garbage collection inside the block. Several callers may hold at once."""
 
     def hold_alone(self) -> AbstractContextManager[object]:
-        """While it is entered, nobody holds or adds. Raises StoreError when others hold on."""
+        """Lock exclusively: no one else holds or adds. Raises StoreError on a timeout."""
 
     def measure_age_seconds(self, content_id: str) -> float:
-        """Returns how long ago the content was last added."""
+        """Return the time since the content was last added, in seconds."""
 
     def remove(self, content_id: str) -> None:
-        """Removes the content. Only while it is held alone."""
+        """Remove the content. Requires :meth:`hold_alone`."""
 
 
-class LeftBytes(NamedTuple):  # plain: it is on the way of each start
-    """Bytes that lie in a place for content, and of which their database knows nothing.
+class LeftBytes(NamedTuple):  # a plain class: it is imported at every start
+    """Stray bytes: they are in a place for content, but unknown to their database.
 
     Attributes:
         place: The URL of the place.
-        content_id: Under which they lie there.
-        size_bytes: How many.
+        content_id: Their id there.
+        size_bytes: Their size.
     """
 
     place: str
@@ -181,46 +181,46 @@ class LeftBytes(NamedTuple):  # plain: it is on the way of each start
 
 @runtime_checkable
 class HasPlaces(Protocol):
-    """A content store whose bytes lie in places elsewhere, where some may be left over."""
+    """Content store with bytes in external places, where strays may be left over."""
 
     def survey_strays(self, *, grace_seconds: float) -> Iterator[LeftBytes]:
-        """Yields what was put there and is named by nothing, of before so many seconds.
+        """Yield unreferenced bytes that are older than a number of seconds.
 
         Raises:
-            StoreError: A place is out of reach.
+            StoreError: A place is unreachable.
         """
 
     def remove_stray(self, stray: LeftBytes) -> None:
-        """Removes such bytes. Only while the store is held alone."""
+        """Remove stray bytes. Requires :meth:`hold_alone`."""
 
 
 class ConversationStore(Protocol):
-    """Keeps conversations, each an append-only sequence of canisters with some metadata.
+    """Store of conversations, each an append-only sequence of canisters with some metadata.
 
-    Identities are 1 to 64 lower-case letters, digits, ``-`` and ``_``; any other is refused
-    with a StoreError before anything is touched. Methods which take one raise
-    UnknownConversationError where there is no such conversation, and StoreError where another
-    process keeps it locked for longer than the store is willing to wait.
+    Identities are 1 to 64 lower-case letters, digits, ``-`` and ``_``; any other is refused with a
+    StoreError before anything is touched. Methods that take one raise UnknownConversationError if
+    the conversation does not exist, and StoreError if another process keeps it locked for longer
+    than the store's timeout.
 
-    :class:`.defaults.StoreDefaults` has the members from ``keeps_logs`` to ``plant`` for stores
-    that do not bring their own.
+    :class:`.defaults.StoreDefaults` has default implementations of the members from ``keeps_logs``
+    to ``plant``.
     """
 
     @property
     def contents(self) -> ContentStore:
-        """Where media data go."""
+        """Content store for media data."""
 
     @property
     def keeps_logs(self) -> bool:
-        """Whether the store keeps logs and inboxes of runs.
+        """True if the store keeps logs and inboxes of runs.
 
-        Without, a call without a result counts as begun, and only the process of a run can be
-        asked about it.
+        Otherwise a call without a result counts as begun, and only the process of a run knows its
+        state.
         """
 
     @property
     def plants_whole(self) -> bool:
-        """Whether :meth:`plant` brings in everything or nothing, also if the process is killed."""
+        """True if :meth:`plant` is atomic even if the process is killed."""
 
     def open_log(self, identity: str) -> RunLog:
         """Return the log of a conversation's runs. Read and write nothing yet.
@@ -236,15 +236,15 @@ class ConversationStore(Protocol):
         """
 
     def transact(self, *, reading: bool = False) -> AbstractContextManager[object]:
-        """Do all or nothing of what the caller does with the store inside the block.
+        """Run a transaction: apply all of the caller's changes inside the block, or none.
 
-        Blocks inside a block join it. A store without transactions does nothing here.
+        Nested blocks join the outer one. Without support for transactions, this does nothing.
 
         Args:
-            reading: The caller only reads, and sees the store as it is at one moment.
+            reading: The caller only reads, and sees a snapshot of the store.
 
         Raises:
-            StoreUnavailableError: The database is out of reach.
+            StoreUnavailableError: The database is unreachable.
         """
 
     def plant(
@@ -259,60 +259,62 @@ class ConversationStore(Protocol):
         """Create a conversation with its canisters, the log of its runs and its inbox.
 
         Args:
-            canisters: What it stores itself, without what it has from its parent.
+            canisters: Its own canisters, without those of its parent.
             events: Lines of the log.
-            letters: What the inbox holds, oldest first.
+            letters: Messages of the inbox, oldest first.
 
         Raises:
-            StoreError: The identity is taken, the parent or content that is named is missing, or
-                the store cannot take over logs.
+            StoreError: The identity already exists, the named parent or content is missing, or the
+                store cannot import logs.
         """
 
     def create(self, identity: str, metadata: ConversationMetadata) -> Position:
-        """Begins a conversation. Its parent, if it has one, must be there.
+        """Create a conversation. Its parent, if it has one, must exist.
 
         Raises:
-            StoreError: There is a conversation of this identity already.
+            StoreError: The identity already exists.
         """
 
     def append(
         self, identity: str, canisters: Sequence[AnyCanister], *, after: Position | None = None
     ) -> Receipt:
-        """Adds canisters at the end; all or none, and in one piece whoever else appends.
+        """Append canisters, all or none; concurrent appends do not interleave.
 
-        Data of media are moved to the content store first. The cost does not depend on how
-        much was said before.
+        Data of media are moved to the content store first. The cost does not depend on the length
+        of the conversation.
 
         Args:
-            after: Where the caller believes the conversation to end; ``None`` to append
-                after whatever has been said meanwhile.
+            after: End of the conversation as known to the caller; ``None`` to append after the
+                current end.
 
         Raises:
             StaleConversationError: Others have appended since ``after``.
-            StoreError: Content that is referred to is not there, two canisters have the same
-                id, or writing failed. Nothing was added then.
+            StoreError: Referenced content is missing, two canisters have the same id, or writing
+                failed. Nothing was added then.
         """
 
     def secure(self, identity: str) -> None:
-        """Returns when all that can be read of a conversation survives the end of the machine.
+        """Return when all readable data of a conversation survive a crash of the machine.
 
-        Whoever is killed after writing and before the acknowledgement leaves what others can
-        read and a loss of power would still take away: nothing may be built on that before.
+        A process that is killed between a write and its acknowledgement leaves data that others can
+        read but that a power failure would still lose. Do not rely on such data before this
+        returns.
         """
 
     def read(self, identity: str, *, tolerant: bool = False) -> History:
-        """Reads a conversation whole.
+        """Read a complete conversation.
 
         Args:
-            tolerant: Leave out what does not read and report it in ``notices``; change
-                nothing on the disk.
+            tolerant: Skip unreadable lines and report them in ``notices``; change nothing on the
+                disk.
 
         Raises:
-            CorruptionError: Something in it is damaged; says file and line. Not if tolerant.
+            CorruptionError: The conversation is damaged; the error names file and line. Not if
+                tolerant.
         """
 
     def read_metadata(self, identity: str) -> ConversationMetadata:
-        """Returns the metadata without reading what was said."""
+        """Return the metadata without reading the canisters."""
 
     def update_metadata(
         self,
@@ -322,36 +324,36 @@ class ConversationStore(Protocol):
         tags: Sequence[str] | Absence = ABSENT,
         model: str | None | Absence = ABSENT,
     ) -> ConversationMetadata:
-        """Changes what is given and leaves the rest; returns the result."""
+        """Change the given fields and keep the rest; return the result."""
 
     def fork(
         self, identity: str, *, from_index: int | None = None, child: str | None = None
     ) -> str:
-        """Begins a conversation that shares the history of another; returns its identity.
+        """Create a fork, which shares the history of another conversation; return its identity.
 
-        Time and space do not depend on the history's length. Name, tags and model are the
-        parent's.
+        Time and space do not depend on the history's length. It copies name, tags and model from
+        the parent.
 
         Args:
-            from_index: How many canisters are shared; ``None`` for all there are now. It is
-                not checked against the history, which would mean to read it: too large a
-                number shows as a CorruptionError when the fork is read.
-            child: The identity of the fork; a new one by default.
+            from_index: Number of shared canisters; ``None`` for all current ones. It is not checked
+                against the history, since that would require reading it: too large a number raises
+                CorruptionError when the fork is read.
+            child: Identity of the fork; a new one by default.
         """
 
     def delete(self, identity: str) -> None:
-        """Removes a conversation; its forks first receive what they need of it."""
+        """Delete a conversation; first copy to its forks what they need of it."""
 
     def survey(self) -> Iterator[str]:
-        """Yields the identities of all conversations, in no particular order."""
+        """Yield the identities of all conversations, in no particular order."""
 
     def survey_references(self) -> Iterator[str]:
-        """Yields the ids of all content that conversations need, damaged lines included."""
+        """Yield the ids of all content that conversations need, even in damaged lines."""
 
     def examine(self, identity: str, *, seen: Seen | None = None) -> Examination:
-        """Proves each line that the conversation has stored itself, and its link.
+        """Verify each of the conversation's own lines, and its link.
 
         Args:
-            seen: An empty dictionary, handed over with each conversation that is proven at
-                the same time: what many forks share is read once then.
+            seen: A dictionary, empty at first, passed with each conversation that is verified in
+                the same pass, so that history shared by many forks is read only once.
         """

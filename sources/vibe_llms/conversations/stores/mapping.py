@@ -1,4 +1,4 @@
-"""The one place where what the operating system says becomes an error of ours."""
+"""Conversion of errors of the operating system to errors of this package."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _R = TypeVar("_R")
 
 
 def mapping_errors(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Turns an OSError of a function into a StoreError that names the file."""
+    """Convert an OSError inside the block to a StoreError that names the file."""
 
     @functools.wraps(function)
     def perform(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         try:
             return function(*args, **kwargs)
-        except StoreError:  # is an OSError, too
+        except StoreError:  # a subclass of OSError
             raise
         except OSError as error:
             raise produce_store_error(error) from error
@@ -29,7 +29,7 @@ def mapping_errors(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def produce_store_error(error: OSError) -> StoreError:
-    """Words what the operating system says."""
+    """Create the StoreError for an error of the operating system."""
     path = str(error.filename or "")
     return StoreError(
         path=path,

@@ -1,5 +1,4 @@
-"""A store that forgets everything when it is dropped: for tests, demonstrations, and programs
-that want conversations without files."""
+"""In-memory store, for tests, demonstrations, and programs that need no files."""
 
 from __future__ import annotations
 
@@ -54,7 +53,7 @@ class _Kept:
 
 @define
 class MemoryContents:
-    """Keeps content in memory; see :class:`.interfaces.ContentStore`."""
+    """Content store in memory; see :class:`.interfaces.ContentStore`."""
 
     _kept: dict[str, _Kept] = attrs.field(factory=dict)
     # `hold` is entered while `add` is called.
@@ -67,7 +66,7 @@ class MemoryContents:
             raise StoreError(detail=f"Content {content_id} is not in the store.") from None
 
     def add(self, data: bytes, *, mime_type: str, name: str | None = None) -> str:
-        """Keeps the data and returns their id."""
+        """Store the data and return their id."""
         content_id = compute_content_id(data)
         metadata = ContentMetadata(
             id=content_id,
@@ -82,23 +81,23 @@ class MemoryContents:
         return content_id
 
     def read(self, content_id: str) -> bytes:
-        """Returns the data."""
+        """Return the data."""
         return self._access(content_id).data
 
     def access_metadata(self, content_id: str) -> ContentMetadata:
-        """Returns what is known about the content."""
+        """Return the metadata of the content."""
         return self._access(content_id).metadata
 
     def contains(self, content_id: str) -> bool:
-        """Tells whether the content is there."""
+        """Return whether the content exists."""
         return ensure_content_id(content_id) in self._kept
 
     def survey(self) -> Iterator[str]:
-        """Yields the ids of all content."""
-        return iter(list(self._kept))  # a copy: others may add meanwhile
+        """Yield the ids of all content."""
+        return iter(list(self._kept))  # a copy, since others may add concurrently
 
     def examine(self, content_id: str) -> tuple[Finding, ...]:
-        """Memory does not decay: only what is missing is found."""
+        """Report missing content only, since memory does not decay."""
         try:
             self._access(content_id)
         except StoreError as error:
@@ -106,17 +105,17 @@ class MemoryContents:
         return ()
 
     def hold(self) -> AbstractContextManager[object]:
-        """While it is entered, nothing is collected."""
+        """Prevent garbage collection inside the block."""
         return self._lock
 
     hold_alone = hold
 
     def measure_age_seconds(self, content_id: str) -> float:
-        """Returns how long ago the content was last added."""
+        """Return the time since the content was last added, in seconds."""
         return time.monotonic() - self._access(content_id).added
 
     def remove(self, content_id: str) -> None:
-        """Removes the content."""
+        """Remove the content."""
         del self._kept[ensure_content_id(content_id)]
 
 
@@ -130,7 +129,8 @@ class _Entry:
     inbox: MemoryInbox | None = None
 
     def describe(self) -> ConversationMetadata:
-        """Returns the metadata as of now; to make them with each append would double its cost."""
+        """Return the current metadata, created on demand; with each append they would double its
+        cost."""
         if self.touched is not None:
             self.metadata, self.touched = attrs.evolve(self.metadata, updated=self.touched), None
         return self.metadata
@@ -138,10 +138,10 @@ class _Entry:
 
 @define(eq=False)
 class MemoryStore(StoreDefaults):
-    """Keeps conversations in memory; see :class:`.interfaces.ConversationStore`.
+    """Store of conversations in memory; see :class:`.interfaces.ConversationStore`.
 
     Attributes:
-        contents: Where the bytes of media are.
+        contents: Content store with the bytes of media.
     """
 
     contents: MemoryContents = attrs.field(factory=MemoryContents)
@@ -157,7 +157,7 @@ class MemoryStore(StoreDefaults):
         return entry
 
     def create(self, identity: str, metadata: ConversationMetadata) -> Position:
-        """Begins a conversation."""
+        """Create a conversation."""
         with self._lock:
             if ensure_identity(identity) in self._entries:
                 raise StoreError(detail=f"The conversation {identity} already exists.")
@@ -169,7 +169,7 @@ class MemoryStore(StoreDefaults):
     def append(
         self, identity: str, canisters: Sequence[AnyCanister], *, after: Position | None = None
     ) -> Receipt:
-        """Adds canisters at the end; all or none."""
+        """Append canisters, all or none."""
         ensure_distinct(canisters)
         with self.contents.hold(), self._lock:
             entry = self._access(identity)
@@ -183,12 +183,12 @@ class MemoryStore(StoreDefaults):
             return Receipt(position=Position(size=len(entry.own), merged=entry.merged))
 
     def secure(self, identity: str) -> None:
-        """Does nothing: nothing of it survives."""
+        """Do nothing, since memory does not survive the process."""
         with self._lock:
             self._access(identity)
 
     def _inherit(self, identity: str) -> list[AnyCanister]:
-        """Returns what a conversation has from its ancestors."""
+        """Return the canisters that a conversation inherits from its ancestors."""
         links: list[ParentLink] = []
         link = self._access(identity).metadata.parent
         while link is not None:
@@ -208,7 +208,7 @@ class MemoryStore(StoreDefaults):
         return inherited
 
     def read(self, identity: str, *, tolerant: bool = False) -> History:
-        """Reads a conversation whole."""
+        """Read a complete conversation."""
         notices: tuple[Finding, ...] = ()
         with self._lock:
             entry = self._access(identity)
@@ -227,7 +227,7 @@ class MemoryStore(StoreDefaults):
             )
 
     def read_metadata(self, identity: str) -> ConversationMetadata:
-        """Returns the metadata."""
+        """Return the metadata."""
         with self._lock:
             return self._access(identity).describe()
 
@@ -239,7 +239,7 @@ class MemoryStore(StoreDefaults):
         tags: Sequence[str] | Absence = ABSENT,
         model: str | None | Absence = ABSENT,
     ) -> ConversationMetadata:
-        """Changes what is given and leaves the rest; returns the result."""
+        """Change the given fields and keep the rest; return the result."""
         with self._lock:
             entry = self._access(identity)
             old = entry.describe()
@@ -249,7 +249,7 @@ class MemoryStore(StoreDefaults):
     def fork(
         self, identity: str, *, from_index: int | None = None, child: str | None = None
     ) -> str:
-        """Begins a conversation that shares the history of another; returns its identity."""
+        """Create a fork, which shares the history of another conversation; return its identity."""
         child = produce_identity() if child is None else child
         with self._lock:
             parent = self._access(identity)
@@ -260,7 +260,7 @@ class MemoryStore(StoreDefaults):
         return child
 
     def delete(self, identity: str) -> None:
-        """Removes a conversation; its forks first receive what they need of it."""
+        """Delete a conversation; first copy to its forks what they need of it."""
         with self._lock:
             deleted = self._access(identity)
             above = deleted.metadata.parent
@@ -275,7 +275,7 @@ class MemoryStore(StoreDefaults):
                 if above is not None:
                     above = attrs.evolve(above, canisters=min(count, inherited))
                 child.own[:0] = share
-                # Positions that others hold count without these, and so stay true.
+                # Positions of other callers do not count these, and so stay valid.
                 child.merged += len(share)
                 child.metadata = attrs.evolve(child.metadata, parent=above)
             del self._entries[identity]
@@ -291,7 +291,7 @@ class MemoryStore(StoreDefaults):
             return entry.log.share()
 
     def open_inbox(self, identity: str) -> MemoryInbox:
-        """Return the inbox of a conversation's runs, the same for all who ask."""
+        """Return the inbox of a conversation's runs; all callers share it."""
         from vibe_llms.conversations.run_logs.inbox import MemoryInbox
 
         with self._lock:
@@ -301,16 +301,16 @@ class MemoryStore(StoreDefaults):
             return entry.inbox
 
     def survey(self) -> Iterator[str]:
-        """Yields the identities of all conversations."""
+        """Yield the identities of all conversations."""
         return iter(list(self._entries))
 
     def survey_references(self) -> Iterator[str]:
-        """Yields the ids of all content that conversations need."""
+        """Yield the ids of all content that conversations need."""
         with self._lock:
             return iter(set().union(*map(_find_references, self._entries.values())))
 
     def examine(self, identity: str, *, seen: Seen | None = None) -> Examination:
-        """Proves the link; what is in memory needs no other proof."""
+        """Verify the link; data in memory need no other verification."""
         entry = self._access(identity)
         return Examination(
             canisters=len(entry.own),

@@ -1,4 +1,4 @@
-"""When something was said that is stored now."""
+"""Timestamps of canisters that are being stored."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _LATE: Final = timedelta(minutes=1)
 
 
 def find_moment(canisters: Sequence[AnyCanister], now: datetime) -> datetime | None:
-    """Returns when the last of what is stored was said; ``None`` where that was just now.
+    """Return the time of the latest stored canister; ``None`` if it is recent.
 
-    It is long ago where somebody brings in what was said elsewhere.
+    It is old if a conversation from elsewhere is imported.
     """
     recent = now - _LATE
-    if canisters and canisters[-1].timestamp >= recent:  # as mostly, and the latest mostly last
+    if canisters and canisters[-1].timestamp >= recent:  # usual case
         return None
     last = max((canister.timestamp for canister in canisters), default=now)
     return last if last < recent else None

@@ -1,11 +1,11 @@
-"""Deletes a conversation that others were forked from, so that a crash at any point is harmless.
+"""Crash-safe deletion of a conversation that has forks.
 
-The forks first receive what they need. All new files are prepared in the folder ``.deleting``;
-one rename, which moves the deleted conversation into that folder too, decides: before it
-nothing has happened and the folder is thrown away; after it the files are moved into place,
-which :func:`recover` finishes whenever it finds the folder. Readers look for the folder
-before they read. An append looks for nothing but its lock, and the locks of all who are
-concerned are gone before the decision and come back after the end.
+The forks first receive what they need. All new files are prepared in the folder ``.deleting``; one
+rename, which also moves the deleted conversation into that folder, commits the deletion. Before the
+rename nothing has happened, and the folder is discarded. After it the files are moved into place,
+which :func:`recover` finishes whenever it finds the folder. Readers look for the folder before they
+read. An append looks only for its lock; the locks of all affected conversations are removed before
+the commit and restored after the end.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from vibe_llms.logs.lines import end_lines, measure_lines
 from vibe_llms.logs.log import Log
 from vibe_llms.logs.tallies import Tally, encode_tally, read_tally
 
-_GRAVE = "deleted"  # below `.deleting`: the conversation itself; its presence is the decision
+_GRAVE = "deleted"  # below `.deleting`: the conversation itself; its presence marks the commit
 _NEW_MESSAGES, _NEW_TALLY, _NEW_METADATA = ".messages", ".tally", ".metadata"
 
 
 @frozen(kw_only=True)
 class Bequest:
-    """What a fork receives from its deleted parent.
+    """Lines and link that a fork receives from its deleted parent.
 
     Attributes:
-        size: How many bytes from the start of the parent's own messages.
-        link: Where the rest of its history is from now on.
+        size: Number of bytes from the start of the parent's own messages.
+        link: Link to the rest of its history from now on.
     """
 
     size: int
@@ -51,14 +51,14 @@ class Bequest:
 def remove_conversation(
     layout: Layout, disk: Disk, identity: str, candidates: Iterable[str], wait_seconds: float
 ) -> None:
-    """Deletes a conversation. The caller holds the lock of the structure alone, and recovered.
+    """Delete a conversation. The caller holds the exclusive structure lock and has recovered.
 
     Args:
-        candidates: The identities of all conversations, to find the forks among them.
+        candidates: Identities of all conversations, to find the forks among them.
     """
     if not os.path.exists(layout.metadata(identity)):
         raise chain.describe_unknown(layout, identity)
-    remove_tree(disk, layout.creating)  # nobody creates now: what is there, a crash has left
+    remove_tree(disk, layout.creating)  # no one else creates now: existing files are leftovers of a crash
     children = [
         child for child in candidates if child != identity and _is_child(layout, child, identity)
     ]
@@ -71,8 +71,7 @@ def remove_conversation(
             parent = _read_bequeather(layout, identity)
             for child in children:
                 _prepare(layout, disk, child, parent)
-        # Both before the rename: the decision must not be on the disk without what it decides
-        # about.
+        # Synchronize both before the rename: the commit must not reach the disk before its files.
         disk.synchronize_folder(layout.deleting)
         disk.synchronize_folder(layout.root)
         disk.rename(layout.folder(identity), f"{layout.deleting}/{_GRAVE}")
@@ -87,9 +86,9 @@ def _is_child(layout: Layout, child: str, parent: str) -> bool:
         data = read_regular(path)
     except (FileNotFoundError, NotADirectoryError):
         return False
-    if parent.encode() not in data:  # far cheaper than to read the TOML of all there are
+    if parent.encode() not in data:  # far cheaper than parsing the TOML of all conversations
         return False
-    # Where its metadata do not read, nothing is deleted: it would lose its beginning for good.
+    # If its metadata cannot be read, delete nothing: the fork would lose its beginning permanently.
     table = chain.read_table(layout, child)
     return (table.get("parent") or {}).get("id") == parent
 
@@ -97,17 +96,17 @@ def _is_child(layout: Layout, child: str, parent: str) -> bool:
 def _take_lock_away(
     stack: ExitStack, layout: Layout, disk: Disk, identity: str, wait_seconds: float
 ) -> None:
-    """Waits for an append that is under way, then sends the next ones to :func:`recover`."""
+    """Wait for an append in progress, then redirect later ones to :func:`recover`."""
     path = layout.conversation_lock(identity)
-    with suppress(FileNotFoundError):  # as a crash may leave it
+    with suppress(FileNotFoundError):  # a crash may leave it so
         stack.callback(locks.release, locks.acquire(path, wait_seconds=wait_seconds))
         disk.remove(path)
-    # Else a power failure could bring the lock back, and with it appends to the old file.
+    # Otherwise a power failure could restore the lock, and with it appends to the old file.
     disk.synchronize_folder(layout.folder(identity))
 
 
 def _settle(layout: Layout, disk: Disk, identity: str) -> None:
-    """Sees to it that the messages end with a whole line, so that others can be put behind."""
+    """Ensure that the messages end with a complete line, so that others can be appended."""
     with suppress(FileNotFoundError):
         Log(layout.messages(identity), disk).close()
 
@@ -132,19 +131,19 @@ def _read_bequeather(layout: Layout, identity: str) -> _Bequeather:
 
 
 def _compute_bequest(parent: _Bequeather, link: ParentLink) -> Bequest:
-    """Computes what a fork needs of its parent, which may be a fork itself."""
+    """Compute what a fork needs of its parent, which may be a fork itself."""
     if link.bytes is not None:
         return Bequest(size=parent.merged + link.bytes, link=parent.link)
     count = link.canisters or 0
     if parent.link is not None and count <= parent.inherited:
-        # The fork point lies before the parent's own: the grandparent has all that is needed.
+        # The fork point is before the parent's own lines: the grandparent has all that is needed.
         return Bequest(size=0, link=ParentLink(identity=parent.link.identity, canisters=count))
     size = measure_lines(parent.data, count - parent.inherited)
     return Bequest(size=len(parent.data) if size is None else size, link=parent.link)
 
 
 def _prepare(layout: Layout, disk: Disk, child: str, parent: _Bequeather) -> None:
-    """Writes a fork's new files into the folder of the deletion."""
+    """Write a fork's new files into the folder of the deletion."""
     table = chain.read_table(layout, child)
     link = interpret_table(table, layout.metadata(child), None).parent
     assert link is not None
@@ -158,12 +157,13 @@ def _prepare(layout: Layout, disk: Disk, child: str, parent: _Bequeather) -> Non
             level = chain.Level(identity=child, table=table, link=link)
             trouble = f"has only {len(parent.data)} of the {bequest.size} bytes that the fork needs"
             raise chain.describe_broken_link(layout, level, trouble)
-        # A fork point within an append ends it, or what follows would seem to be missing.
+        # A fork point within an append must end it, or the following lines would appear to be
+        # missing.
         shared = end_lines(parent.data[: bequest.size])
         write_new_file(disk, messages, shared + own)
-        disk.touch(messages, os.stat(path).st_mtime_ns)  # nothing new was said
+        disk.touch(messages, os.stat(path).st_mtime_ns)  # no canister was appended
         known = read_tally(layout.tally(child))
-        # Where nobody has counted, nobody does now: it would vouch for lines that may be gone.
+        # Without an earlier count, do not count now: it would vouch for lines that may be lost.
         if known is not None:
             total = Tally(shared.count(b"\n") + known.lines, len(shared) + known.size)
             write_new_file(disk, f"{layout.deleting}/{child}{_NEW_TALLY}", encode_tally(total))
@@ -172,11 +172,11 @@ def _prepare(layout: Layout, disk: Disk, child: str, parent: _Bequeather) -> Non
 
 
 def recover(layout: Layout, disk: Disk) -> None:
-    """Ends a deletion that is on its way. The caller holds the lock of the structure alone."""
+    """Finish a deletion in progress. The caller holds the exclusive structure lock."""
     if not os.path.lexists(layout.deleting):
         return
     if os.path.lexists(f"{layout.deleting}/{_GRAVE}"):
-        # In this order: as long as the metadata are here, the fork is known to be unfinished.
+        # Keep this order: while the metadata are here, the fork is known to be unfinished.
         homes = {
             _NEW_MESSAGES: layout.messages,
             _NEW_TALLY: layout.tally,
@@ -188,19 +188,19 @@ def recover(layout: Layout, disk: Disk) -> None:
                     identity = name.removesuffix(suffix)
                     disk.rename(f"{layout.deleting}/{name}", home(identity))
                     disk.synchronize_folder(layout.folder(identity))
-    # Also where nothing was decided: then this throws away what was prepared.
+    # Also without a commit: then this discards the prepared files.
     remove_tree(disk, layout.deleting)
     disk.synchronize_folder(layout.root)
 
 
 def restore_lock(layout: Layout, identity: str) -> None:
-    """Makes the lock of a conversation anew. The caller shares the structure, and recovered.
+    """Recreate a conversation's lock. The caller shares the structure lock and has recovered.
 
     Raises:
-        UnknownConversationError: The conversation is gone.
+        UnknownConversationError: The conversation was deleted.
     """
     path = layout.conversation_lock(identity)
     if not os.path.exists(layout.metadata(identity)):
         raise chain.describe_unknown(layout, identity)
-    # Several may make it at the same moment: they all come to lock the same file.
+    # Several processes may create it at the same moment: all of them lock the same file.
     locks.make_lock(path)

@@ -1,4 +1,4 @@
-"""Content in a table, each under the SHA-256 of its data, or elsewhere with its place there."""
+"""Content store in a table, by the SHA-256 of the data; the bytes may be in an external place."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class _About(msgspec.Struct):
 
 @define(eq=False)
 class PostgresqlContents:
-    """Keeps content in a database; see :class:`..interfaces.ContentStore`.
+    """Content store in a database; see :class:`..interfaces.ContentStore`.
 
-    Whoever adds has a lock of the table that others may have, too, until it is committed; who
-    collects has one that keeps these out.
+    A writer has a shared lock of the table until its commit; a garbage collection has an exclusive
+    one.
 
     Args:
-        place: Where the bytes of new content go; ``None`` for the table. What is there already is
-            read from where it is.
+        place: Place for the bytes of new content; ``None`` for the table. Existing content is read
+            from its current place.
     """
 
     _database: Database
@@ -60,13 +60,13 @@ class PostgresqlContents:
     _marks: dict[str, str] = attrs.field(factory=dict, init=False)
 
     def add(self, data: bytes, *, mime_type: str, name: str | None = None) -> str:
-        """Keeps the data and returns their id."""
-        # What lies in the database is held by the transaction that brings it.
+        """Store the data and return their id."""
+        # Content in the database is held by the transaction that adds it.
         with nullcontext() if self._place is None else self.hold():
             return self.place(data, mime_type=mime_type, name=name)
 
     def place(self, data: bytes, *, mime_type: str, name: str | None = None) -> str:
-        """Keeps the data and returns their id; where they go elsewhere, the caller holds on."""
+        """Store the data and return their id; for an external place, the caller has the hold."""
         content_id = compute_content_id(data)
         if self._renew(content_id, len(data)):
             return content_id
@@ -75,19 +75,20 @@ class PostgresqlContents:
         row = (content_id, about, now, now)
         if self._place is None:
             with self._database.transact() as connection:
-                # Where something of it may be elsewhere, its place stays, and is cleared with it.
+                # If part of it may be in an external place, its place stays, and is cleared with
+                # it.
                 renewal = ", data = excluded.data, size = NULL"
                 connection.execute(f"{_INSERT}{renewal}", (*row, data, None))
             return content_id
-        # First it is said where they are going to be: what is put, and was not spoken of when its
-        # sender died, is found by the next collection.
+        # Record the place first: if the sender dies before the row is complete, the next garbage
+        # collection finds the bytes.
         address = self._place.address
         self._require_own(address)
         with self._database.begun() as connection:
             connection.execute(_INSERT, (*row, None, address))
         self._place.put(content_id, data, mime_type=mime_type, name=name)
         with self._database.begun() as connection:
-            # With the place: another who adds the same may have named his meanwhile.
+            # Set the place again: a concurrent writer of the same data may have recorded its own.
             connection.execute(
                 "UPDATE vibe_contents SET data = NULL, size = %s, place = %s WHERE id = %s",
                 (len(data), address, content_id),
@@ -96,14 +97,14 @@ class PostgresqlContents:
 
     @property
     def address(self) -> str:
-        """Where new content goes: the URL of a place, empty for the table."""
+        """URL of the place for new content; empty for the table."""
         return "" if self._place is None else self._place.address
 
     def bring(self, content_id: str) -> None:
-        """Moves content to where new content goes; it is proven there before it leaves.
+        """Move content to the place for new content; verify it there before removing the original.
 
         Raises:
-            StoreError: It cannot be read, or not be put; then it is where it was.
+            StoreError: The content cannot be read or written; then it stays where it was.
         """
         with self._hold_as_mover():
             data, old, about = self._access(content_id, "data, place, about")
@@ -113,7 +114,7 @@ class PostgresqlContents:
             if self._place is not None:
                 self._require_own(self.address)
             if data is not None and old is not None:
-                # What a crash left there goes before anything is put: it may be the same place.
+                # Remove leftovers of a crash before the upload: they may be in the same place.
                 self._remove_from(old, content_id)
                 old = None
             if self._place is None:
@@ -122,7 +123,7 @@ class PostgresqlContents:
             else:
                 known = msgspec.json.decode(about, type=_About)
                 if self._place.has(content_id, len(content)):
-                    old = None  # what is to leave may be just this, under another name of one place
+                    old = None  # the original may be this object, under another URL of the place
                 self._place.put(content_id, content, mime_type=known.mime_type, name=known.name)
                 self._place.read(content_id)
                 change = "data = NULL, size = %s, place = %s"
@@ -131,13 +132,13 @@ class PostgresqlContents:
                 self._remove_from(old, content_id)
             if self._place is None:
                 with self._database.begun() as connection:
-                    # Unless somebody who had found nothing there has put it there again.
+                    # Unless a process that had found nothing there has put it there again.
                     cleared = "UPDATE vibe_contents SET place = NULL WHERE id = %s"
                     connection.execute(f"{cleared} AND data IS NOT NULL", (content_id,))
 
     @contextmanager
     def _hold_as_mover(self) -> Iterator[None]:
-        """As :meth:`hold`, and alone among those who move: they may want it in two places."""
+        """Hold like :meth:`hold`, and exclude other moves, which may target another place."""
         with self.hold(), self._database.begun() as connection:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (MOVING,))
             yield
@@ -148,9 +149,9 @@ class PostgresqlContents:
             connection.execute(statement, (*values, content_id))
 
     def _renew(self, content_id: str, size: int) -> bool:
-        """Lets the age of content that is there count from now; tells whether it is."""
-        # Looked for first: what is there need not be sent again. Not in the caller's transaction
-        # where it goes elsewhere: the lock of the row would be in our own way.
+        """Restart the age of content; return whether it exists."""
+        # Look first, since existing content need not be sent again. For an external place, do not
+        # use the caller's transaction: its lock of the row would block us.
         database = self._database
         with database.transact() if self._place is None else database.begun() as connection:
             row = connection.execute(
@@ -164,7 +165,7 @@ class PostgresqlContents:
         return row[0] is None or produce_place(row[0]).has(content_id, size)
 
     def read(self, content_id: str) -> bytes:
-        """Returns the data, proven against their id."""
+        """Return the data, verified against their id."""
         data, place = self._access(content_id, "data, place")
         if data is None:
             return produce_place(place).read(content_id)
@@ -177,7 +178,7 @@ class PostgresqlContents:
         return bytes(data)
 
     def access_metadata(self, content_id: str) -> ContentMetadata:
-        """Returns what is known about the content."""
+        """Return the metadata of the content."""
         about, size, created = self._access(
             content_id, "about, coalesce(octet_length(data), size), created"
         )
@@ -195,7 +196,7 @@ class PostgresqlContents:
         )
 
     def contains(self, content_id: str) -> bool:
-        """Tells whether the content is there, without proving it."""
+        """Return whether the content exists, without verifying it."""
         question = f"SELECT 1 FROM vibe_contents WHERE id = %s AND {_WHOLE}"
         with self._database.transact(reading=True) as connection:
             found = connection.execute(question, (ensure_content_id(content_id),)).fetchone()
@@ -208,29 +209,30 @@ class PostgresqlContents:
         return iter([each for (each,) in rows])
 
     def examine(self, content_id: str) -> tuple[Finding, ...]:
-        """Proves data and metadata against the id; returns what is wrong."""
+        """Verify data and metadata against the id; return the errors."""
         return examine_content(self, content_id)
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """While it is entered, nothing is collected."""
-        # A connection of its own: what is added meanwhile is kept, whatever comes of this.
+        """Prevent garbage collection inside the block."""
+        # Use a separate connection: content added inside the block is kept, even if the block
+        # fails.
         with self._database.begun() as connection:
             connection.execute("LOCK TABLE vibe_contents IN ROW EXCLUSIVE MODE")
             yield
 
     @contextmanager
     def hold_alone(self) -> Iterator[None]:
-        """While it is entered, nobody holds or adds; what is removed goes when it is left."""
+        """Lock exclusively: no one else holds or adds content; removals take effect at the end."""
         with self._database.transact() as connection:
             self._lock(connection)
             self._sweep(connection)
             yield
 
     def _sweep(self, connection: Any) -> None:
-        """Removes what was not put to its end: nobody else is at work now."""
+        """Remove incomplete uploads; the caller has the exclusive lock."""
         rows = connection.execute(f"SELECT id, place FROM vibe_contents WHERE NOT ({_WHOLE})")
-        # A place that is out of reach keeps nobody from collecting what is elsewhere.
+        # An unreachable place must not prevent a garbage collection in other places.
         with suppress(StoreError):
             if self._place is not None:
                 self._place.sweep()
@@ -239,7 +241,7 @@ class PostgresqlContents:
                 connection.execute("DELETE FROM vibe_contents WHERE id = %s", (content_id,))
 
     def _lock(self, connection: Any) -> None:
-        """Locks the table. It does not queue up: who holds would wait behind it to add more."""
+        """Lock the table without queuing: a holder that adds more would wait behind it."""
         from psycopg.errors import LockNotAvailable
 
         deadline = time.monotonic() + self._wait_seconds
@@ -259,14 +261,14 @@ class PostgresqlContents:
                 time.sleep(_PAUSE_SECONDS)
 
     def measure_age_seconds(self, content_id: str) -> float:
-        """Returns how long ago the content was last added."""
+        """Return the time since the content was last added, in seconds."""
         (added,) = self._access(content_id, "added")
         return float((access_now() - added).total_seconds())
 
     def remove(self, content_id: str) -> None:
-        """Removes the content: elsewhere at once, here when the transaction ends.
+        """Remove the content: from an external place at once, here when the transaction ends.
 
-        Where the two are torn apart, the row is found, and removed, by the next collection.
+        If a crash separates the two, the next garbage collection finds and removes the row.
         """
         key = (ensure_content_id(content_id),)
         with self._database.transact() as connection:
@@ -276,7 +278,7 @@ class PostgresqlContents:
                 self._remove_from(row[0], content_id)
 
     def _remove_from(self, address: str, content_id: str) -> None:
-        """Removes bytes from a place, unless it is another database's, which may need them."""
+        """Remove bytes from a place, unless it belongs to another database, which may need them."""
         if self._owns(address):
             produce_place(address).remove(content_id)
 
@@ -294,7 +296,7 @@ class PostgresqlContents:
         return self._access_mark(address).partition(" ")[0] == self._owner
 
     def _access_mark(self, address: str) -> str:
-        """Returns the mark of a place, by which it is known under whatever URL."""
+        """Return the mark of a place, which identifies it under any URL."""
         mark = self._marks.get(address)
         if mark is None:
             given = f"{self._owner} {uuid.uuid4().hex}"
@@ -303,11 +305,11 @@ class PostgresqlContents:
 
     @cached_property
     def _owner(self) -> str:
-        """How places know this database: by its own id, and by where it is.
+        """Identity of this database in places: its own id and its location.
 
-        For a copy has the same id, and nobody tells it what the other one still needs. One that was
-        made by copying the server's files, and a server that stands for another, are in the same
-        place as far as anybody can tell.
+        The location is needed because a copy has the same id and does not know what the original
+        still needs. A copy of the server's files, and a standby server, cannot be told apart from
+        the original by their location.
         """
         with self._database.begun(reading=True) as connection:
             (owner,) = connection.execute("SELECT owner FROM vibe_format").fetchone() or ("",)
@@ -316,21 +318,21 @@ class PostgresqlContents:
                 ((server, number),) = connection.execute(_WHERE)
         except StoreUnavailableError:
             raise
-        except StoreError:  # a service that does not tell
+        except StoreError:  # a service that does not report it
             return str(owner)
         return f"{owner}@{server}/{number}"
 
     def survey_strays(self, *, grace_seconds: float) -> Iterator[LeftBytes]:
-        """Yields what lies in places of this database, and no row of it names."""
+        """Yield bytes in places of this database that none of its rows names."""
         known: dict[str, set[str]] = {}
-        places: dict[str, str] = {}  # each once, by its mark, whatever its URLs
+        places: dict[str, str] = {}  # each once, by its mark, under any URL
         with self._database.transact(reading=True) as connection:
             rows = connection.execute(
                 "SELECT place, array_agg(id) FROM vibe_contents WHERE place IS NOT NULL"
                 " GROUP BY place"
             ).fetchall()
         for address, ids in [*rows, *([(self.address, [])] if self.address else [])]:
-            # Who only looks marks nothing: a place without a mark may be anybody's.
+            # A survey marks nothing: a place without a mark may have any owner.
             mark = produce_place(address).read_mark()
             if mark.partition(" ")[0] == self._owner:
                 places.setdefault(mark, address)
@@ -341,13 +343,13 @@ class PostgresqlContents:
                     yield LeftBytes(address, each.content_id, each.size_bytes)
 
     def remove_stray(self, stray: LeftBytes) -> None:
-        """Removes such bytes."""
+        """Remove stray bytes."""
         self._remove_from(stray.place, stray.content_id)
 
     def _access(self, content_id: str, columns: str) -> tuple[Any, ...]:
         question: Any = f"SELECT {columns} FROM vibe_contents WHERE id = %s AND {_WHOLE}"
         with self._database.transact(reading=True) as connection:
-            # As text, data come as digits, which are held beside what is made of them.
+            # As text, data arrive as digits, which are held in memory beside the decoded bytes.
             row: tuple[Any, ...] | None = connection.execute(
                 question, (ensure_content_id(content_id),), binary=True
             ).fetchone()
@@ -363,5 +365,5 @@ class PostgresqlContents:
 
 
 def _mend(text: Any) -> Any:
-    """Half a character in a name must not keep the data themselves from being stored."""
+    """Repair a lone surrogate in a name, which must not prevent storing the data."""
     return text and text.encode(errors="replace").decode()

@@ -26,8 +26,8 @@ LOCK_SECONDS: Final = 60.0
 CONNECTIONS: Final = 16
 """How many a process has at once; a thread that wants one more waits for its turn."""
 
-# A server that has vanished, as behind a partition, is noticed within half a minute. What the user
-# says of any of these in the URL counts.
+# A vanished server, as in a network partition, is detected within half a minute. Settings in the
+# user's URL take precedence.
 _PARAMETERS: Final = {
     "connect_timeout": "10",
     "keepalives_idle": "10",
@@ -52,12 +52,12 @@ _REFUSALS: Final = ("authentication failed", "does not exist", "pg_hba.conf", "n
 
 @frozen
 class Fence:
-    """The claim without which a thread is to change nothing.
+    """Claim that a thread's changes require.
 
     Attributes:
-        conversation: Whose runs are claimed.
-        epoch: The number of the claim.
-        describe_lost: Says that others have it by now.
+        conversation: Conversation whose runs are claimed.
+        epoch: Number of the claim.
+        describe_lost: Creates the error that another process has taken it over.
     """
 
     conversation: str
@@ -66,22 +66,22 @@ class Fence:
 
     @property
     def given(self) -> dict[str, Any]:
-        """The claim, for statements that look for it."""
+        """Claim as parameters for statements that check it."""
         return {"claimed": self.conversation, "epoch": self.epoch}
 
     def hold(self, connection: psycopg.Connection[Any]) -> None:
-        """Keeps the claim from others until the end of a transaction."""
+        """Lock the claim until the end of a transaction."""
         if not connection.execute(HOLD, self.given).rowcount:
             raise self.describe_lost()
 
 
 @define(eq=False)
 class Database:
-    """A database; several threads and processes may use it.
+    """PostgreSQL database; several threads and processes may use it.
 
     Attributes:
-        url: As PostgreSQL's own tools take it; what it leaves out comes from their variables and
-            files, such as ``PGPASSWORD`` and ``~/.pgpass``.
+        url: URL in the syntax of PostgreSQL's own tools; omitted parts come from their variables
+            and files, such as ``PGPASSWORD`` and ``~/.pgpass``.
     """
 
     url: str
@@ -93,21 +93,21 @@ class Database:
 
     @property
     def place(self) -> str:
-        """The URL as it may be shown: without a password."""
+        """URL for display, without a password."""
         parts = urlsplit(self.url)
         user, at, host = parts.netloc.rpartition("@")
         return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}{at}{host}", query=""))
 
     @contextmanager
     def transact(self, *, reading: bool = False) -> Iterator[psycopg.Connection[Any]]:
-        """Keeps all that is done within, or nothing; joins a transaction of the same thread.
+        """Run a transaction: apply all changes or none; join a transaction of the same thread.
 
         Args:
-            reading: Nothing is to be changed, and all that is read is of one moment. Where nobody
-                has kept anything yet that is nothing, and no tables are made for it.
+            reading: Whether the transaction is read-only, with a snapshot. If the tables do not
+                exist yet, reads return nothing, and no tables are created.
 
         Raises:
-            StoreError: The server is out of reach, or refuses.
+            StoreError: The server is unreachable, or rejects a statement.
         """
         joined: psycopg.Connection[Any] | None = getattr(self._here, "connection", None)
         if joined is not None:
@@ -135,21 +135,21 @@ class Database:
 
     @property
     def is_joined(self) -> bool:
-        """Whether a transaction is under way in this thread."""
+        """True if this thread has an open transaction."""
         return getattr(self._here, "connection", None) is not None
 
     @property
     def fence(self) -> Fence | None:
-        """Without what this thread is to change nothing."""
+        """Claim that this thread's changes require."""
         found: Fence | None = getattr(self._here, "fence", None)
         return found
 
     @contextmanager
     def fenced(self, fence: Fence) -> Iterator[None]:
-        """While it is entered, what this thread changes is changed only if a claim holds.
+        """Fence this thread's changes: inside the block they require a valid claim.
 
-        Each transaction keeps the claim from others to its end; so does one that is under way.
-        Only :meth:`perform` leaves the look to its statement.
+        Each transaction, also an open one, locks the claim until its end. Only :meth:`perform`
+        leaves the check to its statement.
         """
         former, self._here.fence = self.fence, fence
         try:
@@ -161,15 +161,15 @@ class Database:
             self._here.fence = former
 
     def perform(self, statement: str, given: Mapping[str, Any]) -> psycopg.Cursor[Any]:
-        """Performs one statement, which is a transaction by itself, in one round trip.
+        """Execute one statement as its own transaction, in one round trip.
 
-        Where one is under way in this thread, it joins that.
+        If this thread has an open transaction, join it.
 
         Returns:
-            All that came of it, already here.
+            The complete, already fetched result.
 
         Raises:
-            StoreError: The server is out of reach, or refuses.
+            StoreError: The server is unreachable, or rejects a statement.
         """
         if self.is_joined:
             with self.transact() as connection:
@@ -179,7 +179,7 @@ class Database:
 
     @contextmanager
     def begun(self, *, reading: bool = False) -> Iterator[psycopg.Connection[Any]]:
-        """Begins a transaction that nothing joins, as :meth:`transact` does one that others may."""
+        """Begin a transaction like :meth:`transact`, but one that no other can join."""
         with self._lent(reading=reading) as connection, connection.transaction():
             yield connection
 
@@ -219,11 +219,11 @@ class Database:
         return connection
 
     def _take(self) -> psycopg.Connection[Any] | None:
-        if self._process != os.getpid():  # a child must not speak on what its parent has opened
+        if self._process != os.getpid():  # a child process must not use its parent's connections
             self._idle.clear()
             self._process = os.getpid()
         while self._idle:
-            with suppress(IndexError):  # another thread has taken it
+            with suppress(IndexError):  # another thread has taken the connection
                 connection = self._idle.pop()
                 if not _has_ended(connection):
                     return connection
@@ -239,10 +239,10 @@ class Database:
             connection.close()
 
     def __attrs_post_init__(self) -> None:
-        weakref.finalize(self, _close, self._idle)  # at the end of the process, too
+        weakref.finalize(self, _close, self._idle)  # also at the end of the process
 
     def close(self) -> None:
-        """Closes what is open and idle; the next transaction connects again."""
+        """Close idle connections; the next transaction connects again."""
         _close(self._idle)
 
 
@@ -252,27 +252,27 @@ def _close(idle: list[psycopg.Connection[Any]]) -> None:
 
 
 def _has_ended(connection: psycopg.Connection[Any]) -> bool:
-    """Tells whether a server has left an idle connection: it has nothing else to say on one."""
+    """Return whether the server closed an idle connection; it sends nothing else on one."""
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
     return bool(poll.poll(0))
 
 
 def is_outage(error: BaseException | None) -> bool:
-    """Tell whether an error says that PostgreSQL cannot be reached now."""
+    """Return whether an error means that PostgreSQL is unreachable now."""
     import psycopg
 
     return isinstance(error, psycopg.OperationalError) and not _is_refused(error)
 
 
 def _is_refused(error: Exception) -> bool:
-    """Tell whether a server refuses a role or a database: waiting does not help."""
+    """Return whether a server refuses a role or a database, so that waiting does not help."""
     said = str(error)
     return "FATAL:" in said and any(each in said for each in _REFUSALS)
 
 
 def describe(error: psycopg.Error, place: str) -> StoreError:
-    """Words what PostgreSQL says."""
+    """Create the StoreError for an error of PostgreSQL."""
     import psycopg
 
     said = str(error).strip().partition("\n")[0] or type(error).__name__

@@ -1,4 +1,4 @@
-"""The row of a conversation, and the rows of its lines: what they say, and what is missing."""
+"""Rows of a conversation and of its lines: decoding, and detection of missing lines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Lines: TypeAlias = Sequence[tuple[int, str]]
 """Lines of a history with their numbers in it, in order."""
 
-# From a conversation up to its root: of each, the lines that its forks below have a share in.
+# From a conversation up to its root: the lines of each that its forks below share.
 _HISTORY = """
 WITH RECURSIVE chain (id, parent, start, until) AS (
     SELECT id, parent, start, next FROM vibe_conversations WHERE id = %s
@@ -37,7 +37,7 @@ _OWN = "SELECT number, line FROM vibe_canisters WHERE conversation = %s ORDER BY
 
 
 class _About(msgspec.Struct):
-    """What people say of a conversation."""
+    """Descriptive fields of a conversation."""
 
     name: str | None
     tags: tuple[str, ...]
@@ -45,7 +45,7 @@ class _About(msgspec.Struct):
 
 
 def write_about(metadata: ConversationMetadata) -> str:
-    """Returns what people say of a conversation, as its row has it. Raises StoreError."""
+    """Encode the descriptive fields of a conversation for its row. Raises StoreError."""
     about = _About(name=metadata.name, tags=metadata.tags, model=metadata.model)
     try:
         return msgspec.json.encode(about).decode()
@@ -55,11 +55,11 @@ def write_about(metadata: ConversationMetadata) -> str:
 
 
 class StoredConversation(NamedTuple):
-    """A conversation as its row says it.
+    """Conversation as its row describes it.
 
     Attributes:
-        place: The conversation as errors call it.
-        identity: Its name; what follows are the columns, see :mod:`..tables`.
+        place: Name of the conversation in errors.
+        identity: Its identity; the other attributes are the columns, see :mod:`..tables`.
     """
 
     place: str
@@ -81,13 +81,13 @@ class StoredConversation(NamedTuple):
         *,
         changing: bool = False,
     ) -> StoredConversation:
-        """Reads the row of a conversation.
+        """Read the row of a conversation.
 
         Args:
             changing: Keep others from changing it until the transaction ends.
 
         Raises:
-            UnknownConversationError: There is none.
+            UnknownConversationError: The row does not exist.
         """
         columns = "about, created, updated, parent, start, next, merged"
         question = f"SELECT {columns} FROM vibe_conversations WHERE id = %s"
@@ -101,11 +101,11 @@ class StoredConversation(NamedTuple):
 
     @property
     def position(self) -> Position:
-        """Where the conversation ends."""
+        """End of the conversation."""
         return Position(size=self.next - self.start, merged=self.merged)
 
     def interpret(self) -> ConversationMetadata:
-        """Returns what the row says of the conversation. Raises CorruptionError."""
+        """Return the metadata in the row. Raises CorruptionError."""
         try:
             about = msgspec.json.decode(self.about, type=_About)
         except msgspec.MsgspecError as error:
@@ -121,24 +121,24 @@ class StoredConversation(NamedTuple):
         )
 
     def read_own(self, connection: psycopg.Connection[Any]) -> Lines:
-        """Returns the lines that the conversation has stored itself."""
+        """Return the conversation's own lines."""
         return connection.execute(_OWN, (self.identity,)).fetchall()
 
     def read_history(self, connection: psycopg.Connection[Any]) -> Lines:
-        """Returns these lines behind those that it has of its parents."""
+        """Return its inherited lines followed by these lines."""
         lines: Lines = connection.execute(_HISTORY, (self.identity,)).fetchall()
-        # Within a transaction that writes, others may have appended since the row was read.
+        # In a writing transaction, others may have appended since the row was read.
         return [each for each in lines if each[0] < self.next]
 
     def decode(
         self, lines: Lines, *, tolerant: bool
     ) -> tuple[Sequence[AnyCanister], list[Finding]]:
-        """Reads what was said; tolerant, a line that does not read is a finding."""
+        """Decode the lines; if tolerant, an unreadable line becomes a finding."""
         data = b"".join([line.encode() + b"\n" for _, line in lines])
         return parts.decode_part(parts.FilePart(path=self.place, data=data), tolerant=tolerant)
 
     def find_gap(self, lines: Lines) -> CorruptionError | None:
-        """Says what is missing of a history: its numbers have no gaps."""
+        """Report missing lines of a history, whose numbers must be consecutive."""
         if len(lines) == self.next:
             return None
         inherited = sum(number < self.start for number, _ in lines)

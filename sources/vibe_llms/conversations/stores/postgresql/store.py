@@ -1,4 +1,4 @@
-"""Conversations in PostgreSQL: a row each, and a row for each of their lines."""
+"""Conversation store in PostgreSQL: one row per conversation, and one per line."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from vibe_llms.conversations.run_logs.database_log import DatabaseLog
     from vibe_llms.conversations.run_logs.inbox import RunMessage
 
-# One round trip for what is said: nothing is added where the conversation does not end where it is
-# said to (a size), nor where a claim that is named is not held any more.
+# One round trip for an append: nothing is added if the conversation does not end at the given size,
+# or if a given claim is lost.
 _ADD = f"""
 WITH held AS ({HOLD}), grown AS (
     UPDATE vibe_conversations
@@ -58,7 +58,7 @@ WITH held AS ({HOLD}), grown AS (
 )
 SELECT next - start, merged FROM grown
 """
-# In the words as they are written, so that a damaged line still protects what it names.
+# Search the raw text, so that a damaged line still protects the content that it names.
 _REFERENCES = """
 SELECT DISTINCT found[1] FROM (
     SELECT line FROM vibe_canisters UNION ALL SELECT line FROM vibe_events
@@ -69,17 +69,17 @@ WHERE position('"content_id"' IN line) > 0
 
 @define(init=False)
 class PostgresqlStore(StoreDefaults):
-    """Keeps conversations in a database; see :class:`..interfaces.ConversationStore`.
+    """Store of conversations in a database; see :class:`..interfaces.ConversationStore`.
 
     Args:
-        url: As ``postgresql://host/database``; ``content=`` in its query says where new content
-            goes that is not to lie in the database, see :mod:`..places`.
+        url: URL such as ``postgresql://host/database``; ``content=`` in its query names an external
+            place for new content, see :mod:`..places`.
 
     Raises:
-        ConfigurationError: There is no such place for content.
+        ConfigurationError: The place for content does not exist.
     """
 
-    url: str  # stores of one database are equal, wherever they put content
+    url: str  # stores of one database are equal, even with different places for content
     database: Database = attrs.field(eq=False)
     contents: PostgresqlContents = attrs.field(eq=False)
     keeps_logs = plants_whole = True
@@ -92,17 +92,17 @@ class PostgresqlStore(StoreDefaults):
         )
 
     def transact(self, *, reading: bool = False) -> AbstractContextManager[object]:
-        """Keep all that is done inside the block, or nothing."""
+        """Run a transaction: apply all changes inside the block, or none."""
         return self.database.transact(reading=reading)
 
     def open_log(self, identity: str) -> DatabaseLog:
-        """Return the log of a conversation's runs, in rows of its own."""
+        """Return the log of a conversation's runs, stored in separate rows."""
         from vibe_llms.conversations.run_logs.database_log import DatabaseLog
 
         return DatabaseLog(self.database, ensure_identity(identity), contents=self.contents)
 
     def open_inbox(self, identity: str) -> DatabaseInbox:
-        """Return the inbox of a conversation's runs, in rows of its own."""
+        """Return the inbox of a conversation's runs, stored in separate rows."""
         from vibe_llms.conversations.run_logs.database_inbox import DatabaseInbox
 
         return DatabaseInbox(self.database, ensure_identity(identity))
@@ -110,7 +110,7 @@ class PostgresqlStore(StoreDefaults):
     # --- writing ---------------------------------------------------------------------------
 
     def create(self, identity: str, metadata: ConversationMetadata) -> Position:
-        """Begins a conversation."""
+        """Create a conversation."""
         ensure_identity(identity)
         link = metadata.parent
         with self.database.transact() as connection:
@@ -158,14 +158,14 @@ class PostgresqlStore(StoreDefaults):
     def append(
         self, identity: str, canisters: Sequence[AnyCanister], *, after: Position | None = None
     ) -> Receipt:
-        """Adds canisters at the end; all or none."""
+        """Append canisters, all or none."""
         from vibe_llms.messages.codec.lines import encode_canister
 
         ensure_identity(identity)
         ensure_distinct(canisters)
         holds = needs_content_store(canisters)
-        # Content first, each in a transaction of its own: two that add the same in another order
-        # would wait for each other. It is held until a line names it.
+        # Add content first, each in its own transaction: two writers of the same content in a
+        # different order would deadlock. It is held until a line names it.
         with self.contents.hold() if holds else nullcontext():
             place = self.contents.place
             stored = detach_media(canisters, self.contents, place=place) if holds else canisters
@@ -182,7 +182,7 @@ class PostgresqlStore(StoreDefaults):
         lines: list[str],
         after: Position | None,
     ) -> Position:
-        """Adds lines, if there are any, or says why none may be added."""
+        """Add lines, if there are any, or raise the reason why they cannot be added."""
         with self.database.transact() as connection:
             position = self._access(connection, identity, changing=True).position
             if after is not None and after.own_size != position.own_size:
@@ -195,7 +195,7 @@ class PostgresqlStore(StoreDefaults):
                 added = self._add(identity, canisters, lines, after)
                 assert (
                     added is not None
-                )  # what is in its way is raised above, and nobody changes it
+                )  # conflicts are raised above, and the row is locked
                 position = added
         return position
 
@@ -206,7 +206,7 @@ class PostgresqlStore(StoreDefaults):
         lines: list[str],
         after: Position | None,
     ) -> Position | None:
-        """Returns where a conversation ends now; ``None`` where nothing may be added."""
+        """Add lines; return the new end, or ``None`` if they cannot be added."""
         fence, now = self.database.fence, access_now()
         given: dict[str, object] = {
             "id": identity,
@@ -220,7 +220,7 @@ class PostgresqlStore(StoreDefaults):
         return None if row is None else Position(size=row[0], merged=row[1])
 
     def secure(self, identity: str) -> None:
-        """Only looks for it: what was not committed, nobody can read."""
+        """Check that the conversation exists; uncommitted data cannot be read by anyone."""
         self.read_metadata(identity)
 
     def update_metadata(
@@ -231,7 +231,7 @@ class PostgresqlStore(StoreDefaults):
         tags: Sequence[str] | Absence = ABSENT,
         model: str | None | Absence = ABSENT,
     ) -> ConversationMetadata:
-        """Changes what is given and leaves the rest; returns the result."""
+        """Change the given fields and keep the rest; return the result."""
         with self.database.transact() as connection:
             row = self._access(connection, identity, changing=True)
             metadata = row.interpret().change(name=name, tags=tags, model=model)
@@ -244,10 +244,10 @@ class PostgresqlStore(StoreDefaults):
     def fork(
         self, identity: str, *, from_index: int | None = None, child: str | None = None
     ) -> str:
-        """Begins a conversation that shares the history of another; returns its identity."""
+        """Create a fork, which shares the history of another conversation; return its identity."""
         child = produce_identity() if child is None else child
         with self.database.transact() as connection:
-            # Locked: nobody deletes the parent before the fork points at it.
+            # Lock the parent, so that it is not deleted before the fork points to it.
             row = self._access(connection, identity, changing=True)
             count = row.next if from_index is None else from_index
             link = ParentLink(identity=identity, canisters=count)
@@ -255,9 +255,9 @@ class PostgresqlStore(StoreDefaults):
         return child
 
     def delete(self, identity: str) -> None:
-        """Removes a conversation; its forks first receive what they need of it."""
+        """Delete a conversation; first copy to its forks what they need of it."""
         with self.database.transact() as connection:
-            # Always downwards: the conversation, then its forks.
+            # Lock order is downwards: the conversation, then its forks.
             row = self._access(connection, identity, changing=True)
             connection.execute(
                 "SELECT 1 FROM vibe_conversations WHERE parent = %s ORDER BY id FOR UPDATE",
@@ -269,7 +269,7 @@ class PostgresqlStore(StoreDefaults):
                 " AND number < child.start WHERE conversation = %s",
                 (identity,),
             )
-            # Positions that others hold count without what is merged, and so stay true.
+            # Positions of other callers do not count merged lines, and so stay valid.
             connection.execute(
                 "UPDATE vibe_conversations SET parent = %(above)s,"
                 " merged = merged + start - least(start, %(start)s),"
@@ -281,7 +281,7 @@ class PostgresqlStore(StoreDefaults):
     # --- reading ---------------------------------------------------------------------------
 
     def read(self, identity: str, *, tolerant: bool = False) -> History:
-        """Reads a conversation whole."""
+        """Read a complete conversation."""
         with self.database.transact(reading=True) as connection:
             row = self._access(connection, identity)
             lines = row.read_history(connection)
@@ -301,24 +301,24 @@ class PostgresqlStore(StoreDefaults):
         )
 
     def read_metadata(self, identity: str) -> ConversationMetadata:
-        """Returns the metadata without reading what was said."""
+        """Return the metadata without reading the canisters."""
         with self.database.transact(reading=True) as connection:
             return self._access(connection, identity).interpret()
 
     def survey(self) -> Iterator[str]:
-        """Yields the identities of all conversations."""
+        """Yield the identities of all conversations."""
         with self.database.transact(reading=True) as connection:
             rows = connection.execute("SELECT id FROM vibe_conversations").fetchall()
         return iter([each for (each,) in rows])
 
     def survey_references(self) -> Iterator[str]:
-        """Yields the ids of all content that conversations need, damaged lines included."""
+        """Yield the ids of all content that conversations need, even in damaged lines."""
         with self.database.transact(reading=True) as connection:
             rows = connection.execute(_REFERENCES).fetchall()
         return iter([each for (each,) in rows])
 
     def examine(self, identity: str, *, seen: Seen | None = None) -> Examination:
-        """Proves each line that the conversation has stored itself, and its link."""
+        """Verify each of the conversation's own lines, and its link."""
         with self.database.transact(reading=True) as connection:
             row = self._access(connection, identity)
             lines, history = row.read_own(connection), row.read_history(connection)

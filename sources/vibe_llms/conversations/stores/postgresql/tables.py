@@ -1,4 +1,4 @@
-"""The tables: what each column means, and making them in an empty database."""
+"""Tables: the meaning of each column, and their creation in an empty database."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _LOCK: Final = 0x76696265
 """Two processes that find an empty database make its tables one after the other."""
 
 # A conversation has the lines with the numbers `start` to `next`, counted over the whole history;
-# those before `start` are its parent's. `merged` of its lines came over from deleted parents.
-# Texts of the user's are JSON: PostgreSQL has no text with the character 0, and a name may have it.
-# The `owner` is this database, as places say that have content of it.
-# Content without `data` is at its `place`, and has a `size` as soon as it is there whole.
+# those before `start` belong to its parent. `merged` of its lines come from deleted parents. The
+# user's texts are JSON: PostgreSQL text cannot contain the character 0, but a name may. `owner`
+# identifies this database in places that have content of it. Content without `data` is at its
+# `place`, and gets a `size` once it is complete there.
 _TABLES: Final = """
 CREATE TABLE vibe_format (
     version integer NOT NULL,
@@ -80,33 +80,33 @@ _STEPS: Final = {
 
 
 class NoTables:
-    """Stands for a connection where there are no tables yet: all that is read there is nothing."""
+    """Null connection, used before the tables exist: all reads return nothing."""
 
     rowcount = 0
 
     def execute(self, statement: str, *_: object, **__: object) -> NoTables:
-        """Finds nothing."""
+        """Return itself, without rows."""
         assert statement.lstrip().startswith("SELECT"), "This transaction is read-only."
         return self
 
     def fetchone(self) -> None:
-        """Returns no row."""
+        """Return no row."""
 
     def fetchall(self) -> list[Any]:
-        """Returns no rows."""
+        """Return no rows."""
         return []
 
 
 def prepare(connection: psycopg.Connection[Any], place: str) -> None:
-    """Makes the tables where there are none, and those of earlier versions what they are now.
+    """Create missing tables, and migrate those of earlier versions.
 
     Raises:
-        StoreError: A later version of this program has made them.
+        StoreError: A later version of this program has created them.
     """
     found = read_format(connection)
     if found is None or found in _STEPS:
-        # Before the transaction begins: one that waits within it goes on believing that there is
-        # no such table.
+        # Lock before the transaction begins: after a wait inside the transaction, it would still
+        # not see the new table.
         connection.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
         with connection.transaction():
             found = _bring_up(connection)
@@ -134,7 +134,7 @@ def _bring_up(connection: psycopg.Connection[Any]) -> int | None:
 
 
 def read_format(connection: psycopg.Connection[Any]) -> int | None:
-    """Returns the format of the tables; ``None`` where there are none."""
+    """Return the format of the tables; ``None`` if they do not exist."""
     row: tuple[Any] | None = connection.execute("SELECT to_regclass('vibe_format')").fetchone()
     if row is None or row[0] is None:
         return None
