@@ -61,7 +61,7 @@ def hydrate(
 
 
 def is_held_elsewhere(content: MediaContent) -> bool:
-    """Tell whether media are available without a content store."""
+    """Return whether media are available without a content store."""
     return content.url is not None or content.file_id is not None
 
 
@@ -75,7 +75,7 @@ def find_required(canisters: Iterable[AnyCanister]) -> frozenset[str]:
 
 
 def needs_content_store(canisters: Iterable[AnyCanister]) -> bool:
-    """Tell whether any media among the canisters name content."""
+    """Return whether any media among the canisters refer to content."""
     canisters = tuple(canisters)
     contents = itertools.chain.from_iterable(map(_read_content, canisters))
     if {*map(type, contents)}.isdisjoint(MEDIA_CLASSES):  # the usual case, checked quickly

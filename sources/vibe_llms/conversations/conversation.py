@@ -1,4 +1,4 @@
-"""A conversation in memory, and the part of it that a store has."""
+"""Conversation in memory, with its stored part."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Conversation:
 
     Attributes:
         id: Its unique id.
-        notices: What restoring and saving found on the way, such as a torn line set aside.
+        notices: Notices of restoring and saving, such as a torn line that was set aside.
         companions: Objects that live with it in this process, by their class, such as the log of
             its runs if it has no store. Copies share them; a fork inherits them.
     """
@@ -89,7 +89,7 @@ class Conversation:
     @property
     def metadata(self) -> ConversationMetadata:
         """Name, tags and so on. To change them, assign an evolved value and save."""
-        if self._touched is not None:  # a new value with each append would cost as much as that
+        if self._touched is not None:  # a new value at each append would cost as much as the append
             self.metadata = attrs.evolve(self._metadata, updated=self._touched)
         return self._metadata
 
@@ -230,7 +230,7 @@ class Conversation:
             self._save_metadata()
 
     def catch_up(self, store: ConversationStore) -> bool:
-        """Store new messages behind those that other programs have added, and load these.
+        """Store new messages after those that other programs have added, and load these.
 
         Returns:
             Whether other programs have added messages.
@@ -264,14 +264,14 @@ class Conversation:
                 raise
             stored = found
         self.metadata, self._home = stored.metadata, store
-        # Last: an interrupt before this is what `_find_begun` puts right.
+        # Last: `_find_begun` repairs an interrupt before this.
         self._stored = stored
         return stored
 
     def _begin(self, store: ConversationStore) -> _Stored:
         metadata, position = self.metadata, None
         if metadata.parent is not None and self._home == store:
-            with suppress(UnknownConversationError):  # the parent was deleted meanwhile
+            with suppress(UnknownConversationError):  # the parent was deleted in the interim
                 position = store.create(self.id, metadata)
         if position is None:
             metadata = attrs.evolve(metadata, parent=None)
@@ -351,13 +351,13 @@ class Conversation:
 
         Raises:
             UnknownConversationError: The id is unknown.
-            CorruptionError: It is damaged; says file and line.
+            CorruptionError: The conversation is damaged; the error names file and line.
         """
         return cls.take(store, store.read(id))
 
     @classmethod
     def take(cls, store: ConversationStore, history: History) -> Conversation:
-        """Make a conversation of a history that was read from a store."""
+        """Create a conversation from a history that was read from a store."""
         conversation = cls(
             id=history.identity, canisters=history.canisters, metadata=history.metadata
         )

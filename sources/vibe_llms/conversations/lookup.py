@@ -15,7 +15,7 @@ def resolve(store: ConversationStore, prefix: str) -> str:
 
     Raises:
         UnknownConversationError: No id begins with it, or it is blank.
-        AmbiguousIdentityError: Several ids begin with it; names them.
+        AmbiguousIdentityError: Several ids begin with it; the error names them.
     """
     wanted = prefix.strip().lower()
     fitting = [identity for identity in store.survey() if identity.startswith(wanted)]

@@ -1,4 +1,4 @@
-"""Tags with a meaning for this package; all others belong to the user."""
+"""Reserved tags of this package; all others belong to the user."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ OWNER_TAG: Final = "owner:"
 
 
 def is_part(tags: Iterable[str]) -> bool:
-    """Tell whether a conversation with these tags is a part of another."""
+    """Return whether a conversation with these tags is a part of another."""
     return any(tag.startswith(PART_TAG) for tag in tags)

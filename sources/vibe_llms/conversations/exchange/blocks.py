@@ -1,4 +1,4 @@
-"""The contents of a canister as pieces of HTML, in which nothing can act."""
+"""Contents of a canister as HTML fragments that cannot run code."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MIME_TYPE = re.compile(r"[a-z]+/[a-z0-9.+-]+", re.ASCII)
 
 
 def compose_canister(canister: AnyCanister, content_store: ContentStore) -> Iterator[str]:
-    """Yields what a canister holds, piece by piece."""
+    """Yield the contents of a canister, piece by piece."""
     if isinstance(canister, InvocationCanister):
         yield f'<pre dir="auto">{escape(canister.arguments)}</pre>'
     for content in canister.content:
@@ -74,7 +74,7 @@ def _compose_citation(citation: Citation) -> str:
 
 
 def _link(url: str | None, label: str) -> str:
-    """Returns a link where the address is one that is safe to follow, else its words."""
+    """Return a link if the address is safe to follow, otherwise its text."""
     if url is None:
         return f"<bdi>{escape(label)}</bdi>"
     if not is_followable(url):
@@ -98,7 +98,7 @@ def _compose_media(content: MediaContent, data: bytes | None) -> str:
 
 def _embed(content: MediaContent, data: bytes, name: str) -> str:
     mime_type = content.mime_type.lower()
-    # It comes from wherever the media came from, and stands in an attribute as it is.
+    # Validate it: it is as untrusted as the media, and is written into an attribute unescaped.
     if _MIME_TYPE.fullmatch(mime_type) is None:
         mime_type = "application/octet-stream"
     encoded = b64encode(data).decode("ascii")
@@ -110,13 +110,13 @@ def _embed(content: MediaContent, data: bytes, name: str) -> str:
             return f'<audio controls src="{source}"></audio>'
         case "video":
             return f'<video controls src="{source}"></video>'
-    # Whatever it is, it is saved and not opened: an HTML file would act in the page's place.
+    # Any file is saved, not opened: an HTML file would run with the page's origin.
     source = f"data:application/octet-stream;base64,{encoded}"
     return f'<a class="file" download="{name}" href="{source}">Save ({len(data):,} bytes)</a>'
 
 
 def render_markdown(text: str) -> str:
-    """Renders an answer. HTML in it is text, pictures are links, headings go two steps down."""
+    """Render an answer. HTML becomes text, pictures become links, headings go down two levels."""
     return str(_access_parser().render(text))
 
 
@@ -135,7 +135,7 @@ def _access_parser() -> MarkdownIt:
     return parser
 
 
-# markdown-it calls its rules with the renderer and with parts of itself that it types as Any.
+# markdown-it calls its rules with the renderer and with internal values of type Any.
 def _render_link_open(
     renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any
 ) -> str:
@@ -144,7 +144,7 @@ def _render_link_open(
 
 
 def _render_cell(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
-    # The page's policy allows no style in an element.
+    # The page's policy does not allow inline styles.
     style = str(tokens[index].attrs.pop("style", ""))
     if alignment := style.removeprefix("text-align:"):
         tokens[index].attrSet("class", alignment)
@@ -155,7 +155,7 @@ def _render_image(
     renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any
 ) -> str:
     token = tokens[index]
-    # To load it would tell a stranger's server who reads this; the page's policy forbids it.
+    # Loading it would reveal the reader to a foreign server; the page's policy forbids it.
     return _link(str(token.attrGet("src") or ""), token.content or "picture")
 
 

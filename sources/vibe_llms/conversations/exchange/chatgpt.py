@@ -1,7 +1,7 @@
-"""ChatGPT's export: a tree of messages for each conversation, of which one path is shown.
+"""Importer of ChatGPT's export: a tree of messages per conversation, of which one path is shown.
 
-OpenAI documents it nowhere; this reads what its exports of the years up to 2026 have held, and
-tells of whatever else there is.
+The format is undocumented. This reads the fields found in OpenAI's exports up to 2026, and reports
+all others.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ _MIME_TYPES = {
 
 
 def read_chatgpt(path: Path) -> Iterator[Translation[Conversation]]:
-    """Yields the conversations of an export, each along the path that was shown last.
+    """Yield the conversations of an export, each along the path that was shown last.
 
     Raises:
-        CodecError: It is no such export; names the place.
+        CodecError: The file is not such an export; the error names the place.
     """
     with open_export(path) as export:
         for place, table in export.read_tables():
@@ -77,7 +77,7 @@ def read_chatgpt(path: Path) -> Iterator[Translation[Conversation]]:
 
 @define
 class _Reader:
-    """Writes one conversation down."""
+    """Reader of one conversation."""
 
     export: Export
     place: str
@@ -95,7 +95,7 @@ class _Reader:
             )
         key = read_text(self.table.get("conversation_id")) or read_text(self.table.get("id"))
         created = read_moment(self.table.get("create_time"))
-        # Ids are derived from it: without any name, its beginning has to tell it from others.
+        # Ids are derived from it: without a name, its beginning must distinguish it from others.
         key = key or f"{self.table.get('create_time')} {self.table.get('title')}"
         self.draft = Draft(SOURCE, key, self.place, created)
         shown = _find_path(mapping, self.table.get("current_node"))
@@ -116,8 +116,8 @@ class _Reader:
         self.draft.begin(node, read_moment(message.get("create_time")))
         match author.get("role"):
             case "user" | "system" if kind == "user_editable_context":
-                # The user's own words for all conversations, which the export has among the
-                # messages.
+                # The user's custom instructions for all conversations, which the export lists among
+                # the messages.
                 words = [content.get("user_profile"), content.get("user_instructions")]
                 self.draft.add_supervisor([TextualContent(word) for word in words if word])
             case "user":
@@ -164,10 +164,10 @@ class _Reader:
             self.draft.add_answer(contents)
             return
         text = "\n".join(each.text for each in contents if isinstance(each, TextualContent))
-        # A result names the tool that it is of, and not the call.
+        # A result names its tool, not its call.
         self.pending[recipient] = node
         form = "json" if _is_object(text) else "text"
-        # It was executed there: a call of ours would still be owed its result.
+        # It was executed at the service: a call of ours would still require a result.
         self.draft.add_invocation(node, recipient, text, form, Owner.VENDOR)
 
     def _read_result(self, node: str, kind: str, content: dict[str, Any], name: str) -> None:
@@ -175,7 +175,7 @@ class _Reader:
         if not contents:
             return
         asked = self.pending.pop(name, None)
-        if asked is None:  # no answer of a model's asks for it
+        if asked is None:  # no answer of a model requires it
             self.draft.add_document(contents, name or None)
         else:
             self.draft.add_result(
@@ -224,7 +224,7 @@ class _Reader:
         for attachment in attachments:
             mime_type = read_text(attachment.get("mime_type") or attachment.get("mimeType"))
             if mime_type.startswith("image/"):
-                continue  # it stands among the parts, too
+                continue  # it is also among the parts
             identity = read_text(attachment.get("id"))
             contents += self._read_media(node, identity, mime_type, "file")
         return contents
@@ -246,13 +246,13 @@ class _Reader:
 
 
 def _find_path(mapping: dict[str, Any], current: object) -> list[str]:
-    """Returns the nodes from the root to the current one, or to the one that was written last."""
+    """Return the nodes from the root to the current one, or to the one that was written last."""
     if not (isinstance(current, str) and isinstance(mapping.get(current), dict)):
         parents = {read_table(node).get("parent") for node in mapping.values()}
         leaves = [name for name, node in mapping.items() if name not in parents and node]
         current = max(leaves, key=lambda name: _date(mapping[name]), default=None)
     path: dict[str, None] = {}
-    # What somebody has sent may lead in a circle.
+    # A foreign file may contain a cycle.
     while isinstance(current, str) and current not in path:
         node = mapping.get(current)
         if not isinstance(node, dict):
@@ -268,7 +268,7 @@ def _date(node: object) -> float:
 
 
 def _has_words(message: dict[str, Any]) -> bool:
-    """Tells whether anything was said: there are many empty messages, which nobody misses."""
+    """Return whether a message has text; the many empty messages are skipped."""
     content = read_table(message.get("content"))
     kind = read_text(content.get("content_type"))
     given = content.get(_TEXTS.get(kind, ""), kind)

@@ -1,4 +1,4 @@
-"""Which form a document shall have, or has, among those that ship and those of plugins."""
+"""Selection of a document format, among the built-in ones and those of plugins."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _S = TypeVar("_S", ExporterSpecification, ImporterSpecification)
 
 
 def access_form(forms: Sequence[_S], name: str) -> _S:
-    """Returns the form of a name: the first one, so that none takes another's place.
+    """Return the format with a name: the first one, so that none replaces another.
 
     Raises:
-        UnknownNameError: There is none of this name.
+        UnknownNameError: The format is unknown.
     """
     for form in forms:
         if form.name == name:
@@ -43,10 +43,10 @@ def access_form(forms: Sequence[_S], name: str) -> _S:
 
 
 def choose_exporter(forms: Sequence[ExporterSpecification], path: Path) -> ExporterSpecification:
-    """Returns the form that the name of a file asks for.
+    """Return the format for the suffix of a file name.
 
     Raises:
-        RequestError: None has this ending.
+        RequestError: No format has this suffix.
     """
     if fitting := _select_by_suffix(forms, path):
         return fitting[0]
@@ -59,20 +59,20 @@ def choose_exporter(forms: Sequence[ExporterSpecification], path: Path) -> Expor
 
 
 def choose_importer(forms: Sequence[ImporterSpecification], path: Path) -> ImporterSpecification:
-    """Returns the form that a file has: the first one that recognizes it.
+    """Detect the format of a file: the first one that recognizes it.
 
     Raises:
-        RequestError: The file cannot be read, or none recognizes it.
+        RequestError: The file cannot be read, or no format recognizes it.
     """
     try:
-        if path.is_dir() or not path.exists():  # what cannot be read is in no form
+        if path.is_dir() or not path.exists():  # an unreadable file has no format
             read_beginning(path, 1)
         for form in _select_by_suffix(forms, path):
             try:
                 if form.recognize(path):
                     return form
             except OSError:
-                # The file's fault and not the form's: it is told below as what cannot be read.
+                # The file is at fault, not the format: it is reported below as unreadable.
                 raise
             except Exception as error:
                 raise _blame(form, "recognize", path, error) from error
@@ -87,18 +87,18 @@ def choose_importer(forms: Sequence[ImporterSpecification], path: Path) -> Impor
 
 
 def read_document(form: ImporterSpecification, path: Path) -> Iterator[Translation[Conversation]]:
-    """Yields the conversations of a file, each with what could not be carried over.
+    """Yield the conversations of a file, each with its losses.
 
     Raises:
         RequestError: The file cannot be read.
-        CodecError: It has not this form.
-        PluginError: The form's plugin failed at it.
+        CodecError: The file does not have this format.
+        PluginError: The format's plugin failed.
     """
     from vibe_llms.conversations.conversation import Conversation
 
     try:
         for found in form.read(path):
-            # Importers may be anybody's: what goes on from here relies on what they yield.
+            # An importer may be third-party, and the code below relies on the types that it yields.
             if not (isinstance(found, Translation) and isinstance(found.value, Conversation)):
                 raise PluginError(
                     plugin=form.name,
@@ -107,7 +107,7 @@ def read_document(form: ImporterSpecification, path: Path) -> Iterator[Translati
                 )
             yield found
     except CodecError as error:
-        # The form knows the place within the document, but not in which file.
+        # The format knows the place within the document, but not the file.
         raise CodecError(
             path=error.path,
             detail=f"{path}: {error.detail}",
@@ -125,11 +125,11 @@ def read_document(form: ImporterSpecification, path: Path) -> Iterator[Translati
 def write_document(
     form: ExporterSpecification, conversation: Exportable, content_store: ContentStore
 ) -> str:
-    """Returns a conversation in a form.
+    """Return a conversation in a format.
 
     Raises:
-        StoreError: Content that is referred to is not in the store.
-        PluginError: The form's plugin failed at it.
+        StoreError: Referenced content is not in the store.
+        PluginError: The format's plugin failed.
     """
     try:
         document = form.write(conversation, content_store)

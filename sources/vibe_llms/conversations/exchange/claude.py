@@ -1,7 +1,7 @@
-"""The export of claude.ai: the messages of each conversation, with blocks like those of its API.
+"""Importer of claude.ai's export: messages of each conversation, with blocks like those of its API.
 
-Anthropic documents it nowhere; this reads what its exports of the years up to 2026 have held,
-and tells of whatever else there is.
+The format is undocumented. This reads the fields found in Anthropic's exports up to 2026, and
+reports all others.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ _STOP_REASONS = {
 
 
 def read_claude(path: Path) -> Iterator[Translation[Conversation]]:
-    """Yields the conversations of an export, each along the path that was shown last.
+    """Yield the conversations of an export, each along the path that was shown last.
 
     Raises:
-        CodecError: It is no such export; names the place.
+        CodecError: The file is not such an export; the error names the place.
     """
     with open_export(path) as export:
         for place, table in export.read_tables():
@@ -60,7 +60,7 @@ def read_claude(path: Path) -> Iterator[Translation[Conversation]]:
 
 @define
 class _Reader:
-    """Writes one conversation down."""
+    """Reader of one conversation."""
 
     place: str
     table: dict[str, Any]
@@ -95,7 +95,7 @@ class _Reader:
         self.draft.begin(key, read_moment(message.get("created_at")))
         for name in ("files", "files_v2"):
             for number, _ in enumerate(read_list(message.get(name))):
-                # Where both lists are there, a file is told of once.
+                # If both lists exist, report a file only once.
                 if name == "files" or not message.get("files"):
                     reason = "a file or picture: its bytes are not in the export"
                     self.draft.lose(f"{place}.{name}[{number}]", reason)
@@ -165,7 +165,7 @@ class _Reader:
                 self._lose_block(place, block)
 
     def _read_result(self, place: str, block: dict[str, Any]) -> None:
-        # A result without a name belongs to the call that came last.
+        # A result without a name belongs to the last call.
         identity = read_text(block.get("tool_use_id")) or (self.calls[-1] if self.calls else "")
         given = block.get("content")
         pieces = [{"type": "text", "text": given}] if isinstance(given, str) else read_list(given)
@@ -181,7 +181,7 @@ class _Reader:
                     LossKind.COERCED,
                 )
         name = read_text(block.get("name")) or None
-        if identity not in self.calls:  # no answer of a model's asks for it
+        if identity not in self.calls:  # no answer of a model requires it
             self.draft.add_document(contents, name)
             return
         self.calls.remove(identity)
@@ -190,7 +190,7 @@ class _Reader:
         )
 
     def _lose_block(self, place: str, block: dict[str, Any]) -> None:
-        if block.get("type") != "token_budget":  # says nothing about what was said
+        if block.get("type") != "token_budget":  # irrelevant to the messages
             self.draft.lose(place, f"a block of the kind {block.get('type')!r} has no counterpart")
 
 
@@ -216,12 +216,12 @@ def _read_words(block: dict[str, Any]) -> list[AnyContent]:
 
 
 def _read_place(given: object) -> int | None:
-    # True is an int, too.
+    # True is also an int.
     return given if isinstance(given, int) and not isinstance(given, bool) else None
 
 
 def _find_path(messages: list[Any], current: object) -> set[int]:
-    """Returns which messages were shown: all of them, where nothing says who follows whom."""
+    """Return the messages that were shown: all, if none names its predecessor."""
     numbers = {
         read_text(message.get("uuid")): index
         for index, message in enumerate(messages)
@@ -235,6 +235,6 @@ def _find_path(messages: list[Any], current: object) -> set[int]:
     while index not in path:
         path.add(index)
         parent = read_text(read_table(messages[index]).get("parent_message_uuid"))
-        # Nobody before it: it stays where it is, which ends the loop.
+        # Without a predecessor the index stays the same, which ends the loop.
         index = numbers.get(parent, index)
     return path

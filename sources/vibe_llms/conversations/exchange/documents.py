@@ -1,4 +1,4 @@
-"""The forms that ship, by the hooks through which a plugin's come in; imports them when used."""
+"""Built-in formats, through the same hooks as those of plugins; imported when used."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _defer(reference: str) -> Callable[..., Any]:
-    """Returns a function that imports another when it is called, and calls that."""
+    """Return a function that imports another one when called, and calls it."""
     module, _, name = reference.partition(":")
 
     def call(*arguments: Any) -> Any:
@@ -32,7 +32,7 @@ def _defer(reference: str) -> Callable[..., Any]:
 
 @hook
 def survey_exporters() -> list[ExporterSpecification]:
-    """Names the three forms in which conversations are written."""
+    """Return the three export formats."""
     markdown, json = _defer("markdown:export_markdown"), _defer("json_documents:export_json")
     html = _defer("pages:export_html")
     return [
@@ -44,7 +44,7 @@ def survey_exporters() -> list[ExporterSpecification]:
 
 @hook
 def survey_importers() -> list[ImporterSpecification]:
-    """Names the four forms that are read: our own JSON, and what others deliver."""
+    """Return the four import formats: our own JSON, and those of other services."""
     own = "the output of `vibe export --format json`"
     is_own, read_own = _defer("json_documents:is_document"), _defer("json_documents:read_json")
     chatgpt, is_chatgpt = _defer("chatgpt:read_chatgpt"), partial(_has_key, "mapping")
@@ -60,13 +60,13 @@ def survey_importers() -> list[ImporterSpecification]:
 
 
 def import_conversations(path: Path) -> Iterator[Translation[Conversation]]:
-    """Reads a file in one of the forms that ship, whichever it has.
+    """Import a file in any built-in format, which is detected.
 
-    The conversations belong to no store yet, and have the same ids each time that they are read.
+    The conversations do not belong to a store yet, and have the same ids at each import.
 
     Raises:
-        RequestError: The file cannot be read, or has none of the forms.
-        CodecError: It is broken; names the place.
+        RequestError: The file cannot be read, or its format is unknown.
+        CodecError: The file is damaged; the error names the place.
     """
     from vibe_llms.conversations.exchange.choosing import choose_importer, read_document
 
@@ -78,7 +78,7 @@ def _recognize_llm(path: Path) -> bool:
 
 
 def _has_key(word: str, path: Path) -> bool:
-    """Tells whether the document begins with objects that have such a field."""
+    """Return whether the document begins with objects that have a given field."""
     from vibe_llms.conversations.exchange.exports import open_export
     from vibe_llms.exceptions import CodecError
 
@@ -86,6 +86,6 @@ def _has_key(word: str, path: Path) -> bool:
         with open_export(path) as export:
             beginning = export.read_beginning()
     except CodecError:
-        return True  # an archive that is damaged: whoever reads it says how
-    # A quotation mark within a text has a backslash before it, so that this is a name of a field.
+        return True  # a damaged archive: reading it reports the details
+    # A quotation mark within a text has a backslash before it, so this is a field name.
     return re.search(rb'"%s"\s*:' % word.encode(), beginning) is not None

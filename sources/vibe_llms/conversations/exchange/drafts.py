@@ -1,4 +1,4 @@
-"""A conversation of elsewhere while it is written down in our words."""
+"""Draft of a foreign conversation during its import."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ BEGINNING_OF_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def derive_identity(*words: str) -> str:
-    """Returns the id of what a service calls so: the same each time that it is imported."""
-    # Parted, so that "a", "bc" and "ab", "c" are not the same.
+    """Return the id for a service's key: the same at each import."""
+    # Use a separator, so that "a", "bc" and "ab", "c" are different.
     text = "\0".join(words)
-    # A key may hold half a character, and names something all the same.
+    # A key may contain a lone surrogate and is still valid.
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
     return b32encode(digest[:10]).decode("ascii").lower()
 
 
 def read_moment(given: object) -> datetime | None:
-    """Reads seconds since 1970, or a date as ISO 8601 writes it; ``None`` where it is neither."""
+    """Read seconds since 1970 or an ISO 8601 date; ``None`` if it is neither."""
     try:
         if isinstance(given, str):
             moment = datetime.fromisoformat(given)
@@ -61,47 +61,47 @@ def read_moment(given: object) -> datetime | None:
 
 
 def read_text(given: object) -> str:
-    """Returns a text; nothing where it is none."""
+    """Return a text; empty if the value is not a text."""
     return given if isinstance(given, str) else ""
 
 
 def read_list(given: object) -> list[Any]:
-    """Returns a list; an empty one where it is none."""
+    """Return a list; empty if the value is not a list."""
     return given if isinstance(given, list) else []
 
 
 def read_tables(given: object) -> list[dict[str, Any]]:
-    """Returns the objects of a list."""
+    """Return the objects of a list."""
     return [item for item in read_list(given) if isinstance(item, dict)]
 
 
 def read_table(given: object) -> dict[str, Any]:
-    """Returns an object; an empty one where it is none."""
+    """Return an object; empty if the value is not an object."""
     return given if isinstance(given, dict) else {}
 
 
 def write_json(given: object) -> str:
-    """Writes what a service has parsed as a model could have written it."""
+    """Encode a parsed JSON value as a model could have written it."""
     return json.dumps(given, ensure_ascii=False, separators=(",", ":"))
 
 
 def make_media(
     mime_type: str, *, data: bytes | None, name: str | None = None, url: str | None = None
 ) -> MediaContent:
-    """Makes the kind of content that a type of media asks for."""
+    """Create the kind of content that fits a media type."""
     return choose_media(mime_type)(mime_type=mime_type, data=data, name=name, url=url)
 
 
 @define
 class Draft:
-    """What has been written down of a conversation so far, and what could not be.
+    """Imported part of a conversation so far, with its losses.
 
     Attributes:
-        source: The word for where it comes from, such as ``chatgpt``.
-        key: What it is called there.
-        place: Where it stands in the document.
-        created: When it began, as far as is known.
-        origin: Who speaks for the model, until that changes.
+        source: Name of its source, such as ``chatgpt``.
+        key: Its key at the source.
+        place: Its place in the document.
+        created: Time of its creation, if known.
+        origin: Origin of the model's current answers.
     """
 
     source: str
@@ -117,40 +117,39 @@ class Draft:
     _moment: datetime | None = None
 
     def lose(self, place: str, reason: str, kind: LossKind = LossKind.DROPPED) -> None:
-        """Takes down what could not be carried over."""
+        """Record a loss."""
         self.losses.append(Loss(kind=kind, path=f"{self.place}{place}", reason=reason))
 
     def begin(self, key: str, moment: datetime | None) -> None:
-        """Says which message comes now, and when it was said: with the one before where nobody
-        knows."""
+        """Begin a message, with its time; by default the time of the one before."""
         self._message, self._pieces = key, 0
         self._moment = moment or self._moment
 
     def add_user(self, contents: Sequence[AnyContent]) -> None:
-        """Adds what the user says; whatever the model says next is another turn."""
+        """Add a user message; the model's next answer begins a new turn."""
         if contents:
             self._turn = ""
             self.canisters.append(UserCanister(tuple(contents), **self._name()))
 
     def add_supervisor(self, contents: Sequence[AnyContent]) -> None:
-        """Adds instructions."""
+        """Add instructions."""
         if contents:
             self.canisters.append(SupervisorCanister(tuple(contents), **self._name()))
 
     def add_document(self, contents: Sequence[AnyContent], title: str | None) -> None:
-        """Adds material that somebody gave."""
+        """Add a document."""
         if contents:
             self.canisters.append(DocumentCanister(tuple(contents), title=title, **self._name()))
 
     def add_answer(self, contents: Sequence[AnyContent]) -> None:
-        """Adds what the model thinks and says."""
+        """Add reasoning and text of the model."""
         if contents:
             self.canisters.append(AssistantCanister(tuple(contents), **self._name_turn()))
 
     def add_invocation(
         self, invocation_id: str, name: str, arguments: str, form: Any, owner: Owner
     ) -> None:
-        """Adds a call."""
+        """Add a call."""
         self.canisters.append(
             InvocationCanister(
                 invocation_id=invocation_id,
@@ -171,7 +170,7 @@ class Draft:
         is_error: bool = False,
         owner: Owner,
     ) -> None:
-        """Adds what came of a call; what we execute ourselves belongs to no turn of a model's."""
+        """Add the result of a call; a call that we execute does not belong to a turn of a model."""
         named = self._name_turn() if owner is Owner.VENDOR else self._name()
         self.canisters.append(
             ResultCanister(
@@ -187,7 +186,7 @@ class Draft:
             self._turn = ""
 
     def finish(self, name: str | None, losses: Sequence[Loss] = ()) -> Translation[Conversation]:
-        """Returns the conversation, with what was lost."""
+        """Return the conversation, with its losses."""
         from vibe_llms.conversations.conversation import Conversation
 
         first = self.canisters[0].timestamp if self.canisters else BEGINNING_OF_TIME

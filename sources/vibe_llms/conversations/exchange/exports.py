@@ -1,7 +1,6 @@
-"""The files in which services deliver what was said there: JSON, or a ZIP archive with it.
+"""Export files of services: JSON, or a ZIP archive that contains it.
 
-They may be larger than the memory: a document is read piece by piece, and one conversation of
-it at a time.
+They may be larger than the memory, so a document is streamed, one conversation at a time.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _DOCUMENT = re.compile(r"(?:.*/)?conversations(?:[-_]\d+)?\.json", re.DOTALL)
 _BACKSLASH = ord("\\")
 _STRUCTURE = re.compile(rb'"(?:[^"\\]*")?|[\[\]{}]')
 """A bracket, a string in which nothing is escaped, or where another string begins."""
-# What is encrypted comes as a RuntimeError, an unknown compression as a NotImplementedError.
+# Encryption raises a RuntimeError, an unknown compression a NotImplementedError.
 _DAMAGES = (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError)
 _BETWEEN = re.compile(rb"[\s,]*")
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -40,28 +39,28 @@ _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
 
 @frozen
 class Export:
-    """An export of some service, opened.
+    """Opened export of a service.
 
     Attributes:
-        path: Of the file.
-        archive: The archive that the file is, if it is one.
+        path: Path of the file.
+        archive: The archive, if the file is one.
     """
 
     path: Path
     archive: zipfile.ZipFile | None = None
 
     def read_beginning(self) -> bytes:
-        """Returns how the document begins; nothing where the archive has none."""
+        """Return the beginning of the document; empty if the archive has none."""
         for name in self._survey_documents():
             with self._open(name) as file:
                 return file.read(_BEGINNING_BYTES)
         return b""
 
     def read_tables(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yields the objects of the document's list, or the one that it is, with their places.
+        """Yield the objects of the document's list, or its only object, with their places.
 
         Raises:
-            CodecError: It is no JSON, breaks off, or holds something else.
+            CodecError: The document is not JSON, is truncated, or has other contents.
         """
         names = self._survey_documents()
         if not names:
@@ -77,10 +76,10 @@ class Export:
                     yield place, _decode(piece, place)
 
     def find_media(self, identity: str) -> tuple[str, bytes] | None:
-        """Returns the name and the bytes of what the service calls so, where they came with it.
+        """Return the name and bytes of the media with a service's key, if the export has them.
 
         Raises:
-            CodecError: There is more of it than is read.
+            CodecError: The media exceed the size limit.
         """
         if self.archive is None or not identity:
             return None
@@ -110,13 +109,13 @@ class Export:
 
 
 def open_file(path: Path) -> IO[bytes]:
-    """Opens a file to be read. Raises OSError, also for folders, pipes and devices."""
+    """Open a file for reading. Raises OSError, also for folders, pipes and devices."""
     return read_along(str(path))
 
 
 @contextmanager
 def open_export(path: Path) -> Iterator[Export]:
-    """Opens a file, or the archive that it is.
+    """Open an export file or archive.
 
     Raises:
         CodecError: The archive is damaged or encrypted.
@@ -130,7 +129,7 @@ def open_export(path: Path) -> Iterator[Export]:
         with zipfile.ZipFile(path) as archive:
             yield Export(path, archive)
     except _DAMAGES as error:
-        # A RecursionError is a RuntimeError, too, and no fault of the archive's.
+        # A RecursionError is a RuntimeError, but not the fault of the archive.
         if isinstance(error, RecursionError):
             raise
         raise CodecError(
@@ -141,10 +140,10 @@ def open_export(path: Path) -> Iterator[Export]:
 
 
 def split_objects(chunks: Iterable[bytes], prefix: str = "") -> Iterator[tuple[str, bytes]]:
-    """Yields the JSON objects of a list, each whole, with their places; or the one object.
+    """Yield the complete JSON objects of a list, with their places; or the only object.
 
     Raises:
-        CodecError: There is something else, or the document breaks off, or one is too long.
+        CodecError: The document has other contents, is truncated, or an object is too long.
     """
     splitter = _Splitter(prefix)
     for chunk in chunks:
@@ -154,7 +153,7 @@ def split_objects(chunks: Iterable[bytes], prefix: str = "") -> Iterator[tuple[s
 
 @define
 class _Splitter:
-    """Finds where objects end, without understanding them."""
+    """Scanner for the ends of objects, which does not parse them."""
 
     prefix: str
     buffer: bytearray = attrs.field(factory=bytearray)
@@ -186,13 +185,13 @@ class _Splitter:
             )
 
     def _begin_object(self) -> bool:
-        """Goes on to where an object begins, if none has; tells whether there is one."""
+        """Advance to the beginning of an object unless inside one; return whether there is one."""
         while not self.depth:
-            # Some programs put this mark of UTF-8 before a text.
+            # Some programs write a UTF-8 byte order mark before a text.
             if self.is_list is None and self.buffer.startswith(b"\xef\xbb\xbf"):
                 del self.buffer[:3]
             between = _BETWEEN.match(self.buffer)
-            assert between is not None  # it matches nothing, too
+            assert between is not None  # it also matches an empty text
             del self.buffer[: between.end()]
             if not self.buffer:
                 return False
@@ -214,12 +213,12 @@ class _Splitter:
         return True
 
     def _end_object(self) -> bool:
-        """Goes on to where the object ends; tells whether it has come whole."""
+        """Advance to the end of the object; return whether it is complete."""
         while self.depth:
             if self.is_in_string:
                 end = self.buffer.find(b'"', self.position)
                 if end < 0:
-                    # What was looked through is not looked through again with the next chunk.
+                    # The scanned part is not scanned again with the next chunk.
                     self.position = len(self.buffer)
                     return self._wait()
                 self.position = end + 1
@@ -234,15 +233,15 @@ class _Splitter:
             self.position = mark.end()
             if mark.group() == b'"':
                 self.is_in_string = True
-            # A longer one is a whole string, in which brackets mean nothing.
+            # A longer match is a complete string, whose brackets have no meaning.
             elif len(mark.group()) == 1:
                 self.depth += 1 if mark.group() in b"[{" else -1
         return True
 
     def _is_escaped(self, place: int) -> bool:
-        """Tells whether an odd number of backslashes stands before a place."""
+        """Return whether an odd number of backslashes precedes a place."""
         first = place
-        # At the latest it ends at the quotation mark with which the string began.
+        # It ends at the opening quotation mark of the string at the latest.
         while self.buffer[first - 1] == _BACKSLASH:
             first -= 1
         return (place - first) % 2 == 1
@@ -262,7 +261,7 @@ def _decode(piece: bytes, place: str) -> dict[str, Any]:
     try:
         text = piece.decode("utf-8")
         table = json.loads(text)
-        # As where an emoji was cut in two: no text of ours may hold half of one.
+        # For example a split emoji: our texts must not contain lone surrogates.
         if _HALF_CHARACTER.search(piece):
             whole = json.dumps(table, ensure_ascii=False)
             whole = whole.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -271,5 +270,5 @@ def _decode(piece: bytes, place: str) -> dict[str, Any]:
         raise CodecError(path=place, detail="The document nests too deeply.") from error
     except ValueError as error:
         raise CodecError(path=place, detail=f"Invalid JSON: {error}.") from error
-    assert isinstance(table, dict)  # it begins with a brace
+    assert isinstance(table, dict)  # it starts with a brace
     return table

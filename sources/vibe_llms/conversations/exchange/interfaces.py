@@ -1,4 +1,4 @@
-"""What an exporter needs to be given."""
+"""Protocol of the input of an exporter."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from vibe_llms.messages.canisters import AnyCanister
 
 
 class Exportable(Protocol):
-    """What has a name, metadata and canisters, inherited ones included: a ``Conversation``."""
+    """Object with an id, metadata and canisters (including inherited ones): a ``Conversation``."""
 
     @property
     def id(self) -> str:
-        """Its identity."""
+        """Id of the conversation."""
 
     @property
     def metadata(self) -> ConversationMetadata:
-        """What is known about it."""
+        """Metadata of the conversation."""
 
     @property
     def canisters(self) -> Sequence[AnyCanister]:
-        """All that was said, oldest first."""
+        """All canisters, oldest first."""

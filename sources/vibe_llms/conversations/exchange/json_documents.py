@@ -1,7 +1,7 @@
-"""A conversation as one JSON document that needs nothing else: media are inside, as base64.
+"""Self-contained JSON document of a conversation, with media as base64.
 
-One canister stands on each line, in the very form in which stores keep it, so that such a
-document can also be read with ``grep``, and by any JSON parser.
+Each line has one canister, in the format of the stores, so that ``grep`` and any JSON parser can
+read the document.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _BEGINNING_BYTES = 4096
 
 
 def export_json(conversation: Exportable, content_store: ContentStore) -> str:
-    """Writes a conversation with all its media as one JSON document.
+    """Write a conversation with all its media as one JSON document.
 
-    What a fork inherits is written out; its parent is only mentioned.
+    Inherited canisters of a fork are included; its parent is only named.
 
     Raises:
-        StoreError: Content that is referred to is not in the store.
-        CorruptionError: Content is not what its id says.
+        StoreError: Referenced content is not in the store.
+        CorruptionError: Content does not match its id.
     """
     about = conversation.metadata
     head = {
@@ -57,30 +57,30 @@ def export_json(conversation: Exportable, content_store: ContentStore) -> str:
         encode_canister(canister).decode("utf-8")
         for canister in hydrate(conversation.canisters, content_store)
     ]
-    # Without the closing brace, before which the canisters come.
+    # Without the closing brace, since the canisters precede it.
     opening = json.dumps(head, ensure_ascii=False, indent=0)[:-2]
     return f'{opening},\n"canisters": [\n' + ",\n".join(lines) + "\n]\n}\n"
 
 
 def is_document(path: Path) -> bool:
-    """Tells whether a file begins as such a document does."""
+    """Return whether a file begins like such a document."""
     with read_along(str(path)) as file:
         beginning = file.read(_BEGINNING_BYTES)
     return b'"format"' in beginning and f'"{FORMAT}"'.encode() in beginning
 
 
 def read_json(path: Path) -> Iterator[Translation[Conversation]]:
-    """Yields the one conversation of a file."""
+    """Yield the only conversation of a file."""
     yield Translation(import_json(read_regular(str(path))))
 
 
 def import_json(document: str | bytes) -> Conversation:
-    """Reads what :func:`export_json` has written; the bytes of media are in the canisters.
+    """Import a document of :func:`export_json`; the canisters contain the bytes of media.
 
-    The conversation has its old id, and belongs to no store and to no parent.
+    The conversation keeps its id, and has neither a store nor a parent.
 
     Raises:
-        CodecError: The document is not such a one; names the place.
+        CodecError: The document is invalid; the error names the place.
     """
     from vibe_llms.conversations.conversation import Conversation
 
@@ -116,7 +116,7 @@ def import_json(document: str | bytes) -> Conversation:
             ],
         )
     except (KeyError, TypeError, ValueError) as error:
-        # Errors of ours are ValueErrors, too, and say more.
+        # Our errors are also ValueErrors, and more specific.
         if isinstance(error, ConverseError):
             raise
         raise CodecError(

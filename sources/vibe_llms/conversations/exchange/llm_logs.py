@@ -1,8 +1,8 @@
-"""The log of Simon Willison's ``llm``: what ``llm logs --json`` prints, and its ``logs.db``.
+"""Importer of the logs of Simon Willison's ``llm``: output of ``llm logs --json``, and ``logs.db``.
 
-The database has had two forms: up to 0.35 a row for each response, and since then messages in
-a tree, in which conversations that were forked share what they have in common. Both may be in
-one file. Paths of attachments in it are never followed: whoever sends a log names no files here.
+The database has two formats: up to 0.35 one row per response, and since then messages in a tree, in
+which forked conversations share their common part. One file may contain both. Paths of attachments
+are never followed, so that a received log cannot read local files.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _TABLES = "select name from sqlite_master where type = 'table'"
 
 
 def is_database(path: Path) -> bool:
-    """Tells whether a file is a database with logs of ``llm``."""
+    """Return whether a file is a database with logs of ``llm``."""
     with open_file(path) as file:
         if file.read(len(DATABASE_MARK)) != DATABASE_MARK:
             return False
@@ -52,10 +52,10 @@ def is_database(path: Path) -> bool:
 
 
 def read_llm(path: Path) -> Iterator[Translation[Conversation]]:
-    """Yields the conversations of a log.
+    """Yield the conversations of a log.
 
     Raises:
-        CodecError: It is no such log; names the place.
+        CodecError: The file is not such a log; the error names the place.
     """
     with open_file(path) as file:
         begins_so = file.read(len(DATABASE_MARK)) == DATABASE_MARK
@@ -90,10 +90,10 @@ def read_llm(path: Path) -> Iterator[Translation[Conversation]]:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    # Never written to: it may be a stranger's, or one that `llm` is using.
+    # Open it read-only: it may be foreign, or in use by `llm`.
     database = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
     database.row_factory = sqlite3.Row
-    # One text that is no UTF-8 must not keep all others from being read.
+    # A text that is not UTF-8 must not prevent reading the others.
     database.text_factory = lambda data: data.decode("utf-8", "replace")
     return database
 
@@ -103,7 +103,7 @@ def _survey_tables(database: sqlite3.Connection) -> set[str]:
 
 
 def _read_json(path: Path) -> Iterator[Translation[Conversation]]:
-    # All of it is held at once, since entries of one conversation may stand apart.
+    # Hold all of it in memory, since entries of one conversation may not be adjacent.
     if path.stat().st_size > CONVERSATION_BYTES:
         raise CodecError(
             detail=f"The log is larger than {CONVERSATION_BYTES:,} bytes (CONVERSATION_BYTES).",
@@ -135,7 +135,7 @@ def _read_responses(
             yield _read_conversation(str(key), group)
             group = []
         key = found
-        # What has both forms was read in its younger one.
+        # Conversations in both formats were read in the newer one.
         if key not in known:
             entry = {**dict(row), "conversation_name": names.get(key)}
             _complete(database, tables, entry)
@@ -145,7 +145,7 @@ def _read_responses(
 
 
 def _complete(database: sqlite3.Connection, tables: set[str], entry: dict[str, Any]) -> None:
-    """Adds what other tables have of a response, as ``llm logs --json`` names it."""
+    """Add a response's data from other tables, with the names of ``llm logs --json``."""
     identity = (entry["id"],)
 
     def select(table: str, query: str) -> list[dict[str, Any]]:
@@ -184,7 +184,7 @@ def _read_conversation(
 
 
 def _read_entry(draft: Draft, entry: dict[str, Any]) -> None:
-    # First: they answer calls of the entry before, and were sent along with this prompt.
+    # Results first: they answer calls of the entry before, and were sent with this prompt.
     for result in read_tables(entry.get("tool_results")):
         add_result(draft, result)
     asked: list[AnyContent] = []
@@ -205,7 +205,7 @@ def _read_entry(draft: Draft, entry: dict[str, Any]) -> None:
 
 
 def _read_prompt(entry: Mapping[str, Any], field: str) -> str:
-    """Returns what was asked, with the fragments before it; younger versions have them within."""
+    """Return the prompt, with the fragments before it; newer versions include them."""
     text = read_text(entry.get(field))
     fragments = read_tables(entry.get(f"{field}_fragments"))
     before = [read_text(fragment.get("content")) for fragment in fragments]
@@ -215,7 +215,7 @@ def _read_prompt(entry: Mapping[str, Any], field: str) -> str:
 
 
 def make_origin(entry: Mapping[str, Any]) -> Origin:
-    """Says who answered, and what that used."""
+    """Create the origin of an answer, with its usage."""
     counts = [_read_count(entry.get(name)) for name in ("input_tokens", "output_tokens")]
     usage = Usage(input_tokens=counts[0], output_tokens=counts[1])
     model = read_text(entry.get("resolved_model")) or read_text(entry.get("model"))
@@ -232,7 +232,7 @@ def _read_count(given: object) -> int | None:
 
 
 def add_invocation(draft: Draft, call: Mapping[str, Any]) -> None:
-    """Adds a call; the database has its arguments as text, the JSON parsed."""
+    """Add a call; its arguments are text in the database, but parsed in the JSON."""
     given = call.get("arguments")
     arguments = given if isinstance(given, str) else write_json(given or {})
     name = read_text(call.get("name")) or "unknown"
@@ -240,7 +240,7 @@ def add_invocation(draft: Draft, call: Mapping[str, Any]) -> None:
 
 
 def add_result(draft: Draft, result: Mapping[str, Any]) -> None:
-    """Adds what came of a call."""
+    """Add the result of a call."""
     output = result.get("output")
     text = output if isinstance(output, str) else write_json(output)
     contents: list[AnyContent] = [TextualContent(text)]
@@ -264,7 +264,7 @@ def _find_owner(given: Mapping[str, Any]) -> Owner:
 
 
 def read_attachment(draft: Draft, place: str, attachment: Mapping[str, Any]) -> list[AnyContent]:
-    """Makes content of an attachment, where its bytes or its address came with the log."""
+    """Create content of an attachment, if the log contains its bytes or its URL."""
     mime_type = read_text(attachment.get("type")) or "application/octet-stream"
     data, url = attachment.get("content"), read_text(attachment.get("url")) or None
     if isinstance(data, bytes):
@@ -279,7 +279,7 @@ def read_attachment(draft: Draft, place: str, attachment: Mapping[str, Any]) -> 
 
 
 def decode_payload(text: object) -> dict[str, Any]:
-    """Reads what a column has as JSON; an empty object where it is none."""
+    """Decode the JSON of a column; an empty object if it is invalid."""
     try:
         return read_table(json.loads(read_text(text) or "{}"))
     except (ValueError, RecursionError):
@@ -287,7 +287,7 @@ def decode_payload(text: object) -> dict[str, Any]:
 
 
 def join_references(pieces: object, fragments: Mapping[int, str]) -> str:
-    """Puts a text together from fragments and what stands between them."""
+    """Join fragments and the text between them."""
     words = []
     for piece in read_tables(read_list(pieces)):
         reference = piece.get("fragment")

@@ -1,4 +1,4 @@
-"""The younger form of the database of ``llm``: messages in a tree, and threads through it."""
+"""Newer format of ``llm``'s database: messages in a tree, and threads through it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def read_threads(database: sqlite3.Connection) -> Iterator[tuple[str, Translation[Conversation]]]:
-    """Yields each thread with its identity; what threads share is in each of them."""
+    """Yield each thread with its identity; a part shared by threads is in each of them."""
     query = "select * from threads where tip_message_hash is not null order by datetime_utc, id"
     for thread in database.execute(query):
         yield str(thread["id"]), _Reader(database, dict(thread)).read()
@@ -33,7 +33,7 @@ def read_threads(database: sqlite3.Connection) -> Iterator[tuple[str, Translatio
 
 @define
 class _Reader:
-    """Writes one thread down."""
+    """Reader of one thread."""
 
     database: sqlite3.Connection
     thread: dict[str, Any]
@@ -59,16 +59,16 @@ class _Reader:
         return list(messages.values())[::-1]
 
     def _find_turn(self, digest: str, column: str) -> dict[str, Any]:
-        """Returns the call to a model that begins or ends with a message, of this thread if any."""
+        """Return the model call that begins or ends with a message, preferably of this thread."""
         return self._fetch(
-            f"select * from turns where {column} = ? "  # one of two words of ours
+            f"select * from turns where {column} = ? "  # one of two own constants
             "order by thread_id = ? desc, datetime_utc limit 1",
             digest,
             self.thread["id"],
         )
 
     def _fetch(self, query: str, *values: object) -> dict[str, Any]:
-        """Returns the first row of an answer; an empty one where there is none."""
+        """Return the first row of a result; an empty one if there is none."""
         row = self.database.execute(query, values).fetchone()
         return {} if row is None else dict(row)
 
@@ -104,7 +104,7 @@ class _Reader:
                         payload["attachments"] = list(map(self._find, wanted))
                     logs.add_result(self.draft, payload)
                 case "text" | "reasoning":
-                    pass  # there is nothing in it
+                    pass  # it is empty
                 case kind:
                     self.draft.lose(place, f"a part of the kind {kind!r} has no counterpart")
         self._add(role, contents)

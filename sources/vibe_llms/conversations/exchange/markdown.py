@@ -1,8 +1,8 @@
-"""A conversation as Markdown, with its metadata as front matter.
+"""Export of a conversation as Markdown, with its metadata as front matter.
 
-Answers stand as the model wrote them, since they are Markdown; where one would leave a block
-open, and so swallow what follows, it is closed or quoted. What the user says is quoted. All
-else stands in fences that are longer than any in it.
+Answers are written unchanged, since they are Markdown; if one would leave a block open, and so
+swallow the following text, it is closed or quoted. User messages are quoted. Everything else is in
+fences that are longer than any fence inside.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
 
 
 def export_markdown(conversation: Exportable, content_store: ContentStore) -> str:
-    """Writes a conversation as Markdown.
+    """Write a conversation as Markdown.
 
-    Media are links: to where they lie below the data directory, or to their URL.
+    Media are links: to their files below the data directory, or to their URL.
 
     Args:
-        content_store: Tells which media there are; their bytes are not read.
+        content_store: Store with the existing media; their bytes are not read.
     """
     canisters = conversation.canisters
     blocks = [_compose_front_matter(conversation), f"# {_escape(name_conversation(conversation))}"]
@@ -74,7 +74,7 @@ def _compose_front_matter(conversation: Exportable) -> str:
         "forked_from": None if about.parent is None else about.parent.identity,
         "canisters": len(conversation.canisters),
     }
-    lines = [  # JSON's values are YAML's
+    lines = [  # JSON values are valid YAML
         f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in facts.items()
     ]
     return "\n".join(["---", *lines, "---"])
@@ -138,27 +138,27 @@ def _compose_citation(citation: Citation) -> str:
 
 
 def _escape(text: str) -> str:
-    """Makes text stand for itself, on one line."""
+    """Escape text, on one line."""
     return re.sub(r"([\\`*_{}\[\]<>#|~&])", r"\\\1", " ".join(text.split()))
 
 
 def _quote(text: str) -> str:
-    """Quotes text: the end of a quotation also ends whatever is open inside."""
-    # Not `splitlines`, which parts at more signs than those that end a line in Markdown.
+    """Quote text: the end of a quotation also closes any open block inside."""
+    # Not `splitlines`, which splits at more characters than those that end a line in Markdown.
     return "\n".join(f"> {line}".rstrip() for line in re.split(r"\r\n|\r|\n", text))
 
 
 def _fence(text: str, language: str = "") -> str:
-    """Fences text with more backticks than there are in it."""
+    """Fence text with more backticks than it contains."""
     longest = max(map(len, re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"
 
 
 def _close(text: str) -> str:
-    """Returns Markdown that leaves nothing open, as an answer does that was stopped midway."""
+    """Close open blocks of Markdown, such as those of a truncated answer."""
     parser = _access_parser()
-    # At the end it is a heading of its own only if nothing before it was left open.
+    # At the end it is a separate heading only if no block before it was left open.
     sentinel = "\n\n# end"
     tokens = parser.parse(text + sentinel)
     if tokens[-1].type == "fence":
@@ -173,5 +173,5 @@ def _access_parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark")
-    parser.core.ruler.enableOnly(["normalize", "block"])  # within blocks nothing stays open
+    parser.core.ruler.enableOnly(["normalize", "block"])  # inline markup ends with its block
     return parser

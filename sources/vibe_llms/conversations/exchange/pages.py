@@ -1,8 +1,8 @@
-"""A conversation as one HTML page that needs nothing else: for a browser, a phone, a printer.
+"""Export of a conversation as one self-contained HTML page, for browsers, phones and printers.
 
-Nothing in a conversation can act in the page. All text is escaped, Markdown is rendered with
-HTML switched off, pictures are data in ``img`` elements, in which no script runs, and a policy
-forbids the browser everything but the one style sheet, whose digest it names, and data.
+Contents of a conversation cannot run code in the page. All text is escaped, Markdown is rendered
+with HTML disabled, pictures are data in ``img`` elements, which run no scripts, and a content
+security policy allows only data and the one style sheet, by its digest.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from vibe_llms.messages.views import usage_of
 
 
 def export_html(conversation: Exportable, content_store: ContentStore) -> str:
-    """Writes a conversation as one self-contained HTML page, to be encoded as UTF-8.
+    """Write a conversation as one self-contained HTML page, to be encoded as UTF-8.
 
-    Media whose bytes cannot be had or are damaged show as a gap with their name.
+    Media with missing or damaged bytes appear as a gap with their name.
 
     Args:
-        content_store: Has the bytes of media.
+        content_store: Store of the bytes of media.
     """
     canisters = conversation.canisters
     messages = "\n".join(
@@ -54,24 +54,24 @@ def export_html(conversation: Exportable, content_store: ContentStore) -> str:
 
 @functools.cache
 def read_style() -> str:
-    """Returns the style sheet that all pages share which need nothing else."""
+    """Return the style sheet that all self-contained pages share."""
     return access_data("exchange", "page.css").read_text(encoding="utf-8")
 
 
 def compose_page(body: str, *, title: str, policy: str, style: str, head: str = "") -> str:
-    """Writes a page that needs nothing else, to be encoded as UTF-8.
+    """Write a self-contained page, to be encoded as UTF-8.
 
     Args:
-        body: As HTML.
-        title: Plain text.
-        policy: What the browser may do (Content-Security-Policy).
+        body: Body as HTML.
+        title: Title as plain text.
+        policy: Content-Security-Policy of the page.
         style: The style sheet.
-        head: What else stands in its head, as HTML.
+        head: More elements of its head, as HTML.
     """
     page = _PAGE.format(
         policy=escape(policy), head=head, title=escape(title), style=style, body=body
     )
-    return page.encode("utf-8", "replace").decode("utf-8")  # a half surrogate has no UTF-8
+    return page.encode("utf-8", "replace").decode("utf-8")  # replaces lone surrogates
 
 
 _PAGE = """<!DOCTYPE html>
@@ -110,7 +110,7 @@ def _compose_policy() -> str:
 
 
 def compose_source(text: str) -> str:
-    """Returns how a policy names a style sheet or script that stands in its page."""
+    """Return the source expression of an inline style sheet or script for a policy."""
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
@@ -129,7 +129,7 @@ def _survey_facts(conversation: Exportable) -> Mapping[str, str | None]:
 
 
 def compose_facts(facts: Mapping[str, str | None]) -> str:
-    """Returns terms with what is to be said of each, without those of which there is nothing."""
+    """Return a list of terms with their descriptions; skip terms with an empty one."""
     return "\n".join(
         f"<div><dt>{escape(term)}</dt><dd><bdi>{escape(fact)}</bdi></dd></div>"
         for term, fact in facts.items()
@@ -144,13 +144,13 @@ def compose_message(
     anchor: str = "",
     level: int = 2,
 ) -> str:
-    """Returns one message as a piece of a page.
+    """Return one message as an HTML fragment.
 
     Args:
-        content_store: Has the bytes of media.
-        usage: What its turn used, where it is the last one of that.
-        anchor: By which links find it.
-        level: Of its heading.
+        content_store: Store of the bytes of media.
+        usage: Usage of its turn, if it is the last message of the turn.
+        anchor: Anchor for links to it.
+        level: Level of its heading.
     """
     label = f"<bdi>{escape(label_canister(canister))}</bdi>"
     facts = _compose_message_facts(canister, usage)

@@ -1,4 +1,4 @@
-"""The words and numbers that documents for people share."""
+"""Texts and numbers that human-readable documents share."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ _UNREMARKABLE = {StopReason.ANSWERED, StopReason.INVOCATION, StopReason.UNKNOWN}
 
 
 def name_conversation(conversation: Exportable) -> str:
-    """Returns what to call a conversation."""
+    """Return the display name of a conversation."""
     return conversation.metadata.name or f"Conversation {conversation.id}"
 
 
 def describe_moment(moment: datetime) -> str:
-    """Returns a moment as people write it, in UTC, to the second."""
+    """Format a time for people, in UTC, to the second."""
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def describe_usage(usage: Usage) -> str:
-    """Returns how many tokens went in and out, as far as that is known."""
+    """Describe the known numbers of input and output tokens."""
     parts = []
     if usage.total_input_tokens is not None:
         parts.append(f"{usage.total_input_tokens:,} tokens in")
@@ -52,7 +52,7 @@ def describe_usage(usage: Usage) -> str:
 
 
 def describe_origin(origin: Origin) -> str:
-    """Returns which model it was, and why it stopped if that is worth a word."""
+    """Describe the model, and the stop reason if it is notable."""
     model = f"{origin.provider}:{origin.model}"
     return (
         model if origin.stop_reason in _UNREMARKABLE else f"{model} (stopped: {origin.stop_reason})"
@@ -60,14 +60,14 @@ def describe_origin(origin: Origin) -> str:
 
 
 def access_origin(canister: AnyCanister) -> Origin | None:
-    """Returns where a canister came from, if it came from a model."""
+    """Return the origin of a canister, if it came from a model."""
     if isinstance(canister, (AssistantCanister, InvocationCanister, ResultCanister)):
         return canister.origin
     return None
 
 
 def describe_turn_usage(canisters: Sequence[AnyCanister], index: int) -> str:
-    """Returns what a turn used, if the canister at an index is the last of its turn."""
+    """Describe the usage of a turn, if the canister at an index is the last of its turn."""
     canister = canisters[index]
     origin = access_origin(canister)
     if origin is None or origin.usage is None:
@@ -80,7 +80,7 @@ def describe_turn_usage(canisters: Sequence[AnyCanister], index: int) -> str:
 
 
 def label_canister(canister: AnyCanister) -> str:
-    """Returns whose words these are, or what else they are."""
+    """Return a label of a canister: its author or kind."""
     label = ROLE_LABELS[canister.role]
     match canister:
         case DocumentCanister(title=str(title)) if title:
@@ -94,19 +94,19 @@ def label_canister(canister: AnyCanister) -> str:
 
 
 def name_media(content: MediaContent) -> str:
-    """Returns what to call media: their name, or what they are."""
+    """Return the display name of media: their name or kind."""
     return content.name or getattr(content, "title", None) or f"{content.type} without a name"
 
 
 def is_followable(url: str) -> bool:
-    """Tells whether an address may become a link: it leads to a page or a mailbox."""
+    """Return whether an address may become a link: it must be a web page or a mailbox."""
     return url.lower().startswith(("https://", "http://", "mailto:"))
 
 
 def read_media(content: MediaContent, content_store: ContentStore) -> bytes | None:
-    """Returns the bytes of media; ``None`` where they cannot be had or are damaged.
+    """Return the bytes of media; ``None`` if they are missing or damaged.
 
-    A document for people is better with a gap, which it shows, than not at all.
+    A human-readable document with a visible gap is better than none.
     """
     if content.data is not None or content.content_id is None:
         return content.data

@@ -1,4 +1,4 @@
-"""What the index answers: plain tuples with names, because a list may have many."""
+"""Results of the index: named tuples, which are cheap, because a list may have many."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ class ConversationRow(NamedTuple):
     """One conversation in a list.
 
     Attributes:
-        id: Whole, never shortened.
-        name: As a person gave it; ``None`` where nobody has.
-        created: When it began, in UTC.
-        updated: When something was last said, in UTC.
-        canisters: How many there are, those inherited from a parent included.
+        id: Full id, never shortened.
+        name: Name given by the user; ``None`` if there is none.
+        created: Time of its creation, in UTC.
+        updated: Time of the last message, in UTC.
+        canisters: Number of canisters, including inherited ones.
         model: The address of the model last used, such as ``local:smollm2``.
-        first_words: The beginning of what the user first said, on one line; may be empty.
-        tags: In the order in which they were given.
+        first_words: Beginning of the user's first message, on one line; may be empty.
+        tags: Tags in the order in which they were added.
         parent: The id of the conversation that this one was forked from.
     """
 
@@ -33,18 +33,18 @@ class ConversationRow(NamedTuple):
 
 
 class SearchHit(NamedTuple):
-    """One canister in which the words were found.
+    """Canister that matches a search.
 
     Attributes:
-        id: Of the conversation that holds the canister. Its forks inherit the canister and
-            are not listed again.
-        name: Of that conversation.
-        index: Of the canister in that conversation, counted from 0, inherited ones included.
+        id: Id of the conversation that owns the canister. Forks that inherit the canister are not
+            listed again.
+        name: Name of that conversation.
+        index: Index of the canister in that conversation, from 0, including inherited ones.
         canister_id: The canister's own id.
-        role: Its stable word, such as ``user``.
-        timestamp: When it was said, in UTC.
+        role: Stable name of its role, such as ``user``.
+        timestamp: Time of the canister, in UTC.
         snippet: The text around the first match, on one line.
-        marks: Where in the snippet the words are: pairs of start and end, end exclusive.
+        marks: Positions of the words in the snippet: pairs of start and end, end exclusive.
     """
 
     id: str

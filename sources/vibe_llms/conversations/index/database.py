@@ -66,7 +66,7 @@ CREATE VIRTUAL TABLE texts USING fts5 (text, role, tokenize = "{TOKENIZER}");
 
 _DAMAGED = frozenset(
     {
-        sqlite3.SQLITE_ERROR,  # a table is missing: another schema, in spite of its version
+        sqlite3.SQLITE_ERROR,  # a table is missing: another schema despite its version
         sqlite3.SQLITE_CORRUPT,
         sqlite3.SQLITE_NOTADB,
         sqlite3.SQLITE_CONSTRAINT,
@@ -81,9 +81,9 @@ class UnusableIndexError(Exception):
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Tell whether an error means that the database is damaged, not just unavailable."""
+    """Return whether an error means that the database is damaged, not just unavailable."""
     code = getattr(error, "sqlite_errorcode", None)
-    return code is None or code & 0xFF in _DAMAGED  # the lowest byte is the kind of error
+    return code is None or code & 0xFF in _DAMAGED  # the lowest byte is the primary error code
 
 
 @contextmanager
@@ -150,11 +150,11 @@ def _prepare(connection: sqlite3.Connection, directory: str) -> None:
 
 
 def _prepare_shared(connection: sqlite3.Connection, directory: str) -> None:
-    # Before the transaction: within one, SQLite does not change the kind of its journal.
+    # Before the transaction: inside one, SQLite cannot change the journal mode.
     connection.execute("PRAGMA journal_mode = WAL")
     with transaction(connection):
         (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version == 0:  # no other process was faster
+        if version == 0:  # no other process was first
             _prepare(connection, directory)
             connection.execute(f"PRAGMA user_version = {VERSION}")
 

@@ -79,7 +79,7 @@ def _survey_texts(record: dict[str, object]) -> Iterator[str]:
 
 
 def _unescape(arguments: str) -> str:
-    """Show the letters of arguments in which a model has written them as ``\\u…``."""
+    """Decode letters of arguments that a model has written as ``\\u…``."""
     if "\\u" not in arguments:
         return arguments
     try:

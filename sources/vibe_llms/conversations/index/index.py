@@ -1,4 +1,4 @@
-"""The index of a directory of conversations."""
+"""Index of a directory of conversations."""
 
 from __future__ import annotations
 
@@ -86,11 +86,11 @@ class ConversationIndex:
         """Return the canisters that contain all words of the query, the best match first.
 
         The search covers the text of all contents: text, reasoning, refusals, transcripts, names
-        and titles of media, names and arguments of invocations, and results. Case and accents
-        do not matter. Words in double quotes are a phrase, ``*`` ends a word of which only the
-        beginning is given, every other sign only parts words.
+        and titles of media, names and arguments of invocations, and results. Case and accents do
+        not matter. Words in double quotes are a phrase, ``*`` at the end of a word matches any
+        ending, and every other sign only separates words.
 
-        A fork does not repeat its parent: what they share is found in the parent.
+        Matches in the part that a fork shares with its parent are reported only for the parent.
 
         Args:
             query: The user's words; any text is valid.
@@ -143,13 +143,13 @@ class ConversationIndex:
 
 
 def _is_begun(conversations: str) -> bool:
-    """Tell whether there are any conversations. Raise StoreError if the directory is unreadable."""
+    """Return whether any conversations exist. Raise StoreError if the directory is unreadable."""
     try:
         with os.scandir(conversations):
             return True
     except FileNotFoundError:
         return False
     except OSError as error:
-        from vibe_llms.conversations.stores.mapping import produce_store_error  # after trouble only
+        from vibe_llms.conversations.stores.mapping import produce_store_error  # errors only
 
         raise produce_store_error(error) from error

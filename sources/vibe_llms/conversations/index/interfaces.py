@@ -1,4 +1,4 @@
-"""Protocols of indexes, and of stores with an index of their own."""
+"""Protocols of indexes, and of stores with their own index."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Index(Protocol):
 
         Args:
             limit: Maximum number; ``None`` for all.
-            parts: Also those that are parts of others, by a tag that begins with
+            parts: Include parts of other conversations, which have a tag that begins with
                 :data:`~vibe_llms.conversations.tags.PART_TAG`.
         """
 
@@ -34,11 +34,11 @@ class Index(Protocol):
         """Return the canisters that contain all words of the query, the best match first.
 
         The search covers the text of all contents: text, reasoning, refusals, transcripts, names
-        and titles of media, names and arguments of invocations, and results. Case and accents
-        do not matter. Words in double quotes are a phrase, ``*`` ends a word of which only the
-        beginning is given, every other sign only parts words.
+        and titles of media, names and arguments of invocations, and results. Case and accents do
+        not matter. Words in double quotes are a phrase, ``*`` at the end of a word matches any
+        ending, and every other sign only separates words.
 
-        A fork does not repeat its parent: what they share is found in the parent.
+        Matches in the part that a fork shares with its parent are reported only for the parent.
 
         Args:
             query: The user's words; any text is valid.
@@ -54,7 +54,7 @@ class Index(Protocol):
 
 @runtime_checkable
 class IndexedStore(Protocol):
-    """Store with an index of its own, such as a database.
+    """Store with its own index, such as a database.
 
     For other stores, :class:`vibe_llms.conversations.index.reading.ReadingIndex` reads all
     conversations, which is slow for many.

@@ -1,4 +1,4 @@
-"""Asks the database, once it is up to date."""
+"""Queries of the database, once it is up to date."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _POSITIONS = (1 << KEY_SHIFT) - 1
 
 
 class Ancestry(NamedTuple):
-    """What a conversation has from its ancestors.
+    """Inherited part of a conversation.
 
     Attributes:
-        inherited: How many canisters come before its own.
-        first_words: What the user first said, there or in the conversation itself.
-        first_index: Which canister says that, counted from the very beginning.
+        inherited: Number of canisters before its own.
+        first_words: The user's first words, inherited or its own.
+        first_index: Index of their canister, from the beginning of the history.
     """
 
     inherited: int
@@ -47,7 +47,7 @@ class _Link(NamedTuple):
 
 @contextmanager
 def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
-    """While it is entered, all questions see the same: what others write does not come between."""
+    """Run all queries in the block on one snapshot, unaffected by concurrent writes."""
     connection.execute("BEGIN")
     try:
         yield
@@ -60,7 +60,7 @@ def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
 def survey_newest(
     connection: sqlite3.Connection, limit: int | None, *, parts: bool = False
 ) -> list[str]:
-    """Return the ids of conversations, those first in which something was last said."""
+    """Return the ids of conversations, the most recently updated first."""
     rows = connection.execute(
         "SELECT id FROM conversations WHERE ? OR tags NOT LIKE ? ORDER BY updated DESC, id LIMIT ?",
         (parts, _PART, -1 if limit is None else limit),
@@ -69,7 +69,7 @@ def survey_newest(
 
 
 def read_rows(connection: sqlite3.Connection, identities: Iterable[str]) -> list[ConversationRow]:
-    """Return what a list shows of some conversations, in the order given."""
+    """Return the list rows of some conversations, in the given order."""
     known: dict[str, Ancestry] = {}
     rows = []
     for identity in identities:
@@ -111,10 +111,10 @@ def search_places(
 ) -> list[SearchHit]:
     """Return the canisters that match best, the best first.
 
-    Of very many that match, only those in the newest conversations are compared.
+    If there are very many matches, only those in the newest conversations are ranked.
     """
     best = connection.execute(
-        # The role is there to be filtered by, and weighs nothing.
+        # The role is only for filtering, and has weight zero.
         "SELECT place FROM (SELECT rowid AS place, bm25(texts, 1.0, 0.0) AS badness FROM texts"
         " WHERE texts MATCH ? AND (? OR rowid >> ? NOT IN"
         " (SELECT key FROM conversations WHERE tags LIKE ?))"
@@ -152,7 +152,7 @@ def _read_hit(
 
 
 def _part_marks(snippet: str) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """Take the marks out of a snippet and says where they were; marks that touch are one."""
+    """Remove the marks from a snippet and return their positions; adjacent marks are merged."""
     snippet = snippet.replace(MARK_END + MARK_START, "")
     text = ""
     marks = []
@@ -167,9 +167,9 @@ def _part_marks(snippet: str) -> tuple[str, tuple[tuple[int, int], ...]]:
 def trace_ancestry(
     connection: sqlite3.Connection, identity: str, known: dict[str, Ancestry]
 ) -> Ancestry:
-    """Follow a conversation's ancestors; what was learnt is kept in ``known``.
+    """Follow a conversation's ancestors; cache the results in ``known``.
 
-    A parent that is not there, which the store would call damage, counts as empty.
+    A missing parent, which the store would report as damage, counts as empty.
     """
     chain: list[tuple[str, _Link]] = []
     waiting: str | None = identity
@@ -206,9 +206,9 @@ def _inherit(connection: sqlite3.Connection, link: _Link, known: dict[str, Ances
 
 
 def _count_before(connection: sqlite3.Connection, identity: str, size: int | None) -> int:
-    """Return how many canisters of its own a conversation had when it had so many bytes.
+    """Return the number of own canisters that a conversation had at a size in bytes.
 
-    What it took over from deleted parents comes before those bytes and belongs to them.
+    Canisters merged from deleted parents precede those bytes and are included.
     """
     key, merged = connection.execute(
         "SELECT key, merged_bytes FROM conversations WHERE id = ?", (identity,)

@@ -64,7 +64,7 @@ class ReadingIndex:
             canisters = self._store.read(identity, tolerant=True).canisters
         except StoreError:
             return []
-        # By way of their stored form, so that this finds what the index on the disk would.
+        # Use their stored form, so that this finds the same as the index on the disk.
         lines = encode_canisters(canisters).splitlines()
         return [place for place in map(read_place, lines) if place is not None]
 
@@ -95,7 +95,7 @@ class ReadingIndex:
                     " VALUES (?, ?, ?, ?, ?, 0, 0, 0, '', 0, x'', 0, '', 0, 0, 0, '', 0)",
                     (key, identity, metadata.name, parent if shared else None, shared),
                 )
-                # What it shares with its parent is found there.
+                # The part shared with its parent is found there.
                 _write_places(connection, key, places[shared:])
             with snapshot(connection):
                 return search_places(connection, match, limit)

@@ -1,8 +1,8 @@
-"""Update of the database from the files: compare first, read only changes.
+"""Update of the index from the files: compare first, read only changes.
 
-The comparison takes one look at each ``messages.jsonl``. Metadata are compared for the
-conversations that are about to be shown and for no others, which halves the work; so nothing
-by which a list is ordered may come from metadata that can change by themselves.
+The comparison needs one ``stat`` of each ``messages.jsonl``. Metadata are compared only for the
+conversations about to be shown, which halves the work. Therefore sort keys of lists must not come
+from metadata that can change independently.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Stamp: TypeAlias = tuple[int, int, int]
 MESSAGES = "messages.jsonl"
 METADATA = "metadata.toml"
 
-_HUGE = (1 << 63) - 1  # SQLite's integers end here; file systems know higher numbers
+_HUGE = (1 << 63) - 1  # maximum of SQLite's integers; file systems use higher numbers
 
 NOTHING: Stamp = (0, 0, 0)
 """The stamp of a file that is not there."""
@@ -32,17 +32,17 @@ def measure_messages(directory: str) -> tuple[list[str], list[int]]:
     """Measure the messages of all conversations in a directory.
 
     Returns:
-        The ids of the conversations, and the numbers of their stamps in one row: pairing them
-        is left to whoever finds that something has changed.
+        The ids of the conversations, and the numbers of their stamps in one flat list: the caller
+        pairs them only if something has changed.
     """
     names: list[str] = []
     numbers: list[int] = []
-    # To look from an open folder spares the system the way there, once for each conversation.
+    # Relative to an open folder, the system need not resolve its path for each conversation.
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         stat = os.stat
         for name in os.listdir(descriptor):
-            if name[0] == ".":  # locks, and folders of the store's own
+            if name[0] == ".":  # locks, and the store's own folders
                 continue
             try:
                 status = stat(f"{name}/{MESSAGES}", dir_fd=descriptor)
@@ -82,11 +82,10 @@ def refresh_messages(
 ) -> None:
     """Update the index of messages.
 
-    A fingerprint of all measurements spares the comparison one by one, which would cost as
-    much again as the measurements.
+    A fingerprint of all measurements avoids comparing them one by one, which would double the cost.
     """
     names, numbers = measure_messages(directory)
-    # Python hashes numbers alike in all processes, but not text, which takes a checksum instead.
+    # Python hashes numbers equally in all processes, but not text, so text gets a checksum.
     fingerprint = f"{zlib.crc32(os.fsencode('/'.join(names)))} {hash(tuple(numbers))}"
     (known,) = connection.execute("SELECT fingerprint FROM state").fetchone()
     if known == fingerprint:
@@ -98,7 +97,7 @@ def refresh_messages(
     present = {
         name: stamp
         for name, stamp in zip(names, stamps, strict=True)
-        if is_identity_form(name)  # else it is a copy of a folder, which no store reads
+        if is_identity_form(name)  # otherwise it is a copy of a folder, which stores ignore
     }
     update_conversations(connection, directory, present, fingerprint, progress)
 
@@ -106,7 +105,7 @@ def refresh_messages(
 def refresh_metadata(
     connection: sqlite3.Connection, directory: str, identities: Iterable[str]
 ) -> bool:
-    """Update the metadata of some conversations; tell whether any have changed."""
+    """Update the metadata of some conversations; return whether any have changed."""
     stale = []
     for identity in identities:
         for (description,) in connection.execute(

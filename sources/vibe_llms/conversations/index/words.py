@@ -1,11 +1,11 @@
-"""How text is cut into words, for the index and for queries alike.
+"""Tokenization of text, for the index and for queries.
 
-SQLite's ``unicode61`` takes a run of letters for one word. Scripts that put no spaces between
-words (Chinese, Japanese, Thai …) and emoji would then be found only as whole runs. So each of
-their characters is made a word of its own, by an invisible space around it, and a query in
-such a script becomes a phrase: any part of a run is found, at the price of a few bytes. The
-``trigram`` tokenizer, which was tried, finds no word of fewer than three characters, and most
-Chinese and Japanese words have one or two; its index is three times as large.
+SQLite's ``unicode61`` treats a run of letters as one word. Scripts without spaces between words
+(Chinese, Japanese, Thai …) and emoji would then match only as whole runs. So each of their
+characters becomes a separate word, with an invisible space around it, and a query in such a script
+becomes a phrase: any part of a run matches, at the cost of a few bytes. The ``trigram`` tokenizer
+was tried and rejected: it finds only words of three or more characters, but most Chinese and
+Japanese words have one or two; its index is three times as large.
 """
 
 from __future__ import annotations
@@ -34,33 +34,33 @@ _TERM = r'"([^"]*)"?|([^\s"]+)'
 
 
 def prepare_text(text: str) -> str:
-    """Make a text fit for the index: composed, without control characters, cut where needed."""
+    """Normalize a text for the index: composed, without control characters, split if needed."""
     text = text.translate(_CONTROLS)
     if text.isascii():
         return text
     import unicodedata
 
-    text = text.encode("utf-8", "replace").decode("utf-8")  # JSON may hold half a character
+    text = text.encode("utf-8", "replace").decode("utf-8")  # JSON may contain lone surrogates
     return re.sub(_BORDER, _SEPARATOR, unicodedata.normalize("NFC", text))
 
 
 def restore_text(text: str) -> str:
-    """Take the invisible spaces out again, for the eye."""
+    """Remove the invisible spaces again, for display."""
     return text.replace(_SEPARATOR, "")
 
 
 def compose_match(query: str, role: str | None) -> str:
-    """Compose what FTS5 is asked from what a person typed: all words, in one canister.
+    """Compose the FTS5 query for the user's input: all words, in one canister.
 
-    Words in double quotes are a phrase, a ``*`` at a word's end stands for any ending; every
-    other sign only parts words. No input is an error of syntax.
+    Words in double quotes are a phrase, a ``*`` at a word's end matches any ending; every other
+    sign only separates words. No input is a syntax error.
 
     Args:
         query: As typed.
-        role: Only canisters of this role, by its stable word; ``None`` for all.
+        role: Only canisters of this role, by its stable name; ``None`` for all.
 
     Raises:
-        UnknownNameError: There is no such role.
+        UnknownNameError: The role is unknown.
         LimitError: The query has too many words.
     """
     if role is not None and role not in ROLES:
@@ -80,12 +80,12 @@ def compose_match(query: str, role: str | None) -> str:
             detail=f"A search has at most {MAXIMUM_TERMS} words, not {len(terms)}.",
             remedy="Search for the rarest words only.",
         )
-    # Where no words are left, an empty phrase is still one that FTS5 takes.
+    # If no words are left, FTS5 still accepts an empty phrase.
     match = f"{{text}} : ({' '.join(terms) or _compose_term('')})"
     return match if role is None else f'({match}) AND {{role}} : "{role}"'
 
 
 def _compose_term(text: str, *, is_prefix: bool = False) -> str:
-    # A sign is found with and without the selector that makes it colourful.
+    # A sign matches with and without the emoji variation selector.
     text = prepare_text(text.replace("\ufe0f", ""))
     return f'"{text}"' + ("*" if is_prefix else "")

@@ -66,9 +66,9 @@ def update_conversations(
     """Update the index from the files.
 
     Args:
-        progress: Shows it where it takes longer than a second or so, in bytes.
-        present: The conversations that there are, with the stamps of their messages.
-        fingerprint: Of these; it is kept if all of them were found in this state.
+        progress: Shows the progress in bytes, if it takes longer than about a second.
+        present: The existing conversations, with the stamps of their messages.
+        fingerprint: Fingerprint of these; it is stored if all of them were found in this state.
     """
     known = _read_known(connection)
     changed = [
@@ -78,8 +78,8 @@ def update_conversations(
     ]
 
     def order(identity: str) -> tuple[int, int]:
-        # By their rows, since going back makes FTS5 write out what it has gathered; new ones by
-        # age, so that higher rows are newer conversations.
+        # In row order, since going back makes FTS5 flush its buffer; new ones by age, so that
+        # higher rows are newer conversations.
         if identity in known:
             return (0, known[identity][0])
         return (1, present[identity][2])
@@ -92,8 +92,8 @@ def update_conversations(
                     _index_conversation(connection, directory, identity)
                     advance(present.get(identity, NOTHING)[1])
     with transaction(connection):
-        # Compared once more: others may have appended meanwhile, and then the next call has to
-        # look.
+        # Compare once more: if others have appended in the interim, the next call must update
+        # again.
         known = _read_known(connection)
         if {identity: values[1:] for identity, values in known.items()} == present:
             connection.execute("UPDATE state SET fingerprint = ?", (fingerprint,))
@@ -101,7 +101,7 @@ def update_conversations(
 
 @contextmanager
 def _shown(size: int, progress: Progress | None) -> Iterator[Callable[[int], None]]:
-    """Show a piece of work where it is long, and gives the function that tells of advances."""
+    """Show the progress of long work; yield the function that reports advances."""
     if progress is None or size <= BATCH_BYTES:
         yield lambda amount: None
         return
@@ -145,7 +145,7 @@ def _forget_places(connection: sqlite3.Connection, key: int) -> None:
 def _index_conversation(connection: sqlite3.Connection, directory: str, identity: str) -> None:
     """Index the new part of a conversation, or all of it unless it only grew.
 
-    Looks at the file again, since another process may have been faster.
+    Checks the file again, since another process may have indexed it first.
     """
     row = connection.execute(
         f"SELECT {_KNOWN_COLUMNS} FROM conversations WHERE id = ?", (identity,)
@@ -201,7 +201,7 @@ def _has_only_grown(file: BinaryIO, known: _Known) -> bool:
 
 
 def _digest_tail(file: BinaryIO, end: int) -> bytes:
-    """Hash the bytes before a position, and leave the file there."""
+    """Hash the bytes before a position, and leave the file position there."""
     start = max(0, end - _TAIL_BYTES)
     file.seek(start)
     return blake2b(file.read(end - start), digest_size=16).digest()
@@ -215,7 +215,7 @@ def _index_file(
     known: _Known,
 ) -> None:
     """Index a file from the last position on, and the metadata beside it."""
-    # Measured before it is read: a change in between is then noticed the next time.
+    # Measure before reading: the next call then notices a change in between.
     description = measure_metadata(directory, identity)
     if file is not None:
         inode, size, changed = measure_file(file.fileno())

@@ -1,4 +1,4 @@
-"""The stores that ship, by what the setting ``store`` calls them."""
+"""Built-in stores, by their names in the setting ``store``."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 def produce_shipped(name: str, data_directory: Path) -> ConversationStore | None:
-    """Produces a store that ships; ``None`` where a plugin has to have it. Opens nothing yet.
+    """Produce a built-in store; ``None`` if a plugin must provide it. Opens nothing yet.
 
     Args:
         name: ``directory``, or the URL of a database.
-        data_directory: Where the files of ``directory`` are.
+        data_directory: Directory for the files of ``directory``.
     """
     if name == DIRECTORY_STORE:
         from vibe_llms.conversations.stores.directory import DirectoryStore

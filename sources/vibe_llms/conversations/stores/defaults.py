@@ -40,7 +40,7 @@ class StoreDefaults:
         return MemoryInbox()
 
     def transact(self, *, reading: bool = False) -> AbstractContextManager[object]:
-        """Do nothing: each method of the store stands for itself."""
+        """Do nothing: each method of the store is independent."""
         return nullcontext()
 
     def plant(
@@ -52,7 +52,7 @@ class StoreDefaults:
         events: Sequence[bytes] = (),
         letters: Sequence[RunMessage] = (),
     ) -> Position:
-        """Create the conversation, then add its canisters, its log and its letters."""
+        """Create the conversation, then add its canisters, its log and its messages."""
         with self.transact():
             self.create(identity, metadata)
             position = self.append(identity, canisters).position
@@ -102,7 +102,7 @@ def adopt_lines(
 
 
 def require_logs(store: ConversationStore) -> None:
-    """Raise StoreError if a store keeps no logs of runs."""
+    """Raise StoreError if a store does not keep logs of runs."""
     if not store.keeps_logs:
         raise StoreError(
             detail=f"{type(store).__name__} keeps no logs of runs: only the process of a run "

@@ -1,4 +1,4 @@
-"""Where everything lies below the directory of a store.
+"""Layout of a store's directory.
 
 ::
 
@@ -31,41 +31,41 @@ METADATA, MESSAGES, TALLY, LOCK = "metadata.toml", "messages.jsonl", "messages.t
 
 @frozen
 class Layout:
-    """Makes the paths below the folder ``conversations``."""
+    """Paths below the folder ``conversations``."""
 
     root: str
 
     @property
     def lock(self) -> str:
-        """The lock of the structure: which conversations there are, and who is whose parent."""
+        """Lock of the structure: the set of conversations and their parents."""
         return f"{self.root}/.lock"
 
     @property
     def creating(self) -> str:
-        """Holds folders that are renamed into place when they are complete."""
+        """Folder of incomplete folders, which are renamed into place when they are complete."""
         return f"{self.root}/.creating"
 
     @property
     def deleting(self) -> str:
-        """Exists only while a deletion is on its way, or was interrupted by a crash."""
+        """Folder of a deletion; exists only during one, or after a crash interrupted it."""
         return f"{self.root}/.deleting"
 
     def folder(self, identity: str) -> str:
-        """The folder of one conversation. Raises StoreError for an identity that is none."""
+        """Return the folder of one conversation. Raises StoreError for an invalid identity."""
         return f"{self.root}/{ensure_identity(identity)}"
 
     def metadata(self, identity: str) -> str:
-        """The file that makes the folder a conversation."""
+        """Return the metadata file, which makes the folder a conversation."""
         return f"{self.folder(identity)}/{METADATA}"
 
     def messages(self, identity: str) -> str:
-        """One canister a line."""
+        """Return the file of messages, one canister per line."""
         return f"{self.folder(identity)}/{MESSAGES}"
 
     def tally(self, identity: str) -> str:
-        """How many lines were acknowledged."""
+        """Return the file with the number of acknowledged lines."""
         return f"{self.folder(identity)}/{TALLY}"
 
     def conversation_lock(self, identity: str) -> str:
-        """The file that is gone while the messages are being replaced."""
+        """Return the lock file, which is absent while the messages are being replaced."""
         return f"{self.folder(identity)}/{LOCK}"

@@ -1,4 +1,4 @@
-"""What canisters must be before they become lines: each has its own id, and none has bytes."""
+"""Preparation of canisters for storage: unique ids, and media without bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Canister = TypeVar("_Canister", bound=AnyCanister)
 
 
 def ensure_distinct(canisters: Sequence[AnyCanister]) -> None:
-    """Raises StoreError where one canister is there twice: who merges goes by their ids."""
+    """Raise StoreError if a canister occurs twice: merges compare ids."""
     if len(canisters) < 2:
         return
     seen: set[str] = set()
@@ -36,13 +36,13 @@ def detach_media(
     *,
     place: Callable[..., str] | None = None,
 ) -> list[_Canister]:
-    """Returns canisters as they are stored: the bytes of their media are in a content store.
+    """Return canisters in their stored form: the bytes of their media are in a content store.
 
     Args:
-        place: Adds the bytes in place of the content store's ``add``, such as where that is held.
+        place: Function that replaces the content store's ``add``, for example while that is held.
 
     Raises:
-        StoreError: Media name content which is neither there nor elsewhere.
+        StoreError: Media name content that is neither in the store nor available elsewhere.
     """
     add = place or contents.add
 

@@ -129,8 +129,7 @@ class _Entry:
     inbox: MemoryInbox | None = None
 
     def describe(self) -> ConversationMetadata:
-        """Return the current metadata, created on demand; with each append they would double its
-        cost."""
+        """Return the current metadata; creating them at each append would double its cost."""
         if self.touched is not None:
             self.metadata, self.touched = attrs.evolve(self.metadata, updated=self.touched), None
         return self.metadata

@@ -1,13 +1,13 @@
-"""Which identities a store takes: those that name one folder on every file system."""
+"""Validation of identities: each must name one folder on every file system."""
 
 from __future__ import annotations
 
 import re
 
-# Lower case only: a file system that ignores case would take two conversations for one.
+# Lower case only: a case-insensitive file system would confuse two conversations.
 _IDENTITY = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}", re.ASCII)
 _CONTENT_ID = re.compile(r"[0-9a-f]{64}", re.ASCII)
-# Sought in the raw bytes, so that a damaged line still protects the content that it names.
+# Search the raw bytes, so that a damaged line still protects the content that it names.
 _REFERENCE = re.compile(rb'"content_id":\s*"([0-9a-f]{64})"')
 _WINDOWS_DEVICES = frozenset(
     ["con", "prn", "aux", "nul", *(f"{kind}{n}" for kind in ("com", "lpt") for n in range(10))]
@@ -18,15 +18,14 @@ is_content_id = _CONTENT_ID.fullmatch
 
 
 def ensure_identity(identity: str) -> str:
-    """Returns the identity if it can name a folder.
+    """Return the identity if it can name a folder.
 
     Raises:
-        StoreError: It could lead out of the store, or means different things on different
-            file systems.
+        StoreError: It could escape the store, or has different meanings on different file systems.
     """
     # On every system: a store may be copied to a machine on which these are devices.
     if is_identity_form(identity) is None or identity in _WINDOWS_DEVICES:
-        from vibe_llms.exceptions import StoreError  # needed after a mistake only
+        from vibe_llms.exceptions import StoreError  # needed only for an error
 
         raise StoreError(
             detail=f"Invalid id of a conversation: {identity!r}.",
@@ -37,13 +36,13 @@ def ensure_identity(identity: str) -> str:
 
 
 def ensure_content_id(content_id: str) -> str:
-    """Returns the id if it is a whole SHA-256 in lower-case hexadecimal digits.
+    """Return the id if it is a full SHA-256 in lower-case hexadecimal digits.
 
     Raises:
-        StoreError: It is not.
+        StoreError: The id is invalid.
     """
     if is_content_id(content_id) is None:
-        from vibe_llms.exceptions import StoreError  # needed after a mistake only
+        from vibe_llms.exceptions import StoreError  # needed only for an error
 
         raise StoreError(
             detail=f"Invalid id of content: {content_id!r}. It must be a whole SHA-256."
@@ -52,5 +51,5 @@ def ensure_content_id(content_id: str) -> str:
 
 
 def find_references(data: bytes) -> set[str]:
-    """Returns the ids of all content that lines name, whatever else is in them."""
+    """Return the ids of all content that lines name, even if the lines are damaged."""
     return {match.decode() for match in _REFERENCE.findall(data)}

@@ -1,8 +1,8 @@
 """Object stores of Amazon, Google and Azure: their URLs, their keys, and obstore's clients.
 
-obstore signs requests and knows the roles of machines, containers and clusters. Two things are
-added here: Amazon's file of credentials, which obstore does not read, and a check of what it would
-take amiss in silence.
+obstore signs requests and supports the roles of machines, containers and clusters. This module adds
+Amazon's credentials file, which obstore does not read, and checks of settings that obstore would
+silently misinterpret.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class ObjectLocation:
     Attributes:
         cloud: ``s3``, ``gs`` or ``az``.
         endpoint: URL of the server; empty for the vendor's own.
-        account: Of Azure.
+        account: Storage account of Azure.
         bucket: Azure calls it a container.
-        prefix: Of the objects' names.
+        prefix: Prefix of the objects' names.
     """
 
     cloud: str
@@ -107,7 +107,7 @@ def open_object_store(location: ObjectLocation, keys: dict[str, str]) -> Any:
         },
     }
     for name in _KEYS:
-        remember_key(name)  # the others are called as secrets are
+        remember_key(name)  # the others have names of secrets
     endpoint, bucket = location.endpoint, location.bucket
     try:
         if location.cloud == "gs":
@@ -119,7 +119,7 @@ def open_object_store(location: ObjectLocation, keys: dict[str, str]) -> Any:
             if endpoint:
                 shared["endpoint"] = f"{endpoint}/{location.account}"
             return AzureStore(bucket, **shared)
-        # Its other way to delete is a list of names, which not every server knows.
+        # The alternative, deleting a list of names, is not supported by every server.
         shared |= {**keys, "disable_bulk_delete": True}
         if endpoint:  # by both names: the second one has precedence, also from the environment
             shared |= {"endpoint": endpoint, "aws_endpoint_url_s3": endpoint}
@@ -136,15 +136,15 @@ def open_object_store(location: ObjectLocation, keys: dict[str, str]) -> Any:
 
 
 def find_keys(location: ObjectLocation) -> dict[str, str]:
-    """Return the key of Amazon's to use, as arguments for obstore; read anew at each call.
+    """Return the Amazon key as arguments for obstore; read it again at each call.
 
-    It is in the environment, or else in the file ``~/.aws/credentials``; the variables
-    ``AWS_SHARED_CREDENTIALS_FILE`` and ``AWS_PROFILE`` name another file, and a part of it. Without
-    one, and for other vendors, obstore finds keys and roles.
+    It comes from the environment or the file ``~/.aws/credentials``; the variables
+    ``AWS_SHARED_CREDENTIALS_FILE`` and ``AWS_PROFILE`` select another file and a profile in it.
+    Without a key, and for other vendors, obstore finds keys and roles.
 
     Raises:
-        ConfigurationError: The key, or a variable that says who lends one, is invalid.
-        StoreError: No key is there, and no role may be asked for one.
+        ConfigurationError: The key, or a variable that names a provider of keys, is invalid.
+        StoreError: The key is missing, and roles are disabled.
     """
     if location.cloud != "s3" or os.environ.get("AWS_SKIP_SIGNATURE"):
         return {}
@@ -152,7 +152,7 @@ def find_keys(location: ObjectLocation) -> dict[str, str]:
     if not (found[_KEYS[0]] and found[_KEYS[1]]):
         found = _read_file()
     if found[_KEYS[0]] and found[_KEYS[1]]:
-        # obstore panics at a key that no header can carry, such as one with a line end.
+        # obstore panics if a key is not a valid header, for example because of a line break.
         return {
             name.lower(): ensure_key(Secret(text), name).reveal()
             for name, text in found.items()
@@ -163,7 +163,7 @@ def find_keys(location: ObjectLocation) -> dict[str, str]:
 
 
 def list_secrets(keys: dict[str, str]) -> Iterable[Secret]:
-    """List what an error may not show: keys given, and those in the environment."""
+    """List secrets to redact from errors: given keys, and those in the environment."""
     yield from map(Secret, keys.values())
     for name, text in os.environ.items():
         if text and _VARIABLES.match(name) and is_secret_name(name):
@@ -178,14 +178,14 @@ def _read_file() -> dict[str, str]:
     except FileNotFoundError:
         return dict.fromkeys(_KEYS, "")
     except (OSError, ValueError, configparser.Error):
-        # Not from the error: it may show a line, which may be a key.
+        # Suppress the cause: it may show a line, which may contain a key.
         raise ConfigurationError.at("store", f"Cannot read credentials from {path}.") from None
     profile = os.environ.get("AWS_PROFILE") or "default"
     return {name: parser.get(profile, name.lower(), fallback="") for name in _KEYS}
 
 
 def _check_lender() -> None:
-    """Check the variables of roles; obstore would ignore one of them, or send a token openly."""
+    """Check the role variables; obstore would ignore one, or send a token in plain text."""
     url = os.environ.get(_CONTAINER, "")
     if url:
         parts = urlsplit(url)
@@ -203,7 +203,7 @@ def _check_lender() -> None:
 
 
 def _is_loopback(host: str) -> bool:
-    """Tell whether a host is this machine; names are not looked up."""
+    """Return whether a host is this machine; names are not resolved."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -1,7 +1,7 @@
 """Content as objects of Amazon S3, Google Cloud Storage, Azure Blob Storage, or similar servers.
 
-Requests to S3 sign the SHA-256 of the body, so that the server refuses bytes that were changed on
-their way. Every read proves it.
+Requests to S3 sign the SHA-256 of the body, so that the server refuses bytes that were changed in
+transit. Every read verifies it.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ class ObjectPlace:
         self._put(ensure_content_id(content_id), data, attributes={"Content-Type": kind})
 
     def has(self, content_id: str, size: int) -> bool:
-        """Tell whether the data are there."""
+        """Return whether the data exist."""
         found = self._head(ensure_content_id(content_id))
         return found is not None and found["size"] == size
 
     def read(self, content_id: str) -> bytes:
-        """Return the data, proven by their hash."""
+        """Return the data, verified by their hash."""
         data = self._get(ensure_content_id(content_id))
         if data is None:
             raise describe_missing(content_id, self.address)
@@ -81,12 +81,12 @@ class ObjectPlace:
         return data
 
     def remove(self, content_id: str) -> None:
-        """Delete the data, if they are there."""
+        """Delete the data, if they exist."""
         path = ensure_content_id(content_id)
         self._perform(lambda store: store.delete(path), is_missing_fine=True)
 
     def sweep(self) -> None:
-        """Do nothing: an object is there whole, or not at all."""
+        """Do nothing: uploads of objects are atomic."""
 
     def claim(self, mark: str) -> str:
         """Create the marker object; if two processes do so at once, the first one counts."""
@@ -112,7 +112,7 @@ class ObjectPlace:
         while page := self._perform(lambda store: next(pages, None)):
             for each in page:
                 moment = each["last_modified"]
-                # The time in a list has fractions of a second, in a head it has none.
+                # The time in a list has fractions of a second, but not that in a HEAD response.
                 if is_content_id(each["path"]) and moment >= marker["last_modified"]:
                     age = (datetime.now(UTC) - moment).total_seconds()
                     yield PlacedBytes(each["path"], each["size"], age)
@@ -147,7 +147,7 @@ class ObjectPlace:
     ) -> _Answer | None:
         """Perform work with the client of the bucket; each of its steps may be repeated."""
         keys = find_keys(self._location)
-        if self._store is None or keys != self._keys:  # in long runs keys are replaced
+        if self._store is None or keys != self._keys:  # keys are replaced during long runs
             self._store, self._keys = open_object_store(self._location, keys), keys
         store = self._store
         from obstore.exceptions import AlreadyExistsError, BaseError
@@ -157,22 +157,22 @@ class ObjectPlace:
         except AlreadyExistsError:
             raise
         except FileNotFoundError as error:
-            # Also of a bucket that is missing, where the answer has a body.
+            # Also for a missing bucket, if the response has a body.
             if is_missing_fine and not any(code in str(error) for code in _NO_BUCKET):
                 return None
             refusal = self._explain(str(error))
         except BaseError as error:
             refusal = self._explain(str(error))
         except BaseException as error:
-            # No subclass of Exception: Rust gave up, at a header that it could not write.
+            # Not a subclass of Exception: Rust panicked at a header that it could not write.
             if type(error).__name__ != "PanicException":
                 raise
             refusal = self._explain("obstore could not send the request; is a key broken?")
-        # Here it has no cause, which would quote what was sent.
+        # Drop the cause, which would quote the request.
         raise clean_error(refusal, list_secrets(keys))
 
     def _explain(self, text: str) -> StoreError:
-        """Make one line of what obstore says, which is a page, and tell what to do."""
+        """Shorten obstore's message, which is a page long, to one line, and add a remedy."""
         text = text.split("\n\nDebug source")[0]
         found, said = _STATUS.search(text), dict(_SAID.findall(text))
         status, code = int(found[1]) if found else 0, said.get("Code", "")
@@ -195,9 +195,9 @@ class ObjectPlace:
 
 
 def _hear_interrupts(work: Callable[[], _Answer]) -> _Answer:
-    """Perform blocking work of obstore, which does not look for Ctrl-C by itself.
+    """Perform blocking work of obstore so that Ctrl-C interrupts it.
 
-    Its coroutines would, but their threads abort about each third process that ends (0.12).
+    Its coroutines support this, but their threads abort about every third process at exit (0.12).
     """
     if threading.current_thread() is not threading.main_thread():
         return work()

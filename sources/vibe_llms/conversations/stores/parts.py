@@ -1,4 +1,4 @@
-"""Some lines of a conversation's messages, and the canisters that they hold."""
+"""Parts of a conversation's messages, and decoding of their canisters."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class FilePart(NamedTuple):
 def decode_part(
     part: FilePart, *, tolerant: bool = False
 ) -> tuple[Sequence[AnyCanister], list[Finding]]:
-    """Reads the canisters of some lines.
+    """Decode the canisters of some lines.
 
     Args:
-        tolerant: Leave out the lines that do not read, and report them.
+        tolerant: Skip unreadable lines, and report them.
 
     Raises:
-        CorruptionError: A line does not read; says file and line. Not if tolerant.
+        CorruptionError: A line cannot be read; the error names file and line. Not if tolerant.
     """
     from vibe_llms.messages.codec.lines import decode_canisters
 
@@ -34,7 +34,7 @@ def decode_part(
     try:
         canisters = decode_canisters(part.data)
     except (CodecError, UnicodeDecodeError):
-        # One by one takes longer, but says which line it is.
+        # Decoding one by one is slower, but finds the damaged line.
         return _decode_singly(part, tolerant)
     if len(canisters) != part.data.count(b"\n"):  # fork points count the empty lines it skips
         return _decode_singly(part, tolerant)

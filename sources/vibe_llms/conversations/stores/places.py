@@ -204,7 +204,7 @@ class DirectoryPlace:
 
     def _access_root(self) -> str:
         root = self._directory.root
-        if not os.path.isdir(root):  # a new one would be on this machine alone
+        if not os.path.isdir(root):  # a new one would exist only on this machine
             raise StoreError(
                 path=root,
                 detail=f"The folder for content, {root}, does not exist.",
@@ -214,7 +214,7 @@ class DirectoryPlace:
 
 
 def describe_missing(content_id: str, place: str) -> StoreError:
-    """Make the error of content that is missing in its place."""
+    """Create the error of content that is missing in its place."""
     return StoreError(
         path=place,
         detail=f"Content {content_id} is missing in {place}.",

@@ -1,4 +1,4 @@
-"""Puts the folder of a new conversation into its place: complete, or not at all."""
+"""Atomic creation of the folder of a new conversation."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ def put_in_place(
     *,
     written_ns: int | None = None,
 ) -> None:
-    """Makes the folder of a new conversation.
+    """Create the folder of a new conversation.
 
     Args:
-        metadata: The bytes of the file that makes the folder a conversation.
-        files: What else is in it, by name.
-        written_ns: When something was last said in it, where that was not now.
+        metadata: Bytes of the file that makes the folder a conversation.
+        files: Other files in it, by name.
+        written_ns: Time of its last message, if that is not now.
 
     Raises:
-        StoreError: There is a conversation of this identity already.
+        StoreError: The identity already exists.
     """
     target = layout.folder(identity)
     make_folders(disk, layout.creating)
-    # What a crash left behind of an earlier attempt must not be in the way of this one.
+    # Leftovers of a crashed attempt must not block this one.
     temporary = f"{layout.creating}/{identity}.{os.urandom(4).hex()}"
     with unfinished_folder(disk, temporary):
         write_new_file(disk, f"{temporary}/{METADATA}", metadata)
@@ -69,18 +69,18 @@ def put_in_place(
                 write_new_file(disk, f"{temporary}/{name}", data)
                 continue
             with disk.create(f"{temporary}/{name}") as file:
-                if data:  # no disk is waited for: a tally that is lost says nothing
+                if data:  # no sync: a lost tally is harmless
                     disk.note(file.fileno(), data)
         if written_ns is not None:
-            with suppress(OSError, OverflowError):  # it counts as said when it was stored, then
+            with suppress(OSError, OverflowError):  # then the time of storing counts
                 disk.touch(f"{temporary}/{MESSAGES}", written_ns)
-        # Before the rename: else the loss of power could leave the folder in its place, and empty.
+        # Before the rename: otherwise a power failure could leave an empty folder in its place.
         disk.synchronize_folder(temporary)
         try:
             disk.rename(temporary, target)
         except OSError as error:
-            # Systems refuse this with different errors; whether something is there tells on all of
-            # them.
+            # Systems report this with different errors; checking whether the folder exists works on
+            # all.
             if not os.path.lexists(target):
                 raise
             raise StoreError(

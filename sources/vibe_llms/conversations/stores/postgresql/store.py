@@ -193,9 +193,7 @@ class PostgresqlStore(StoreDefaults):
                 )
             if lines:
                 added = self._add(identity, canisters, lines, after)
-                assert (
-                    added is not None
-                )  # conflicts are raised above, and the row is locked
+                assert added is not None  # conflicts are raised above, and the row is locked
                 position = added
         return position
 
