@@ -119,7 +119,7 @@ class BatchChannel(ItemsChannel[T]):
         progress: Called after each item, with live counts.
         runner: Runner from :func:`.open_batches`, whose workers execute the batch; ``None`` to
             execute it in this process. With a runner, workers look up an engine's tools and a
-            function by name, the journal is written when all is done, and the following arguments
+            function by name, the journal is written when all is done, and ``key`` and ``priority``
             apply.
         key: Idempotency key: runs with the same settings and key continue one batch. Without a key,
             each run is a new batch. Without a runner, use a journal for this.

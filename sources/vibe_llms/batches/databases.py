@@ -215,7 +215,7 @@ class PostgresqlBatches:
 
     @property
     def place(self) -> str:
-        """Its URL, without a password."""
+        """URL without a password."""
         return self._database.place
 
     @contextmanager

@@ -102,7 +102,7 @@ class ChunkExecutor:
         return "" if work.cancelled() else work.result()
 
     async def close(self, grace_seconds: float = GRACE_SECONDS) -> None:
-        """Begin no more inputs; release the chunks that are not done after a grace period."""
+        """Stop beginning inputs; release the chunks that are not done after a grace period."""
         self._leaving.set()
         if self._scanning is not None:
             self._scanning.cancel()

@@ -17,7 +17,7 @@ Function: TypeAlias = Callable[[Any], Awaitable[Any]]
 
 
 def name_function(function: Function) -> str:
-    """Return the name by which workers find a function.
+    """Return the name that workers use to find a function.
 
     Raises:
         TypeError: The function does not have a name of its own.

@@ -26,11 +26,11 @@ def count_reached(error: ConverseError) -> int:
 
 @frozen
 class BatchInput:
-    """Input with a name, by which it is recognized at any place.
+    """Input with a name, which identifies it at any place.
 
     Attributes:
         value: The prompt, or the argument of the function.
-        id: Its name, unique in the batch. Without one the input is known by its place.
+        id: Its name, unique in the batch. Without one the input is identified by its place.
     """
 
     value: Any

@@ -92,7 +92,7 @@ class _Source(msgspec.Struct, gc=False):
 
 
 class _WrittenLine(JournalLine, gc=False, kw_only=True):
-    """A written line as it is read, with all fields checked."""
+    """A written line for reading, with all fields checked."""
 
     origin: _Source | None  # type: ignore[assignment]
 

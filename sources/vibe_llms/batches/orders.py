@@ -110,7 +110,7 @@ def write_pattern(request: Request) -> msgspec.Raw:
 
 # Not tracked by Python's garbage collector: each input has one, and none is part of a cycle.
 class KeptInput(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Input as it is stored.
+    """Input in its stored form.
 
     Attributes:
         name: Name of the input, if it has one.

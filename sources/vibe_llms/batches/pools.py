@@ -36,9 +36,9 @@ async def perform_all(
 ) -> AsyncGenerator[_Out, None]:
     """Perform work on each input; yield the results, in order or as they come.
 
-    An error of the work ends everything at once. After an error of the source, no more inputs are
-    taken; inputs in progress are finished and yielded before it is raised. Leaving early cancels
-    the inputs in progress.
+    An error of the work ends everything at once. After an error of the source, the pool stops
+    taking inputs; inputs in progress are finished and yielded before it is raised. Leaving early
+    cancels the inputs in progress.
 
     Args:
         concurrency: Number of inputs in progress at once.
@@ -104,7 +104,7 @@ class _Workers(Generic[_In, _Out]):
 
     @property
     def is_over(self) -> bool:
-        """True if no more results will come."""
+        """True if all results have been produced."""
         return self.must_stop or not (self.working or self.ready)
 
     async def work(self) -> None:

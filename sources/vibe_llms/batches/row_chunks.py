@@ -146,7 +146,7 @@ def take(database: BatchDatabase, batch: str, chunk: int) -> Taken | None:
 def _doubt(
     transaction: Transaction, batch: str, chunk: int, epoch: int, order: str, left: int
 ) -> int:
-    """Record how many inputs without a result may be billed twice; return the number.
+    """Record the number of inputs without a result that may be billed twice; return it.
 
     These are the inputs asked at once, plus as many whose results wait for the database, and as
     many whose results are being written. A run of an engine resumes where it was, and itself

@@ -67,7 +67,7 @@ class Chunk(msgspec.Struct, kw_only=True):
         items: Its requests; the name of each at the vendor contains its place here.
         format: Format version of this line.
         vendor: The vendor's name for it; empty until it is known.
-        end: Reason why no more results are expected; empty while some are.
+        end: Reason why it has ended; empty while results are expected.
     """
 
     chunk: str

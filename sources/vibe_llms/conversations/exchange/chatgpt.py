@@ -167,7 +167,7 @@ class _Reader:
         # A result names its tool, not its call.
         self.pending[recipient] = node
         form = "json" if _is_object(text) else "text"
-        # It was executed at the service: a call of ours would still require a result.
+        # It was executed at the service: an executable call would still require a result.
         self.draft.add_invocation(node, recipient, text, form, Owner.VENDOR)
 
     def _read_result(self, node: str, kind: str, content: dict[str, Any], name: str) -> None:

@@ -53,7 +53,7 @@ def compose_match(query: str, role: str | None) -> str:
     """Compose the FTS5 query for the user's input: all words, in one canister.
 
     Words in double quotes are a phrase, a ``*`` at a word's end matches any ending; every other
-    sign only separates words. No input is a syntax error.
+    sign only separates words. Any input is valid syntax.
 
     Args:
         query: As typed.

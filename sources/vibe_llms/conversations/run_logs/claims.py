@@ -40,7 +40,7 @@ def access_renewer(database: Database) -> ClaimRenewer:
 
 
 class ClaimRenewer:
-    """Thread that renews claims while there are any."""
+    """Thread that renews claims while any exist."""
 
     def __init__(self) -> None:
         self._claims: dict[str, int] = {}

@@ -308,7 +308,7 @@ class DatabaseLog:
         return logged
 
     def read_last(self) -> LoggedEvent | None:
-        """Returns the last event."""
+        """Return the last event."""
         with self._database.transact(reading=True) as connection:
             row: tuple[str, int] | None = connection.execute(
                 "SELECT line, sequence FROM vibe_events WHERE conversation = %s"
@@ -351,7 +351,7 @@ class DatabaseTail:
         self._after = after
 
     def read_raw(self, most: int = PIECE_BYTES) -> tuple[bytes, int]:
-        """Returns the next events as lines."""
+        """Return the next events as lines."""
         with self._database.transact(reading=True) as connection:
             row: tuple[int | None, str] | None = connection.execute(
                 _RAW_PIECE, (self._identity, self._after, most)
@@ -362,7 +362,7 @@ class DatabaseTail:
         return row[1].encode() + b"\n", self._after
 
     def read(self) -> Sequence[LogLine]:
-        """Returns the next events."""
+        """Return the next events."""
         with self._database.transact(reading=True) as connection:
             rows: list[tuple[int, str]] = connection.execute(
                 _PIECE, (self._identity, self._after, PIECE_BYTES)

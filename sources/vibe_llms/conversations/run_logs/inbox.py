@@ -3,7 +3,7 @@
 A log has one writer, and a run may work for hours. So any process may put a message, such as an
 approval, a user's message or a stop, into the inbox beside the log, as the event that the log will
 contain. The next holder of the log moves it there. Each message has a name in its field ``letter``,
-by which a repeated move is recognized.
+which identifies a repeated move.
 """
 
 from __future__ import annotations

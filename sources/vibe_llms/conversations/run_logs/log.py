@@ -261,11 +261,11 @@ def claim_soon(
 
     Args:
         log: Log to claim.
-        unless: Checked before each attempt; true if the claim is no longer needed.
+        unless: Checked before each attempt; true if the claim has become unnecessary.
         wait_seconds: How long to retry.
 
     Returns:
-        True if it is claimed now; False if the claim is no longer needed.
+        True if it is claimed now; False if the claim has become unnecessary.
 
     Raises:
         StoreError: Another process held it the whole time, or it cannot be read.

@@ -63,7 +63,8 @@ class ContentDirectory:
         folder = self._folder(content_id)
         above = os.path.dirname(folder)
         if self.is_whole(content_id, len(data)):
-            # Its age counts from now: a collection must not take what was just added again.
+            # Its age restarts now: a garbage collection must not remove content that was just added
+            # again.
             self.disk.touch(f"{folder}/data")
         else:
             make_folders(self.disk, above)
@@ -135,7 +136,7 @@ class ContentDirectory:
         return os.path.exists(f"{self._folder(content_id)}/data")
 
     def survey(self) -> Iterator[str]:
-        """Yields the ids of all content."""
+        """Yield the ids of all content."""
         for shelf in _list(self.root):
             for entry in _list(f"{self.root}/{shelf}"):
                 if is_content_id(entry):

@@ -85,7 +85,7 @@ class Examiner:
         )
 
     def _remark(self, identity: str) -> list[Finding]:
-        """Report what is unknown, and which lines were set aside."""
+        """Report unknown facts and lines that were set aside."""
         folder = self.layout.folder(identity)
         remarks = []
         if tallies.read_tally(self.layout.tally(identity)) is None:

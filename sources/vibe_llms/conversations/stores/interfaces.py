@@ -133,7 +133,7 @@ class ContentStore(Protocol):
         """Store the data and return their id. Adding existing data renews their age."""
 
     def read(self, content_id: str) -> bytes:
-        """Returns the data.
+        """Return the data.
 
         Raises:
             StoreError: The content does not exist.
@@ -147,7 +147,7 @@ class ContentStore(Protocol):
         """Return whether the content exists, without verifying it."""
 
     def survey(self) -> Iterator[str]:
-        """Yields the ids of all content, in no particular order."""
+        """Yield the ids of all content, in arbitrary order."""
 
     def examine(self, content_id: str) -> tuple[Finding, ...]:
         """Verify data and metadata against the id; return the errors."""
@@ -165,7 +165,7 @@ class ContentStore(Protocol):
         """Remove the content. Requires :meth:`hold_alone`."""
 
 
-class LeftBytes(NamedTuple):  # a plain class: it is imported at every start
+class LeftBytes(NamedTuple):  # cheap to define, since it is imported at every start
     """Stray bytes: they are in a place for content, but unknown to their database.
 
     Attributes:
@@ -331,8 +331,8 @@ class ConversationStore(Protocol):
     ) -> str:
         """Create a fork, which shares the history of another conversation; return its identity.
 
-        Time and space do not depend on the history's length. It copies name, tags and model from
-        the parent.
+        Time and space do not depend on the history's length. The fork copies name, tags and model
+        from the parent.
 
         Args:
             from_index: Number of shared canisters; ``None`` for all current ones. It is not checked
@@ -345,7 +345,7 @@ class ConversationStore(Protocol):
         """Delete a conversation; first copy to its forks what they need of it."""
 
     def survey(self) -> Iterator[str]:
-        """Yield the identities of all conversations, in no particular order."""
+        """Yield the identities of all conversations, in arbitrary order."""
 
     def survey_references(self) -> Iterator[str]:
         """Yield the ids of all content that conversations need, even in damaged lines."""

@@ -3,21 +3,21 @@
 ::
 
     conversations/
-      .lock                     shared by who reads, creates and forks; alone by who deletes
+      .lock                     shared for read, create and fork; exclusive for delete
       .creating/                folders of conversations that are about to appear
-      .deleting/                a deletion on its way (see `removal`)
+      .deleting/                a deletion in progress (see `removal`)
       <id>/
-        lock                    held for an append; gone while the messages are replaced
+        lock                    held for an append; absent while the messages are replaced
         metadata.toml           makes the folder a conversation
-        messages.jsonl          one canister a line
-        messages.tally          how many lines were acknowledged
-        messages.torn-<n>       what a crash left of a last line
-        runs.jsonl              what happened in the conversation's runs, one event a line
-        runs.tally              how many of its lines were acknowledged
-        runs.torn-<n>           what a crash left of its last line
-        runs.lock               held by the run that is on its way
+        messages.jsonl          one canister per line
+        messages.tally          number of acknowledged lines
+        messages.torn-<n>       torn last line, left by a crash
+        runs.jsonl              events of the conversation's runs, one per line
+        runs.tally              number of its acknowledged lines
+        runs.torn-<n>           its torn last line, left by a crash
+        runs.lock               held by the current run
     content/
-      .lock                     shared by who adds; alone by who collects
+      .lock                     shared for add; exclusive for garbage collection
       <first 4>/<sha256>/{data, metadata.toml}
 """
 

@@ -63,7 +63,7 @@ class ContentPlace(Protocol):
         """Store data durably; idempotent."""
 
     def has(self, content_id: str, size: int) -> bool:
-        """Tell whether data of this size exist, without checking their hash."""
+        """Return whether data of this size exist, without checking their hash."""
 
     def read(self, content_id: str) -> bytes:
         """Return the data. Raise CorruptionError if their hash is wrong."""
@@ -159,7 +159,7 @@ class DirectoryPlace:
 
     @mapping_errors
     def has(self, content_id: str, size: int) -> bool:
-        """Tell whether the data exist."""
+        """Return whether the data exist."""
         return self._directory.is_whole(content_id, size)
 
     def read(self, content_id: str) -> bytes:

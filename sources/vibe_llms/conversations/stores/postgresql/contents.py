@@ -104,7 +104,7 @@ class PostgresqlContents:
         """Move content to the place for new content; verify it there before removing the original.
 
         Raises:
-            StoreError: The content cannot be read or written; then it stays where it was.
+            StoreError: The content cannot be read or written; then it stays in its old place.
         """
         with self._hold_as_mover():
             data, old, about = self._access(content_id, "data, place, about")
@@ -203,7 +203,7 @@ class PostgresqlContents:
         return found is not None
 
     def survey(self) -> Iterator[str]:
-        """Yields the ids of all content."""
+        """Yield the ids of all content."""
         with self._database.transact(reading=True) as connection:
             rows = connection.execute(f"SELECT id FROM vibe_contents WHERE {_WHOLE}").fetchall()
         return iter([each for (each,) in rows])
