@@ -150,6 +150,6 @@ def _is_begun(conversations: str) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        from vibe_llms.conversations.stores.mapping import produce_store_error  # errors only
+        from vibe_llms.conversations.stores.mapping import produce_store_error  # on errors
 
         raise produce_store_error(error) from error

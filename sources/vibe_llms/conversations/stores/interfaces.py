@@ -191,7 +191,7 @@ class HasPlaces(Protocol):
         """
 
     def remove_stray(self, stray: LeftBytes) -> None:
-        """Remove stray bytes. Requires :meth:`hold_alone`."""
+        """Remove stray bytes. Requires :meth:`ContentStore.hold_alone`."""
 
 
 class ConversationStore(Protocol):

@@ -1,4 +1,7 @@
-"""In-memory store, for tests, demonstrations, and programs that need no files."""
+"""In-memory store, for tests, demonstrations, and programs that need no files.
+
+It loses all data when it is dropped.
+"""
 
 from __future__ import annotations
 

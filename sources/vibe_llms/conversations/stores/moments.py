@@ -18,7 +18,7 @@ def find_moment(canisters: Sequence[AnyCanister], now: datetime) -> datetime | N
     It is old if a conversation from elsewhere is imported.
     """
     recent = now - _LATE
-    if canisters and canisters[-1].timestamp >= recent:  # usual case
+    if canisters and canisters[-1].timestamp >= recent:  # usual case: the last is the latest
         return None
     last = max((canister.timestamp for canister in canisters), default=now)
     return last if last < recent else None

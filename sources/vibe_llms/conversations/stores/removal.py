@@ -58,7 +58,7 @@ def remove_conversation(
     """
     if not os.path.exists(layout.metadata(identity)):
         raise chain.describe_unknown(layout, identity)
-    remove_tree(disk, layout.creating)  # leftovers of a crash
+    remove_tree(disk, layout.creating)  # no one creates now: these are leftovers
     children = [
         child for child in candidates if child != identity and _is_child(layout, child, identity)
     ]
