@@ -78,6 +78,7 @@ async def test_a_service_is_asked_where_it_is_with_its_own_key(
     assert shown == wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(KINDS) - TRIED_ALREADY - WITHOUT_TOOLS))
 def test_a_service_takes_a_turn_with_tools(name: str, tmp_path: Path) -> None:
     """Streamed and whole: a call comes, its result goes back, and nothing is lost."""

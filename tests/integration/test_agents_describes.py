@@ -42,6 +42,7 @@ def pay() -> str:
 PAY = produce_invoker(pay, effect="once", needs_approval=True)
 
 
+@pytest.mark.slow
 async def test_it_is_valid_and_has_every_route(tmp_path: Path) -> None:
     async with serving(tmp_path) as daemon:
         _, told = await daemon.ask("GET", "/openapi.json")

@@ -255,6 +255,7 @@ def parse_events(data: bytes) -> list[tuple[str, str, str]]:
     return found
 
 
+@pytest.mark.slow
 @given(
     after=st.one_of(st.integers(0, 12).map(str), st.text("0123456789-+ .exa\u0663", max_size=9)),
     in_header=st.booleans(),
@@ -338,6 +339,7 @@ async def forger(resting: Place) -> AsyncIterator[tuple[Forger, str]]:
         yield forger, str(server.make_url("")).rstrip("/")
 
 
+@pytest.mark.slow
 @given(dice=st.randoms(use_true_random=False))
 @settings(examples(160), suppress_health_check=[*HealthCheck])
 async def test_a_client_of_ours_hears_each_event_once_or_says_what_is_wrong(

@@ -111,6 +111,7 @@ async def test_a_changed_beginning_is_found_out_by_the_vendor(
         await model.converse(attrs.evolve(request, canisters=forged))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("cloud", ["", "bedrock", "vertex", "foundry"])
 async def test_the_official_clients_carry_the_same_requests(

@@ -542,6 +542,7 @@ async def test_a_table_that_cannot_be_written_is_refused_before_anything_is_paid
         assert not await place.runner.survey()
 
 
+@pytest.mark.slow
 async def test_who_has_waited_for_room_begins_nothing_that_nobody_wants(
     tmp_path: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -214,6 +214,7 @@ def test_an_answer_imports_nothing(
     assert imported <= {"asyncio"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", sorted(ANSWERS))
 def test_a_small_whole_answer_takes_few_calls(tmp_path: Path, protocol: str) -> None:
     """From the question to the response, with everything on: limits, retries, rates, timeouts."""
@@ -221,6 +222,7 @@ def test_a_small_whole_answer_takes_few_calls(tmp_path: Path, protocol: str) -> 
         assert count_calls(url, tmp_path, MODULES[protocol]) <= AT_MOST
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", sorted(ANSWERS))
 def test_a_short_stream_takes_few_calls(tmp_path: Path, protocol: str) -> None:
     """It costs hardly more than the same answer in one piece."""

@@ -130,6 +130,7 @@ def wait_until_silent(url: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 async def test_a_server_is_started_once_and_stopped(produce: Callable[..., ChildServer]) -> None:
     """All who ask at once share one process; closing ends it, and asking again starts another."""
     child = produce()
@@ -201,6 +202,7 @@ async def test_closing_ends_a_start(produce: Callable[..., ChildServer]) -> None
         await starting
 
 
+@pytest.mark.slow
 async def test_a_server_that_dies_is_started_again_once(
     produce: Callable[..., ChildServer],
 ) -> None:

@@ -159,6 +159,7 @@ def test_a_tab_imports_no_command_that_is_not_named(tmp_path: Path) -> None:
     assert modules.isdisjoint(_HEAVY)
 
 
+@pytest.mark.slow
 def test_ask_with_a_script_needs_no_widgets(tmp_path: Path) -> None:
     """One question is answered without rich, prompt_toolkit or any vendor's library."""
     modules = _survey_modules(tmp_path, "ask", "Hello")
@@ -207,6 +208,7 @@ def test_a_start_makes_no_more_classes_than_it_did(tmp_path: Path, program: str,
     assert int(finished.stderr.split()[-1]) <= most
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("waits", [False, True])
 def test_who_has_registered_for_the_end_is_told(tmp_path: Path, waits: bool) -> None:
     """The process ends at once only where nothing is left to close; all output is there."""

@@ -60,6 +60,7 @@ async def reach(application: Application, **options: Any) -> AsyncIterator[aioht
         yield session
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("kind", ["script", "weights", "nothing"])
 async def test_a_path_is_no_model_of_a_gateway_and_nobody_learns_what_is_there(

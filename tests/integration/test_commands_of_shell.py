@@ -88,6 +88,7 @@ async def test_a_command_asks_first_and_is_never_repeated(tmp_path: Path) -> Non
     assert f"7 seconds and starts in: {tmp_path}." in invoker.description
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "text"),
     [
@@ -243,6 +244,7 @@ async def test_nothing_is_left_of_a_command(
     assert is_within(after, before), (after, before)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not is_linux, reason="sessions of their own are found on Linux alone")
 def test_nothing_is_left_when_we_are_killed(tmp_path: Path, mark: str) -> None:
     """Not even by kill -9, which lets nobody clean up."""
@@ -272,6 +274,7 @@ asyncio.run(main())
     assert await_none(f"sleep {mark}") == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not is_linux, reason="environments can be read on Linux alone")
 async def test_a_command_that_kills_its_watchdog_is_told_and_not_waited_for(
     tmp_path: Path, mark: str

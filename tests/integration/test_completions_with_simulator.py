@@ -159,6 +159,7 @@ def llama(weights: Path) -> Iterator[str]:
         yield f"{address}/v1"
 
 
+@pytest.mark.slow
 @pytest.mark.weights
 @pytest.mark.skipif(sys.platform == "win32", reason="the program waits for a signal")
 async def test_a_real_server_answers_whole_and_streamed_alike(llama: str, tmp_path: Path) -> None:

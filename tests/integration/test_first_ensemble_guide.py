@@ -8,6 +8,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
+
 import vibe_llms
 
 GUIDE = Path(__file__).parents[2] / "documentation" / "authors" / "first-ensemble.rst"
@@ -16,6 +18,7 @@ _MODULE = re.compile(r"^   :caption: dice/(?P<name>sources\S+)\n\n(?P<text>(?:  
 _SETTINGS = "[ensembles.dice]\nmodule = 'vibe_dice'\nsides = 1\n"
 
 
+@pytest.mark.slow
 def test_a_wrong_setting_of_it_is_found_before_anything_runs(tmp_path: Path) -> None:
     """The mistake names its place and what is right there."""
     found = _MODULE.search(GUIDE.read_text(encoding="utf-8"))

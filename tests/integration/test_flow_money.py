@@ -124,6 +124,7 @@ def test_budgets_hold_where_branches_run_at_once(unasked: None, tmp_path: Path) 
     compare(again, store)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bounds", [{"max_requests": 2}, {"max_tokens": 20}])
 def test_a_subflow_uses_what_is_left_of_its_flow(
     unasked: None, tmp_path: Path, bounds: dict[str, int]

@@ -315,6 +315,7 @@ def test_a_subflow_takes_the_tools_that_are_given(tmp_path: Path) -> None:
     assert "Unknown tool 'double'" in str(checks[1].errors[0])
 
 
+@pytest.mark.slow
 def test_time_that_is_up_stops_the_request_in_flight(tmp_path: Path) -> None:
     """And the run can be resumed with more."""
     script = write_script(tmp_path, {"contents": [{"text": "slow"}], "delay_seconds": 0.3})

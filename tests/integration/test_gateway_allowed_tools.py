@@ -47,6 +47,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("face", "names", "mode"), CASES)
 async def test_the_others_are_not_told_of(tmp_path: Path, face: str, names: str, mode: str) -> None:
     """So that no model calls what its client may execute without asking anybody."""

@@ -47,6 +47,7 @@ async def post(
         return answer.status, await answer.text(), {k.lower(): v for k, v in answer.headers.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store", [False, True])
 @pytest.mark.parametrize(("model", "kept"), [(GPT, True), (RESPONSES, True), (CLAUDE, False)])
 async def test_half_a_character_is_carried_or_told(

@@ -63,6 +63,7 @@ async def test_an_official_client_reads_a_stream_that_was_kept(routed: Routed) -
     assert len(routed.first.requests) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fields",
     [

@@ -145,10 +145,11 @@ async def test_clients_that_leave_at_any_time_close_what_is_upstream(
             async with asyncio.timeout(dice.uniform(0.002, 0.1)):
                 await ask(process, f"patient_{provider}:{fault}", stream=stream)
 
-    await asyncio.gather(*(leave() for _ in range(20)))
-    left = [each for each in process.upstream.connections if is_last_asked_for(each, fault)]
-    assert left
+    left: list[Any] = []
     async with asyncio.timeout(LONGEST_SECONDS):
+        while not left:  # on a busy machine all may leave before the upstream is asked
+            await asyncio.gather(*(leave() for _ in range(20)))
+            left = [each for each in process.upstream.connections if is_last_asked_for(each, fault)]
         for each in left:
             await each.closed.wait()
     assert (await ask(process, f"{provider}:answer-well", stream=stream)).status == 200

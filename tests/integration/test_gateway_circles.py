@@ -95,6 +95,7 @@ async def test_a_circle_is_refused(tmp_path: Path, count: int, path: str, model:
     assert len(ring.records) <= 4 * count
 
 
+@pytest.mark.slow
 async def test_a_list_of_models_ends(tmp_path: Path) -> None:
     async with asyncio.timeout(60), AsyncExitStack() as stack:
         ring = Ring(tmp_path, 2)

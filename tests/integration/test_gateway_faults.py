@@ -81,6 +81,7 @@ async def test_a_cut_stream_is_a_cut_stream(tmp_path: Path) -> None:
     assert records[0].error == "transport"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [CARRIED, TRANSLATED], ids=["carried", "translated"])
 async def test_an_upstream_that_is_not_trusted_is_refused_at_once(
     tmp_path: Path, model: str
@@ -116,6 +117,7 @@ async def test_an_upstream_that_is_not_trusted_is_refused_at_once(
     assert caught.value.request.headers["x-stainless-retry-count"] == "0"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("streaming", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("model", [CARRIED, TRANSLATED], ids=["carried", "translated"])
 async def test_who_leaves_ends_what_is_upstream(

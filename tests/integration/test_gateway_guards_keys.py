@@ -57,6 +57,7 @@ def find_path(model: str, *, streamed: bool) -> str:
     return FACES[model][0] or f"/v1beta/models/{model}:{method}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("model", FACES)
 async def test_an_error_that_repeats_the_headers(

@@ -101,6 +101,7 @@ async def test_a_chain_is_gone_on_from_and_forked(
         assert settle(read) == settle(made)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [TRANSLATED, CARRIED])
 async def test_tools_images_and_reasoning_are_gone_on_from(
     simulator: Simulator, client: openai.AsyncOpenAI, model: str
@@ -177,6 +178,7 @@ async def test_what_shall_not_be_kept_is_not(
     assert not list(tmp_path.rglob("messages.jsonl"))
 
 
+@pytest.mark.slow
 async def test_a_conversation_goes_on_with_any_model(
     simulator: Simulator, client: openai.AsyncOpenAI
 ) -> None:
@@ -223,6 +225,7 @@ async def test_tokens_of_what_is_gone_on_from_count(
     assert whole.input_tokens > alone.input_tokens > 0
 
 
+@pytest.mark.slow
 async def test_what_cannot_be_done_is_said(
     simulator: Simulator, client: openai.AsyncOpenAI
 ) -> None:
@@ -272,6 +275,7 @@ async def test_what_an_upstream_keeps_is_asked_of_it(simulator: Simulator, tmp_p
     assert not list(tmp_path.rglob("messages.jsonl"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", ["previous_response_id", "conversation"])
 @pytest.mark.parametrize("keeps", [True, False])
 async def test_what_the_gateway_has_not_made_is_carried_to_a_vendor_of_the_protocol(
@@ -372,6 +376,7 @@ async def test_what_one_has_asked_another_does_not_find(
     assert len(simulator.requests) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [TRANSLATED, CARRIED])
 async def test_a_full_disk_is_told_of_and_nothing_is_promised(
     simulator: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str
@@ -410,6 +415,7 @@ async def test_a_full_disk_is_told_of_and_nothing_is_promised(
     assert len(list(application.store.survey())) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [TRANSLATED, CARRIED])
 async def test_the_oldest_go_first_with_what_was_said(
     simulator: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str

@@ -210,6 +210,7 @@ def reading(monkeypatch: pytest.MonkeyPatch) -> Reading:
     return reading
 
 
+@pytest.mark.slow
 async def test_others_are_answered_while_a_large_request_is_read(
     tmp_path: Path, reading: Reading
 ) -> None:

@@ -118,6 +118,7 @@ async def test_official_clients_pass_signs_by(
     assert len(told) >= 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SIGNS)
 async def test_signs_are_those_of_the_protocol(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str

@@ -192,6 +192,7 @@ def find_last(face: str, body: bytes) -> dict[str, Any]:
     return dict(json.loads(next(line for line in reversed(lines) if line.startswith("{"))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("face", FACES)
 async def test_a_stream_tells_at_its_end_what_it_has_lost(
     address: str, records: list[CallRecord], face: str
@@ -209,6 +210,7 @@ async def test_a_stream_tells_at_its_end_what_it_has_lost(
         assert json.loads(comment.partition(b"losses ")[2]) == noted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("face", sorted(FACES.keys() - {"array"}))
 async def test_a_whole_answer_tells_the_same_in_its_header(
     address: str, records: list[CallRecord], face: str

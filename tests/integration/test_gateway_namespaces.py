@@ -115,6 +115,7 @@ async def test_calls_are_at_home(tmp_path: Path, model: str, is_streamed: bool) 
         assert all(said.count(f'"{name}"') >= 2 for name in names)  # offered, and in the history
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_streamed", [False, True])
 @pytest.mark.parametrize("is_listed", [False, True])
 async def test_what_is_kept_is_gone_on_from(

@@ -155,6 +155,7 @@ async def test_nothing_is_said_of_calls_where_no_tool_is_left(
     assert ("parallel_invocations" in answer.headers["x-vibe-losses"]) is not bool(tools)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["openai_conversations:gpt-5.5", "mistral:mistral-large-2512"])
 @pytest.mark.parametrize(
     "turn",

@@ -232,6 +232,7 @@ async def test_completions_of_a_text_are_accounted_for(
     assert (usage.input_tokens, usage.output_tokens) == (3, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("told", "tokens"),
     [

@@ -52,6 +52,7 @@ def produce_client(address: str) -> openai.AsyncOpenAI:
     return openai.AsyncOpenAI(base_url=f"{address}/v1", api_key="sk-client", max_retries=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("model", ["mistral:mistral-large-2512", "deepseek:deepseek-chat"])
 async def test_a_session_in_the_words_of_openai_is_taken(
@@ -173,6 +174,7 @@ TOUCHING: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", TOUCHING)
 async def test_what_touches_a_known_quirk_goes_in_the_vendors_words(
     simulator: Simulator, tmp_path: Path, case: str

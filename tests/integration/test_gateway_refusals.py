@@ -61,6 +61,7 @@ async def session(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[aio
         yield session
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "path", "status", "find"),
     [
@@ -318,6 +319,7 @@ async def test_an_earlier_response_that_is_gone_has_the_code_that_clients_look_f
     assert caught.value.param == "previous_response_id"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
 async def test_a_client_of_gemini_is_told_of_its_models(session: aiohttp.ClientSession) -> None:
     """Its official library asks the path that OpenAI's asks as well."""

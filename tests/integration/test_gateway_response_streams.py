@@ -68,6 +68,7 @@ async def test_a_streamed_response_can_be_gone_on_from(
     assert "The North Sea." in str(simulator.requests[1].body)
 
 
+@pytest.mark.slow
 @BOTH
 async def test_each_word_of_a_stream_says_what_it_goes_on_from(
     simulator: Simulator, client: openai.AsyncOpenAI, model: str
@@ -167,6 +168,7 @@ async def test_what_was_not_asked_for_as_a_stream_is_none(
         await client.responses.cancel(begun.id)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "background"),
     [(CARRIED, False), (TRANSLATED, True)],
@@ -249,6 +251,7 @@ async def read_response(connection: Any, lane: str | None = None) -> Any:
     raise AssertionError("The socket was closed.")
 
 
+@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize("store", [True, False])
 async def test_a_socket_has_a_conversation(

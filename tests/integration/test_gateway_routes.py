@@ -93,6 +93,7 @@ async def test_the_next_target_answers_where_one_fails(
     assert record.usage is None or record.usage.output_tokens
 
 
+@pytest.mark.slow
 async def test_a_fallback_may_speak_another_protocol(routed: Routed) -> None:
     tables = '[models.quick]\ntargets = ["first:gpt-5.5"]\nfallback = ["big"]\n'
     tables += '[models.big]\ntargets = ["claude:claude-opus-4-5"]\n'

@@ -230,6 +230,7 @@ async def test_a_seal_comes_back_by_the_hands_of_the_client(
     await ensure_return(simulator, records, vendor)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("vendor", ["messages", "gemini"])
 async def test_a_seal_is_kept_with_the_response_that_has_it(

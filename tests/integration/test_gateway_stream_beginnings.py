@@ -129,6 +129,7 @@ async def test_the_next_target_is_asked(
     assert len(json.loads(heard.headers["x-vibe-attempts"])) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "path", "pieces"),
     [

@@ -65,6 +65,7 @@ def _find_path(face: str, model: str, *, stream: bool = False) -> str:
     return path
 
 
+@pytest.mark.slow
 async def test_what_was_answered_is_told_with_what_there_are_no_words_for(
     simulator: Simulator, session: aiohttp.ClientSession
 ) -> None:
@@ -103,6 +104,7 @@ async def test_a_choice_that_goes_as_another_is_a_loss(
     assert not simulator.requests
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True])
 async def test_what_would_be_lost_of_a_request_is_refused_before_it_is_sent(
     simulator: Simulator, session: aiohttp.ClientSession, stream: bool

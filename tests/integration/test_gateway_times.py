@@ -192,6 +192,7 @@ async def test_an_upstream_may_take_no_longer_in_all_than_is_set(
         check_told(await asked.end("total_seconds"), model, told)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("model", [CARRIED, TRANSLATED])
 async def test_a_request_may_take_no_longer_than_the_gateway_allows(

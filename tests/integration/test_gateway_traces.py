@@ -136,6 +136,7 @@ async def test_each_request_over_a_web_socket_is_a_span(tmp_path: Path) -> None:
     assert {_name_parent(each) for each in chats} == {_name(each) for each in spans}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sent",
     [{"traceparent": "ÿ"}, {"traceparent": _SENT, "tracestate": "a=ÿ"}, {"tracestate": "a=b"}],
@@ -172,6 +173,7 @@ async def test_the_configuration_switches_it_on(tmp_path: Path) -> None:
     assert produce_service(told).tracing is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["openai_conversations:gpt-5.5", "anthropic:claude-sonnet-4-6"])
 async def test_without_it_the_client_s_trace_goes_through(tmp_path: Path, model: str) -> None:
     async with Simulator() as simulator:

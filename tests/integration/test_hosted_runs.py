@@ -522,6 +522,7 @@ async def test_a_run_whose_log_has_lost_events_is_reported_once(
         await become(lambda: caplog.text.count(f"run {damaged} cannot be executed") == 2)
 
 
+@pytest.mark.slow
 async def test_of_two_hosts_one_says_that_it_could_not_be_begun(tmp_path: Path) -> None:
     """Both try; whoever comes second finds that it has ended, once it has the log."""
     first, second = Premises(tmp_path), Premises(tmp_path)
@@ -672,6 +673,7 @@ async def test_a_flow_stops_at_the_limits_of_its_order_and_goes_on_anew(tmp_path
                 await premises.runs.start(RunSpec(task=task, limits=limits))
 
 
+@pytest.mark.slow
 async def test_a_flow_stops_in_time(tmp_path: Path) -> None:
     async def work() -> str:
         """Works."""
@@ -722,6 +724,7 @@ def count_ends(premises: Premises, run_id: str) -> int:
     return kinds.count("run.ended") + kinds.count("flow.ended")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["conversation", "flow"])
 async def test_all_events_of_a_run_have_its_id_and_it_has_one_end(
     tmp_path: Path, kind: str
@@ -828,6 +831,7 @@ async def test_a_run_that_waits_is_over_when_it_is_stopped(tmp_path: Path) -> No
         await premises.wait(run_id, "ended")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["conversation", "flow"])
 async def test_a_run_that_its_host_has_left_has_no_end_yet(tmp_path: Path, kind: str) -> None:
     """The next host goes on with it, and it ends once."""

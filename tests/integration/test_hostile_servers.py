@@ -198,6 +198,7 @@ async def test_a_stream_that_is_cut_anywhere_is_no_response(
     assert failures >= 4
 
 
+@pytest.mark.slow
 @providers
 @pytest.mark.parametrize("part", ["", "HT", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\nContent-"])
 async def test_an_answer_without_a_body_is_an_error(
@@ -250,6 +251,7 @@ async def test_an_endless_event_is_left(provider: Shipped, tmp_path: Path) -> No
         assert error.limit == "event_bytes"
 
 
+@pytest.mark.slow
 @providers
 async def test_endless_arguments_are_left(provider: Shipped, tmp_path: Path) -> None:
     """Beyond ``arguments_characters``, streamed or whole."""
@@ -381,6 +383,7 @@ async def test_a_body_that_trickles_is_left(provider: Shipped, tmp_path: Path) -
         assert "total_seconds" in str(error)
 
 
+@pytest.mark.slow
 @providers
 async def test_endless_headers_are_left(provider: Shipped, tmp_path: Path) -> None:
     """One that is too long, and too many of them."""
@@ -459,6 +462,7 @@ async def test_many_events_of_nothing_leave_nothing(provider: Shipped, tmp_path:
         assert peak() < 1_200_000
 
 
+@pytest.mark.slow
 @providers
 async def test_numbers_beyond_all_sense_do_no_harm(provider: Shipped, tmp_path: Path) -> None:
     """NaN, infinities, numbers of thousands of digits, and the same key twice."""

@@ -46,6 +46,7 @@ async def workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
         yield Workers(simulator, *clients)
 
 
+@pytest.mark.slow
 @BOTH
 async def test_a_chain_goes_on_at_the_other(workers: Workers, model: str) -> None:
     for text in ("The North Sea.", "Deep.", "Cold."):
@@ -69,6 +70,7 @@ async def test_a_chain_goes_on_at_the_other(workers: Workers, model: str) -> Non
     assert (await workers.one.responses.retrieve(third.id)).output_text == "Cold."
 
 
+@pytest.mark.slow
 @BOTH
 async def test_a_conversation_is_one_at_both(workers: Workers, model: str) -> None:
     workers.simulator.enqueue(Say("The North Sea."))
@@ -82,6 +84,7 @@ async def test_a_conversation_is_one_at_both(workers: Workers, model: str) -> No
     assert len(listed.data) == 4
 
 
+@pytest.mark.slow
 @BOTH
 async def test_what_is_in_the_background_is_cancelled_from_the_other(
     workers: Workers, model: str
@@ -101,6 +104,7 @@ async def test_what_is_in_the_background_is_cancelled_from_the_other(
         assert (await client.responses.retrieve(begun.id)).status == "cancelled"
 
 
+@pytest.mark.slow
 @BOTH
 async def test_what_is_in_the_background_is_followed_at_the_other(
     workers: Workers, model: str
@@ -125,6 +129,7 @@ async def test_what_is_in_the_background_is_followed_at_the_other(
     assert early[-1].response.output_text == "The North Sea."
 
 
+@pytest.mark.slow
 @BOTH
 async def test_a_socket_goes_on_from_what_the_other_keeps(workers: Workers, model: str) -> None:
     workers.simulator.enqueue(Say("The North Sea."))

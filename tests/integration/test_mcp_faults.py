@@ -53,6 +53,7 @@ async def test_a_call_in_which_the_server_dies_says_so_and_the_next_one_is_serve
     assert after.text == '{"word": "again"}'
 
 
+@pytest.mark.slow
 async def test_a_restarted_server_is_surveyed_again() -> None:
     """Its tools may be others now, so the registry is told."""
     async with connect() as registry:
@@ -253,6 +254,7 @@ async def test_a_server_does_not_tell_its_secrets_through_us(tmp_path: Path) -> 
     assert "hush" not in log.read_text()
 
 
+@pytest.mark.slow
 async def test_what_a_server_says_is_kept_in_a_bounded_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -269,6 +271,7 @@ async def test_what_a_server_says_is_kept_in_a_bounded_file(
         assert log.stat().st_size <= 100_000 + 65_536
 
 
+@pytest.mark.slow
 async def test_of_a_lazy_server_a_model_is_told_what_it_has_found() -> None:
     """The search costs less than all tools; what it finds can be called after a refresh."""
     ensemble = describe(lazy=True)

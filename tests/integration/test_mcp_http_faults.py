@@ -282,6 +282,7 @@ async def test_leaving_does_not_wait_for_a_server_that_clings(
     assert not registry.failures
 
 
+@pytest.mark.slow
 async def test_nothing_is_left_of_connections_over_http() -> None:
     """No task and no socket stays, whatever the calls met."""
     await load_kit()

@@ -211,6 +211,7 @@ async def test_a_long_input_gets_the_window_that_it_needs(ask: Callable[..., Any
     assert response.metadata.usage.input_tokens > 10_000
 
 
+@pytest.mark.slow
 async def test_where_the_estimate_leaves_it_open_the_server_decides(
     ask: Callable[..., Any],
 ) -> None:

@@ -218,6 +218,7 @@ def test_cutting_takes_every_character_once(source: str) -> None:
         assert "".join(texts) == source
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "pattern",
     [
@@ -343,6 +344,7 @@ async def test_an_error_of_the_server_is_an_error_with_its_words() -> None:
     assert outcome.text.endswith("answered with status 410]\n# Gone")
 
 
+@pytest.mark.slow
 async def test_a_packed_page_is_unpacked_in_bounds() -> None:
     """A bomb of a thousand times its size is cut where the limit is."""
     bomb = gzip.compress(b"x" * 50_000_000)
@@ -361,6 +363,7 @@ async def test_a_packed_page_is_unpacked_in_bounds() -> None:
     assert strange.is_error
 
 
+@pytest.mark.slow
 async def test_unpacking_takes_no_more_memory_than_the_limit() -> None:
     """A bomb is never unpacked beyond what is kept of it."""
 

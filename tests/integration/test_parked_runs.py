@@ -212,6 +212,7 @@ async def test_requests_of_many_runs_are_submitted_together(
     assert count_batches(simulator) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_submitted", [False, True])
 async def test_another_process_goes_on_with_what_waits(
     simulator: SynchronousSimulator, is_submitted: bool
@@ -267,6 +268,7 @@ async def test_an_intent_that_nobody_heard_of_is_looked_for(
     assert count_batches(simulator) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("simulate", "reason"),
     [("batch_errors=1", "Internal server error"), ("batch_expires=1", "expired")],
@@ -515,6 +517,7 @@ async def test_one_full_inbox_holds_up_no_other_run(
     assert count_batches(simulator) == 1
 
 
+@pytest.mark.slow
 async def test_one_full_inbox_keeps_no_other_run_from_being_asked_again(
     simulator: SynchronousSimulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

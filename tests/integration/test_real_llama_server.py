@@ -137,6 +137,7 @@ async def test_responses_come_with_what_the_server_says_beside_them(access_model
     assert "timings" in streamed.metadata.native.data
 
 
+@pytest.mark.slow
 @each_provider
 @pytest.mark.parametrize("stream", [True, False])
 async def test_an_answer_that_is_too_long_is_cut_and_says_so(
@@ -188,6 +189,7 @@ async def test_a_schema_holds_where_the_server_holds_to_it(access_model: Access,
         assert json.loads(response.text)["colour"] in ("red", "blue")
 
 
+@pytest.mark.slow
 @each_provider
 async def test_tools_and_their_results_are_understood(access_model: Access, name: str) -> None:
     """The server takes them; that this model's template leaves them out is its own affair."""

@@ -104,6 +104,7 @@ async def wait_until_stopped(runs: RemoteRuns, run_id: str) -> None:
         await asyncio.sleep(0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [250, 331, 700, 1_500])
 async def test_a_broken_stream_goes_on_where_it_was(tmp_path: Path, step: int) -> None:
     """However often it is cut, within a head or an event, each event comes once."""

@@ -74,6 +74,7 @@ def survey_responses(premises: Premises, run_id: str) -> list[str | None]:
     return [each.response for each in events if isinstance(each, NodeFinishedEvent)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["conversation", "flow"])
 async def test_a_stop_from_elsewhere_ends_the_step_under_way(tmp_path: Path, kind: str) -> None:
     work = Work()
@@ -95,6 +96,7 @@ async def test_a_stop_from_elsewhere_ends_the_step_under_way(tmp_path: Path, kin
         assert (await premises.wait(run_id, "ended")).reason in ("answered", "ended")
 
 
+@pytest.mark.slow
 async def test_a_visit_goes_on_when_it_is_answered_while_others_work(tmp_path: Path) -> None:
     work = Work()
     diagram = "START --> S{{ }}\nS --> A[/work/] --> J\nS --> B[/pay/] --> J\nJ --> P0 --> END"

@@ -58,6 +58,7 @@ async def test_what_is_told_is_the_log(tmp_path: Path) -> None:
             assert await daemon.watch(run_id, str(after)) == frames[after:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "status"),
     [("x", 400), ("-1", 400), ("1.5", 400), ("\u0663", 400), ("99999", 409), ("9" * 30, 400)],
@@ -192,6 +193,7 @@ async def test_streams_have_a_bound_and_end_with_the_daemon(tmp_path: Path) -> N
                 await standing.read()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
     [

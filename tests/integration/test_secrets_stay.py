@@ -340,6 +340,7 @@ async def test_a_proxy_keeps_its_password(tmp_path: Path, logs: pytest.LogCaptur
     assert find_secrets(show_logs(logs)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", [f"{KEY} {KEY}", f"{KEY}ü", f"{KEY}\n{KEY}"])
 async def test_what_is_no_key_is_not_shown(key: str, tmp_path: Path) -> None:
     """Also not by the variables of a traceback."""

@@ -52,6 +52,7 @@ async def test_endless_descriptions_of_chunks_are_refused() -> None:
         assert (await client.read()).status == 400
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sent", "status"),
     [
@@ -265,6 +266,7 @@ async def test_a_client_that_waits_to_be_invited_loses_no_time() -> None:
         assert b"HTTP/1.1 408 " in late  # invited, it has to come
 
 
+@pytest.mark.slow
 async def test_a_body_behind_another_that_nobody_takes_loses_no_time() -> None:
     """Nothing is read meanwhile, whichever body it is of."""
     go = asyncio.Event()

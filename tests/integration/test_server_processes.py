@@ -127,6 +127,7 @@ def test_a_second_signal_ends_at_once(workers: int) -> None:
         assert time.monotonic() - began < 45  # a minute would be the answer's
 
 
+@pytest.mark.slow
 def test_a_drain_has_an_end() -> None:
     """What takes longer than drain_seconds is cut."""
     with running(1, "drain_seconds=0.3") as program:
@@ -138,6 +139,7 @@ def test_a_drain_has_an_end() -> None:
         assert not answers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_hangup_reloads_in_every_process(workers: int) -> None:
     """And serves on."""
@@ -148,6 +150,7 @@ def test_a_hangup_reloads_in_every_process(workers: int) -> None:
         assert program.ask()
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_comes_back() -> None:
     """Whoever comes meanwhile waits and is answered."""
     with running(2) as program:
@@ -189,6 +192,7 @@ def test_who_cannot_begin_says_why(workers: str) -> None:
     assert done.stderr.splitlines()[-1] == "It cannot begin."[:-1]
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_refused_by_several_workers_too() -> None:
     """They share it among themselves, not with another server."""
     with running(2) as program:

@@ -222,6 +222,7 @@ async def _is_welcome(port: int, authority: trustme.CA) -> bool:
     return answer.status == 200
 
 
+@pytest.mark.slow
 async def test_what_is_no_tls_is_sent_away(tmp_path: Path) -> None:
     """Plain HTTP, noise, and nobody who says anything; others are served meanwhile."""
     authority = trustme.CA()
@@ -323,6 +324,7 @@ async def test_who_says_no_good_bye_is_not_waited_for(
             assert not served.server.connections
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "streaming"), [("openai_conversations:m", True), ("anthropic:m", False)]
 )

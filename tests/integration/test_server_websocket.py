@@ -176,6 +176,7 @@ async def test_what_an_application_does_not_take_is_not_read() -> None:
         await pouring
 
 
+@pytest.mark.slow
 async def test_a_client_that_does_not_answer_is_left() -> None:
     """It is asked first; one that answers stays."""
     async with serving(echo, idle_seconds=0.5) as served:

@@ -83,6 +83,7 @@ async def test_what_nobody_agreed_to_is_not_done(tmp_path: Path) -> None:
     assert see(tmp_path) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "call",
     [
@@ -174,6 +175,7 @@ def count_ours() -> tuple[int, int, int, int]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["answered", "refused", "waiting", "cancelled"])
 async def test_nothing_is_left_of_a_run(tmp_path: Path, ending: str) -> None:
     """However it comes to rest: no descriptor, thread, task or process."""

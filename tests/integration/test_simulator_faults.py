@@ -167,7 +167,6 @@ async def test_a_cut_stream_breaks_off(
     assert len(answer.events) == 3
 
 
-@pytest.mark.slow
 @EVERY
 async def test_a_stalled_stream_sends_nothing_more_and_notices_who_leaves(
     simulator: Simulator, client: aiohttp.ClientSession, protocol: str

@@ -170,6 +170,7 @@ def collect_parts(answers: list[Any]) -> list[Any]:
     return [part for a in answers for part in a["candidates"][0]["content"]["parts"]]
 
 
+@pytest.mark.slow
 @WAYS
 async def test_all_that_can_be_said_has_the_shapes_of_gemini(
     simulator: Simulator, streams: bool
@@ -190,6 +191,7 @@ async def test_all_that_can_be_said_has_the_shapes_of_gemini(
     assert refused[-1]["candidates"][0]["finishReason"] == "SAFETY"
 
 
+@pytest.mark.slow
 @WAYS
 async def test_tools_make_a_round_trip_with_their_signature(
     simulator: Simulator, streams: bool
@@ -262,6 +264,7 @@ async def test_all_that_can_be_said_has_the_shapes_of_ollama(
     assert [(call["index"], call["arguments"]) for call in calls] == [(0, {"n": 1}), (1, {})]
 
 
+@pytest.mark.slow
 @WAYS
 async def test_tools_pictures_and_schemas_work_in_ollama(
     simulator: Simulator, streams: bool
@@ -315,6 +318,7 @@ def _collect_paths(value: Any, at: str = "") -> set[str]:
     return {at}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vendor", ["gemini", "ollama_chat"])
 async def test_what_is_simulated_was_seen_in_recordings(simulator: Simulator, vendor: str) -> None:
     """No field is said that no real answer had, but for those that are documented alone."""

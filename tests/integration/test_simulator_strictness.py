@@ -226,6 +226,7 @@ async def post(simulator: Simulator, path: str, body: Any, **headers: str) -> tu
         return response.status, await response.text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REFUSED)
 async def test_a_request_is_refused_as_the_vendor_refuses_it(
     simulator: Simulator, name: str

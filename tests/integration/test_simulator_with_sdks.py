@@ -318,6 +318,7 @@ ERRORS: dict[str, tuple[str, str, str]] = {
 }
 
 
+@pytest.mark.slow
 @WAYS
 @pytest.mark.parametrize("condition", ERRORS)
 async def test_errors_are_the_classes_of_the_sdks(
@@ -368,6 +369,7 @@ async def test_wrong_keys_and_absent_models_are_refused(simulator: Simulator) ->
             )
 
 
+@pytest.mark.slow
 async def test_retries_of_the_sdks_end_in_an_answer(simulator: Simulator) -> None:
     """They believe our retry-after and x-should-retry."""
     simulator.switch("overloaded=1")

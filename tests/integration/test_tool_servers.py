@@ -110,6 +110,7 @@ async def test_what_needs_an_approval_is_asked_of_the_user_or_refused(
         answer.messages.clear()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("allowed", ["run_command", "all"])
 async def test_what_is_allowed_needs_no_question(folder: Path, allowed: str, era: str) -> None:

@@ -365,6 +365,7 @@ async def test_a_question_is_not_asked_of_another_client(tmp_path: Path) -> None
         assert read_text(await you.call_tool("ask_person", {"message": "now"})) == "Rum hill 10"
 
 
+@pytest.mark.slow
 async def test_over_http_each_is_asked_about_their_own_call(tmp_path: Path) -> None:
     """The question comes with the answer to the call: nobody keeps others from theirs."""
     mine, yours = Asked(name="Ada"), Asked(name="Bob")

@@ -176,6 +176,7 @@ async def test_a_batch_that_is_done_is_read_from_its_output(
 # --- who dies ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("provider", VENDORS)
 @pytest.mark.parametrize("has_arrived", [False, True])
 async def test_an_intent_whose_batch_nobody_heard_of_is_looked_for(
@@ -279,6 +280,7 @@ async def test_what_was_sent_again_may_still_arrive_as_long_as_the_first_might(
     check_whole(output)
 
 
+@pytest.mark.slow
 async def test_a_batch_under_way_that_may_be_ours_is_waited_for(
     simulator: SynchronousSimulator, output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -400,6 +402,7 @@ async def test_what_cannot_be_looked_for_is_told_of_as_perhaps_billed(
     check_whole(output, [*TEXTS, "Four."])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_there", [True, False])
 async def test_what_is_in_doubt_is_looked_for_once_more_at_the_end(
     simulator: SynchronousSimulator,
@@ -446,6 +449,7 @@ async def break_off_unheard(
             await perform("openai_responses", simulator, output)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("provider", VENDORS)
 @pytest.mark.parametrize("written", [1, 3])
 async def test_reading_goes_on_where_it_was_broken_off(
@@ -640,6 +644,7 @@ async def test_what_the_vendor_refuses_was_not_submitted(
 # --- what goes in --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("provider", VENDORS)
 @pytest.mark.parametrize("bounds", [{"requests": 2}, {"bytes": 900}])
 async def test_many_inputs_are_submitted_as_several_batches(

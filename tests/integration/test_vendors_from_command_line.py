@@ -142,6 +142,7 @@ def expect_one_line(outcome: Outcome, code: ExitCode) -> str:
     return line
 
 
+@pytest.mark.slow
 @pytest.mark.samples
 @some_providers(0)
 def test_a_question_is_answered(at_vendors: SynchronousSimulator, vibe: Vibe, name: str) -> None:
@@ -181,6 +182,7 @@ def test_an_answer_conforms_to_its_schema(
         assert outcome.err == ""
 
 
+@pytest.mark.slow
 @pytest.mark.samples
 @some_providers(3)
 def test_reasoning_is_shown_to_a_person_and_kept_from_a_pipe(
@@ -240,6 +242,7 @@ def test_a_wrong_key_is_one_line_that_says_what_to_do(
     assert len(simulator.requests) <= 2  # Ollama is asked what the model can do
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(PLACES.keys() - KEYLESS))
 def test_a_key_that_is_missing_is_named(home: Path, vibe: Vibe, name: str) -> None:
     """By the variable that would hold it."""
@@ -285,6 +288,7 @@ def test_a_retry_is_seen(
     assert len(simulator.requests) == times + 1
 
 
+@pytest.mark.slow
 @pytest.mark.samples
 @some_providers(8)
 def test_an_answer_is_stopped_midway(
@@ -322,6 +326,7 @@ def test_an_answer_is_stopped_midway(
     assert said.count("word0") == 2  # asked, and answered so far
 
 
+@pytest.mark.slow
 def test_the_vendors_tell_their_models(
     at_vendors: SynchronousSimulator, home: Path, vibe: Vibe
 ) -> None:
@@ -340,6 +345,7 @@ def test_the_vendors_tell_their_models(
     assert len(at_vendors.requests) == known
 
 
+@pytest.mark.slow
 def test_a_vendor_that_lists_nothing_costs_a_line_and_not_the_others(
     at_vendors: SynchronousSimulator, home: Path, vibe: Vibe
 ) -> None:
@@ -373,6 +379,7 @@ def test_a_vendor_without_a_model_says_how_to_find_one(home: Path, vibe: Vibe, n
     assert f"set model in [providers.{name}]" in line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", sorted(PLACES.keys() - {"llamacpp", "ollama", "vllm"} | {"openai", "gemini"})
 )

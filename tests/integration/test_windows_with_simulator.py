@@ -28,6 +28,7 @@ def _compose(exchanges: int) -> tuple[AnyCanister, ...]:
     return (*said, UserCanister("And now?"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("vendor", VENDORS)
 async def test_what_a_vendor_refuses_is_sent_without_its_oldest_turns(

@@ -155,6 +155,7 @@ async def test_a_stall_is_noticed_on_a_connection_that_was_kept(
         await transport.close()
 
 
+@pytest.mark.slow
 async def test_a_slow_start_is_no_stall() -> None:
     """The first byte may take longer than what comes after it."""
 
@@ -263,6 +264,7 @@ async def proxy() -> AsyncIterator[tuple[Proxy, Server]]:
         yield proxy, server
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("secure", [False, True])
 @pytest.mark.parametrize("known", [False, True])
 async def test_a_proxy_carries_everything(
@@ -437,6 +439,7 @@ async def test_a_certificate_for_another_name_is_refused(
             await fetch(produce(certificate_authorities=authority_file), server)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("apart", [False, True])
 async def test_a_client_certificate_proves_who_we_are(
     authority: trustme.CA,

@@ -113,6 +113,7 @@ def test_no_remedy_names_a_package_that_no_index_has(
     assert "pip install vibe" not in outcome.stdout + outcome.stderr
 
 
+@pytest.mark.slow
 def test_the_screen_of_runs_tells_what_it_lacks(bare: Bare) -> None:
     """In one line, with the command that brings it."""
     outcome = bare("top")

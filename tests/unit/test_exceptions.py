@@ -115,6 +115,7 @@ def test_every_class_has_a_word_of_its_own() -> None:
     assert all(re.fullmatch(r"[a-z]+(-[a-z]+)*", word) for word in words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 @pytest.mark.parametrize(
     "duplicate",

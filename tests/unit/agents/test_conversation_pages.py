@@ -44,6 +44,7 @@ def keep(owners: list[str]) -> tuple[LocalConversations, CountingIndex]:
     return LocalConversations(LocalRuns(store, application, is_owner=True), index), index
 
 
+@pytest.mark.slow
 @given(
     owners=st.lists(st.sampled_from(["ann", "bob", ""]), max_size=20),
     limit=st.integers(1, 5),

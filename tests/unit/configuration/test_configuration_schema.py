@@ -66,6 +66,7 @@ def test_the_schema_has_every_setting_with_its_summary(tmp_path: Path) -> None:
     assert set(tables["limits"]["properties"]) == set(attrs.asdict(configuration.limits))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

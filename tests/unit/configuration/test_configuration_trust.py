@@ -97,6 +97,7 @@ def test_a_project_may_choose_among_what_its_user_has(tmp_path: Path) -> None:
     assert not configuration.providers["scripted"].is_enabled
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wish", WISHES)
 def test_what_could_run_code_or_fetch_is_inert_until_the_folder_is_trusted(
     tmp_path: Path, wish: str

@@ -511,6 +511,7 @@ def test_052_surveying_a_store_that_is_not_there_makes_none(tmp_path: Path) -> N
     assert not (tmp_path / "nothing").exists()
 
 
+@pytest.mark.slow
 @examples(40)
 @given(said=messages.conversations, index=st.integers(0, 5))
 def test_053_whatever_can_be_said_can_be_kept(said: list[AnyCanister], index: int) -> None:

@@ -7,6 +7,7 @@ from base64 import b64decode, b64encode
 from hashlib import sha256
 from html.parser import HTMLParser
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -132,6 +133,7 @@ def test_shows_hostile_text_as_text_wherever_it_stands() -> None:
         assert text in page.text
 
 
+@pytest.mark.slow
 @given(
     said=st.lists(canisters, max_size=4, unique_by=lambda canister: canister.id),
     name=st.none() | st.text(),

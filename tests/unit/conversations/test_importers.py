@@ -331,6 +331,7 @@ def test_half_a_character_becomes_the_sign_for_it(tmp_path: Path) -> None:
 MAPPING = b'[{"mapping": {}, "id": "a"'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("data", "words"),
     [

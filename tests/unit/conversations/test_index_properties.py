@@ -7,6 +7,7 @@ import tempfile
 import unicodedata
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -140,6 +141,7 @@ IndexMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=2
 TestIndexEqualsNaiveReading = IndexMachine.TestCase
 
 
+@pytest.mark.slow
 @examples(150)
 @given(query=st.text(max_size=40) | st.text(alphabet="\"*-+^:{}()NEARORAND 'é日🎉\0", max_size=20))
 def test_takes_any_query(query: str) -> None:

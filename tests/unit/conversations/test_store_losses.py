@@ -306,6 +306,7 @@ def test_others_are_shown_once_where_an_interrupted_save_had_stored_ours(tmp_pat
     assert [canister.id for canister in store.read(conversation.id).canisters] == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("within", [False, True])
 def test_a_proof_reads_each_file_as_often_however_deep_the_forks_are(
     within: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 
+import pytest
+
 from support.gateways.gateways import become
 from vibe_llms.daemons.metrics import Metrics
 from vibe_llms.daemons.records import CallRecord
@@ -51,6 +53,7 @@ def test_names_are_bounded_even_where_all_are_answered() -> None:
     assert count(metrics, "other", 200) == 10
 
 
+@pytest.mark.slow
 async def test_it_is_told_how_long_the_event_loop_stood_still() -> None:
     """From the start of the service to its end."""
     service = Service([])

@@ -53,6 +53,7 @@ def read(dialect: ModuleType, body: Any) -> StopReason:
     return reason
 
 
+@pytest.mark.slow
 @each_dialect
 @each_reason
 @pytest.mark.parametrize("said", SAID)

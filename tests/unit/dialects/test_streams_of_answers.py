@@ -134,6 +134,7 @@ def test_recorded_answers_of_all_vendors_are_streamed_as_they_are_written_whole(
     assert recorded
 
 
+@pytest.mark.slow
 @each_dialect
 @given(answers(), st.integers(0, 99))
 def test_any_answer_is_streamed_as_it_is_written_whole(

@@ -120,6 +120,7 @@ def test_a_vendors_server_sees_what_was_meant(first: Party, second: Party) -> No
     assert simplify(second.nativize(second.read(body)).value) == simplify(body)
 
 
+@pytest.mark.slow
 def test_a_conversation_is_walked_through_all_pairs_and_comes_home() -> None:
     """After a walk over every ordered pair each vendor is told again all that it ever said."""
     canisters: tuple[AnyCanister, ...] = begin()
@@ -155,6 +156,7 @@ def walk_all_pairs() -> list[Party]:
     return walk
 
 
+@pytest.mark.slow
 @each_party
 def test_the_report_of_what_a_user_loses_is_exact(party: Party) -> None:
     """Every field that makes no difference was reported, and no field that makes one."""

@@ -89,6 +89,7 @@ async def measure_files(folder: Path, turns: int, effect: str) -> CountingDisk:
     return disk
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("effect", "waits"), [("pure", 3), ("once", 4)])
 async def test_a_turn_writes_so_many_bytes_and_waits_so_often(
     tmp_path: Path, effect: str, waits: int

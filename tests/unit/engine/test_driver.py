@@ -406,6 +406,7 @@ async def test_faults_have_a_budget() -> None:
     assert acted.ending.readings.faults == 3
 
 
+@pytest.mark.slow
 async def test_time_is_bounded_within_a_step() -> None:
     """A tool that hangs does not hold a run beyond its time."""
 

@@ -73,6 +73,7 @@ def locate(text: str, at: str) -> tuple[int, int]:
     return text.count("\n", 0, position) + 1, position - text.rfind("\n", 0, position)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS, ids=[task["file"] for task in TASKS])
 def test_all_that_is_wrong_with_a_task_is_told(task: dict[str, Any]) -> None:
     """Each finding where it is, with the nearest right word and what to do; and nothing else."""

@@ -47,6 +47,7 @@ def summarize(played: Played) -> object:
     return state.final, state.responses, state.visits, sorted(state.path), state.requests
 
 
+@pytest.mark.slow
 @given(SEEDS)
 @examples(200)
 def test_where_a_run_stands_is_what_it_has_written(seed: int) -> None:

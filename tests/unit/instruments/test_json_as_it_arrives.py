@@ -59,6 +59,7 @@ def continues(earlier: Any, later: Any) -> bool:
     )
 
 
+@pytest.mark.slow
 @given(WRITTEN)
 def test_each_prefix_gives_a_part_of_what_the_next_gives(written: str) -> None:
     """What is there stays or grows, never turns into something else, and ends as the whole."""

@@ -48,6 +48,7 @@ def asked_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     validator_process.dismiss()
 
 
+@pytest.mark.slow
 async def test_a_parsers_schema_does_not_hold_the_loop(
     asked_in_the_loop: list[str], tmp_path: Path
 ) -> None:
@@ -83,6 +84,7 @@ async def test_much_data_does_not_hold_the_loop_either(asked_in_the_loop: list[s
     assert asked_in_the_loop == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_items", [True, False])
 async def test_a_followed_answers_schema_does_not_hold_the_loop(
     asked_in_the_loop: list[str], tmp_path: Path, by_items: bool

@@ -193,6 +193,7 @@ def test_identical_calls_are_one_execution_where_nothing_happens() -> None:
     assert groups == ((0, 2), (1,), (3,), (4,), (5,), (6,))
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from("fg"), ARGUMENTS), max_size=8))
 def test_each_call_is_in_one_group(calls: list[tuple[str, dict[str, Any]]]) -> None:
     """No call is without an execution, none has two."""

@@ -123,6 +123,7 @@ def test_a_schema_that_needs_too_much_memory_is_refused(monkeypatch: pytest.Monk
         ).check(["x" * 10_000])
 
 
+@pytest.mark.slow
 def test_a_process_that_somebody_ended_is_replaced() -> None:
     """What happens to it between two questions is nobody's fault."""
     validator = Validator(BACKTRACKING)
@@ -169,6 +170,7 @@ def test_the_process_sees_none_of_our_secrets(monkeypatch: pytest.MonkeyPatch) -
         assert b"secret" not in file.read()
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),

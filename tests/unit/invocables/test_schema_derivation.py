@@ -158,6 +158,7 @@ def bind(invoker: Invoker, arguments: dict[str, Any]) -> inspect.BoundArguments 
     return inspect.signature(invoker.function).bind(*bound.positional, **bound.named)
 
 
+@pytest.mark.slow
 @given(functions(), st.data())
 def test_the_schema_accepts_exactly_what_the_function_accepts(
     invoker: Invoker, data: st.DataObject

@@ -43,6 +43,7 @@ def _strip(canister: AnyCanister, moment: Any) -> AnyCanister:
     return attrs.evolve(canister, **changes)
 
 
+@pytest.mark.slow
 @given(requests, timestamps)
 def test_circumstances_do_not_show_in_a_digest(request_: Request, moment: Any) -> None:
     """Ids, moments, turns, usage, the conversation, and where media lie are no meaning."""

@@ -28,6 +28,7 @@ from vibe_llms.messages.requests import Request, Response
 USER = UserCanister("hi")
 
 
+@pytest.mark.slow
 @given(requests)
 def test_a_request_reads_back_equal(request_: Request) -> None:
     """A request crosses to another process and back without a change."""

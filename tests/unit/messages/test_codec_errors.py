@@ -53,6 +53,7 @@ def test_no_two_classes_share_a_word() -> None:
     assert len(words) == len(set(words))
 
 
+@pytest.mark.slow
 @given(st.lists(errors, min_size=1, max_size=5))
 def test_causes_are_told_in_their_order(chain: list[ConverseError]) -> None:
     """The chain of causes comes back as words, names of classes, and texts."""

@@ -203,6 +203,7 @@ def test_a_loss_prints_on_one_line() -> None:
     assert str(loss) == "dropped canisters[0]: no pictures"
 
 
+@pytest.mark.slow
 @given(
     first=conversations,
     others=conversations,

@@ -84,6 +84,7 @@ def test_a_program_that_is_not_there_is_told_of() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_program_that_takes_too_long_is_ended_with_what_it_started(tmp_path: Path) -> None:
     """After its time, also what has left its session."""
     mark = tmp_path / "child"

@@ -88,6 +88,7 @@ def fit(request: Request, quirks: Any) -> Translation[Request]:
     return fit_names(request, find_aliases(request, quirks))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quirks", QUIRKS, ids=lambda each: each.__class__.__module__)
 @given(offered=SETS, called=SETS)
 def test_each_name_goes_as_one_that_is_taken_and_comes_back(

@@ -321,6 +321,7 @@ def test_050_what_somebody_has_or_was_written_to_is_left_alone(store: Conversati
     assert read(store, identity) == old
 
 
+@pytest.mark.slow
 def test_060_a_sudden_end_leaves_one_of_both(tmp_path: Path) -> None:
     """Killed before each write and in the middle of it: the log is as it was, or compacted."""
     for steps in range(1, 100):

@@ -109,6 +109,7 @@ def read_all(store: MemoryStore, states: Collection[RunState]) -> list[RunSummar
     return sorted(found, key=lambda each: (each.updated, each.id), reverse=True)
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_it_says_what_reading_all_logs_says(data: st.DataObject) -> None:
     store = MemoryStore()
@@ -446,6 +447,7 @@ TURNS = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(events=st.lists(TURNS, min_size=1, max_size=12))
 def test_whether_a_run_is_over_is_known_from_few_lines(events: list[Any]) -> None:
     store = MemoryStore()

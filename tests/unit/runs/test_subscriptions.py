@@ -313,6 +313,7 @@ async def test_a_run_that_another_process_replaced_is_gone_for_those_who_watch(
     await watching.aclose()
 
 
+@pytest.mark.slow
 async def test_who_is_quiet_is_looked_for_however_much_happens_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ import functools
 from decimal import Decimal
 
 import attrs
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,6 +63,7 @@ accounts = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(accounts, accounts, accounts)
 def test_the_order_of_adding_does_not_matter(a: Account, b: Account, c: Account) -> None:
     """Accounts of parts, in whatever order they come, make the same whole."""
@@ -70,6 +72,7 @@ def test_the_order_of_adding_does_not_matter(a: Account, b: Account, c: Account)
     assert a + Account() == a
 
 
+@pytest.mark.slow
 @given(st.lists(accounts, max_size=4))
 def test_the_whole_is_the_sum_of_its_parts(parts: list[Account]) -> None:
     """Money is exact, tokens and calls are all there, whichever way one looks."""

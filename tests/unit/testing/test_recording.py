@@ -206,6 +206,7 @@ async def test_a_body_that_is_no_utf_8_survives(tmp_path: Path) -> None:
     assert await converse(Replayer(path), make_request()) == [b"\xff\x00", b"\xfe"]
 
 
+@pytest.mark.slow
 async def test_recordings_of_others_are_replayed() -> None:
     """Every exchange that others recorded answers its own request, byte for byte."""
     folder = os.environ.get("VIBE_LLMS_RECORDINGS")

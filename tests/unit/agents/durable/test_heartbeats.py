@@ -53,6 +53,7 @@ def set_clock(database: DurableDatabase, worker: str, seconds: float) -> None:
         connection.execute(sqlalchemy.text(statement), {"seconds": seconds, "worker": worker})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seconds", "status"),
     [

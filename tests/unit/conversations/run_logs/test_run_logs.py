@@ -948,6 +948,7 @@ sys.stdin.readline()
 """
 
 
+@pytest.mark.slow
 def test_021_the_lock_of_a_dead_process_is_no_lock(store: DirectoryStore, tmp_path: Path) -> None:
     """A run that was killed does not stand in the way of the next."""
     holder = subprocess.Popen(

@@ -79,6 +79,7 @@ def test_what_is_no_answer_is_not_kept(status: int, body: bytes, is_kept: bool) 
         assert kept.headers == {"content-type": "application/json"}
 
 
+@pytest.mark.slow
 def test_nobody_loads_it_without_a_file() -> None:
     code = (
         "import sys, vibe_llms.daemons.gateway.making\n"

@@ -127,6 +127,7 @@ SOURCE = {"type": "image", "source": {"type": "base64", "media_type": "image/png
 INLINE = {"inlineData": {"mimeType": "image/png", "data": PNG}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
     [
@@ -151,6 +152,7 @@ def test_a_picture_counts_as_one_in_every_protocol(body: dict[str, Any]) -> None
     assert 6_000 <= estimate(ask(said), produce_upstream()).input_tokens < 7_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
     [

@@ -290,6 +290,7 @@ def test_arguments_are_an_object_where_a_server_reads_them_again(
     assert read(Quirks()) == (written, [])  # OpenAI takes what its models wrote
 
 
+@pytest.mark.slow
 @given(st.lists(any_canisters, max_size=6))
 def test_every_conversation_is_written_or_refused(canisters: list[AnyCanister]) -> None:
     """No canisters break the translation, each invocation is answered at once, and what is

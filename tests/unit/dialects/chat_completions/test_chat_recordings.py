@@ -150,6 +150,7 @@ def test_a_recorded_request_comes_back_as_it_was(exchange: Exchange) -> None:
     assert request.losses == written.losses == ()
 
 
+@pytest.mark.slow
 @needs_recordings
 @pytest.mark.parametrize("exchange", WHOLE, ids=lambda one: one["id"])
 def test_a_recorded_response_comes_back_as_it_was(exchange: Exchange) -> None:

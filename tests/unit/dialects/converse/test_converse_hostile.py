@@ -93,6 +93,7 @@ def test_a_stream_with_anything_in_it(response: Response, data: st.DataObject) -
         decoder.finish()
 
 
+@pytest.mark.slow
 @given(request=questions, data=st.data())
 def test_a_request_with_anything_in_it(request: Request, data: st.DataObject) -> None:
     """It is read, or refused as the client's mistake."""
@@ -113,6 +114,7 @@ def test_an_error_with_anything_in_it(error: ConverseError, data: st.DataObject)
     assert str(told)
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_models_with_anything_in_them(data: st.DataObject) -> None:
     """What is read can be listed, and be put together with what is known here, or is refused."""

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from vibe_llms.dialects import converse
 from vibe_llms.events.stream import (
@@ -39,6 +40,7 @@ print(*(name for name in sys.modules if ".serving" in name))
 """
 
 
+@pytest.mark.slow
 def test_a_stream_is_read_by_a_process_that_has_imported_nothing_else() -> None:
     """Events with contents, canisters and errors in them, and an error at the end."""
     error = ProviderError(provider="vendor", detail="Busy.")

@@ -48,6 +48,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_recorded_requests_arrive_as_they_were_read(name: str) -> None:
     """All that a client said, in the common words and in its own."""

@@ -124,6 +124,7 @@ def test_a_stream_is_the_same_as_its_whole(exchange: dict[str, Any]) -> None:
     assert mean(written.value) == mean(join_chunks(chunks))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exchange", list_exchanges(streams=True))
 def test_a_stream_may_be_split_anywhere(exchange: dict[str, Any]) -> None:
     """Bytes come as they come: any split gives the same chunks, and so the same answer."""

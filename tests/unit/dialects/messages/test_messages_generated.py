@@ -114,6 +114,7 @@ def test_any_request_comes_back(request: dict[str, Any], seed: int, learnt: Any)
     assert mean(written.value) == mean(native)
 
 
+@pytest.mark.slow
 @FEW
 @given(ANSWERS, st.integers(0, 99))
 def test_any_answer_comes_back(answer: dict[str, Any], seed: int) -> None:

@@ -50,6 +50,7 @@ def forget(canister: AnyCanister) -> AnyCanister:
     return attrs.evolve(canister, content=contents, native=None)
 
 
+@pytest.mark.slow
 @given(st.lists(any_canisters.map(forget), max_size=6))
 def test_any_conversation_is_one_that_the_sdk_knows(conversation: list[AnyCanister]) -> None:
     """Whatever canisters hold: the messages have the SDK's types."""
@@ -58,6 +59,7 @@ def test_any_conversation_is_one_that_the_sdk_knows(conversation: list[AnyCanist
     assert find_misfit(body, PARAMS) is None
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not RECORDINGS, reason=NO_RECORDINGS)
 def test_a_recorded_request_is_still_one_that_the_sdk_knows() -> None:
     """What comes back of a request has the SDK's types, wherever the request itself had them."""
@@ -88,6 +90,7 @@ def read_by_sdk(body: str) -> dict[str, Any]:
     return told
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not RECORDINGS, reason=NO_RECORDINGS)
 def test_a_recorded_stream_amounts_to_what_the_sdk_says() -> None:
     """Every field of the message that the SDK's accumulator makes is in ours."""

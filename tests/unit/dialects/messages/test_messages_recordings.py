@@ -38,6 +38,7 @@ def describe(model: str, **learnt: Any) -> Any:
     return ModelsIntegrator(provider="anthropic").integrate(model, learnt=learnt)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learnt", [{}, {"controls": CONTROLS}], ids=["unknown", "known"])
 def test_a_recorded_request_comes_back_as_it_was(learnt: dict[str, Any]) -> None:
     """Native to normalized to native is the same in meaning, and nothing is lost."""

@@ -70,6 +70,7 @@ def stream_with_sdk(data: bytes, chance: random.Random) -> anthropic.types.beta.
         return stream.get_final_message()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("party", "answer"), PAIRS)
 def test_the_official_library_gathers_the_whole(party: Party, answer: dict[str, Any]) -> None:
     """Of every kind of block that there is, and as much of the account as it takes in."""

@@ -103,6 +103,7 @@ def test_every_block_of_the_sdk_is_in_a_table() -> None:
     assert MAPPED.keys() >= set(MAY_NOT_STAY_NATIVE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [*REQUEST_BLOCKS, *RESULT_CONTENTS], ids=name)
 def test_a_block_of_a_request_becomes_what_the_table_says(block: dict[str, Any]) -> None:
     """A mapped block has its class, and any other is carried whole."""

@@ -49,6 +49,7 @@ def send_back(native: dict[str, Any], request: Request, provider: str = "") -> A
     )
 
 
+@pytest.mark.slow
 @given(native_requests())
 def test_a_client_s_request_comes_back_as_it_was(native: dict[str, Any]) -> None:
     """Nothing of a request changes on the way to our words and back, and nothing is lost."""

@@ -201,6 +201,7 @@ HABITS = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(responses(), HABITS)
 def test_a_stream_amounts_to_the_whole(response: dict[str, Any], habits: Habits) -> None:
     """However a vendor streams, what comes of it is what the whole response gives.

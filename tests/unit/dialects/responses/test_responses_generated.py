@@ -122,6 +122,7 @@ def describe(role: KeyRole | None) -> ModelAttributes:
 KNOWN = describe(KeyRole.CONTROL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", [None, KeyRole.CONTROL], ids=["unknown", "known"])
 @FEW
 @given(request=REQUESTS.map(settle), seed=st.integers(0, 99))

@@ -187,6 +187,7 @@ RICH: list[AnyCanister] = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_what_we_ask_validates_as_the_types_of_the_sdk() -> None:
     """Items, tools and formats are such as the SDK declares."""
     request = Request(

@@ -64,6 +64,7 @@ def produce_client(data: bytes) -> openai.OpenAI:
     return openai.OpenAI(api_key="k", http_client=http, max_retries=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("party", "answer"), PAIRS)
 def test_the_official_library_gathers_the_whole(party: Party, answer: dict[str, Any]) -> None:
     """Under the id that the caller gave it, and with what was asked."""

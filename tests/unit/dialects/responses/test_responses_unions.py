@@ -324,6 +324,7 @@ def assemble(body: dict[str, Any]) -> Response:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("item", OUTPUT_SAMPLES, ids=name_sample)
 def test_every_output_item_comes_back_as_it_was(item: dict[str, Any]) -> None:
     """Whatever fields an item has, a gateway passes it on with them."""
@@ -333,6 +334,7 @@ def test_every_output_item_comes_back_as_it_was(item: dict[str, Any]) -> None:
     assert not written.losses
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("item", OUTPUT_SAMPLES, ids=name_sample)
 def test_only_listed_items_stay_native(item: dict[str, Any]) -> None:
     """Text, reasoning, calls and results are mapped; the table says what may stay native."""
@@ -345,6 +347,7 @@ def test_only_listed_items_stay_native(item: dict[str, Any]) -> None:
             assert isinstance(canister, InvocationCanister | ResultCanister)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("item", INPUT_SAMPLES, ids=name_sample)
 def test_only_listed_input_items_stay_native(item: dict[str, Any]) -> None:
     """The same for what a client sends."""
@@ -406,6 +409,7 @@ TOOL_SAMPLES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", TOOL_SAMPLES, ids=name_sample)
 def test_every_tool_comes_back_as_it_was(tool: dict[str, Any]) -> None:
     """A function is described in our words, a vendor's own tool stays whole."""

@@ -206,6 +206,7 @@ def test_what_an_engine_logged_tells_how_long_it_took(vibe: Vibe, home: Path) ->
     assert (left["models"][0]["untimed"], left["tools"][0]["untimed"]) == (0, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--no-stream",), ("--tools", "fetch")])
 def test_one_question_tells_how_long_its_answer_took(
     vibe: Vibe, home: Path, options: tuple[str, ...]

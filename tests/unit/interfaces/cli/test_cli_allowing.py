@@ -142,6 +142,7 @@ def test_there_are_examples() -> None:
     assert len(EXAMPLES) > 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["ask"], ["chat"], ["ask", "--json"]])
 def test_a_call_waits_where_nobody_can_be_asked(
     vibe: Vibe, folder: Path, address: str, words: list[str]

@@ -309,6 +309,7 @@ def test_what_a_run_has_used_is_shown_with_its_visits(vibe: Vibe, home: Path) ->
     assert [each["generations"] for each in models] == [3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error_edge", ["", "\n T -->|error| P1 --> END"])
 def test_a_call_of_a_flow_waits_where_nobody_can_be_asked(
     vibe: Vibe, home: Path, error_edge: str

@@ -304,6 +304,7 @@ def test_a_single_cut_answer_says_so_on_standard_error(vibe: Vibe, script: str) 
     assert vibe("ask", "--json", "-m", script, "Hello").read_json()["cut"] is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tools", [(), ("--tools", "fetch")])
 @pytest.mark.parametrize("stream", [(), ("--no-stream",)])
 @pytest.mark.parametrize(

@@ -54,6 +54,7 @@ async def _chat(session: ChatSession, *lines: str, is_interactive: bool = True) 
     return output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [("-m", "openai"), ("-m", "gpt-5"), ("--provider", "openai"), ("--model=openai:o3",), ()],

@@ -108,6 +108,7 @@ def test_conversations_that_cannot_be_read_are_not_none(folder: Path) -> None:
         find_newest(store)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pipe", "device"])
 @pytest.mark.parametrize(
     "words",
@@ -166,6 +167,7 @@ def test_an_odd_package_is_told(vibe: Vibe, tmp_path: Path, kind: str) -> None:
     check_line(vibe("plugins", "add", "--yes", f"{tmp_path}/"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pipe", "device"])
 @pytest.mark.parametrize("role", ["authorities", "certificate", "key"])
 def test_odd_certificates_are_told(tmp_path: Path, role: str, kind: str) -> None:

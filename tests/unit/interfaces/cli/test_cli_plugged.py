@@ -108,6 +108,7 @@ def test_a_form_that_there_is_not_is_told_with_the_nearest(vibe: Vibe, plug: Plu
     assert ".md, .markdown, .json, .html, .play" in ending.err
 
 
+@pytest.mark.slow
 def test_an_exporter_that_fails_is_named_and_takes_nobody_s_place(
     vibe: Vibe, home: Path, plug: Plug
 ) -> None:
@@ -259,6 +260,7 @@ def test_a_plugin_s_transport_carries_the_requests_of_the_provider_that_chooses_
     assert signatures == ["sent for anthropic"] * 3
 
 
+@pytest.mark.slow
 def test_a_transport_that_there_is_not_is_told_with_the_nearest_and_its_line(
     vibe: Vibe, plug: Plug
 ) -> None:

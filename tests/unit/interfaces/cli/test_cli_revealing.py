@@ -50,6 +50,7 @@ _UNSEEN_NAMES = re.compile(
 )
 
 
+@pytest.mark.slow
 def test_no_character_is_invisible_by_its_name() -> None:
     """Whatever Unicode calls so, in the whole of it, is shown."""
     unseen = {

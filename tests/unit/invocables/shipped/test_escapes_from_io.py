@@ -221,6 +221,7 @@ def swapping(first: Path, second: Path) -> Iterator[None]:
         thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("swapped", ["directory", "file"])
 def test_whoever_swaps_what_is_opened_for_a_link_gains_nothing(
     tmp_path: Path, swapped: str

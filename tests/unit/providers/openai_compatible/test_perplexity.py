@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from support.vendors.remoting import Counterpart, answer_json, produce_context
 from vibe_llms.dialects.extras import make_native
@@ -54,6 +55,7 @@ async def test_sources_become_citations_of_the_text(tmp_path: Path) -> None:
     assert json.loads(response.metadata.native.data)["search_results"] == [SOURCE]
 
 
+@pytest.mark.slow
 async def test_user_and_assistant_take_turns(tmp_path: Path) -> None:
     """Neighbours of one role are joined, and the user begins; each change is told."""
     canisters = (AssistantCanister("Hello."), UserCanister("One."), UserCanister("Two."))
