@@ -41,6 +41,9 @@ PAUSE_SECONDS: Final = 0.1
 """Longest pause after lines were handed out, so that lines that arrive in it go out together. The
 pause is as long as handing out took: the more subscribers, the larger the batches."""
 
+REST_SECONDS: Final = 2.0
+"""How often a subscription that ends with its run looks again whether the run is over."""
+
 DELETED_SECONDS: Final = 2.0
 """Interval at which deleted runs are looked for."""
 
@@ -296,9 +299,16 @@ class Subscription:
                 return data
             if reader.error is not None:
                 raise reader.error
-            if self._ends and await self._is_over():
+            if not self._ends:
+                await changed.wait()
+                continue
+            if await self._is_over():
                 return b""
-            await changed.wait()
+            try:
+                async with asyncio.timeout(REST_SECONDS):
+                    await changed.wait()
+            except TimeoutError:
+                reader.rest.known = None  # a run may come to rest without a line
 
     async def _read_behind(self) -> bytes:
         """Read the log behind the last line that was received."""
