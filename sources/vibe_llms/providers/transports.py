@@ -1,4 +1,4 @@
-"""What carries a remote provider's requests: our own connections, or what a plugin has."""
+"""Transports of remote providers: the package's own connections, or a plugin's."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from vibe_llms.wire.exchanges import Exchange, Transport, WireRequest
 
 
 def produce_transport(context: ProviderContext, settings: RemoteSettings) -> Transport:
-    """Makes the transport that a provider's table chooses; ``direct`` where it chooses none.
+    """Create the transport that a provider's table chooses; the default is ``direct``.
 
     Args:
-        settings: Are checked, and choose no official package.
+        settings: Checked settings that choose no official package.
 
     Raises:
-        PluginError: The plugin's factory fails, or makes something else.
+        PluginError: The plugin's factory fails, or returns something else.
     """
     chosen = settings.values.get("transport", "direct")
     direct = partial(_produce_direct, context, settings)
@@ -49,10 +49,10 @@ def produce_transport(context: ProviderContext, settings: RemoteSettings) -> Tra
 
 
 def ensure_files(context: ProviderContext, settings: RemoteSettings) -> None:
-    """Sees whether the certificates and keys that a provider's table names can be used.
+    """Check that the certificates and keys in a provider's table can be used.
 
     Raises:
-        ConfigurationError: One cannot.
+        ConfigurationError: One cannot be used.
     """
     if any(name in settings.values for name in TLS_FILES):
         _produce_direct(context, settings)
@@ -60,10 +60,11 @@ def ensure_files(context: ProviderContext, settings: RemoteSettings) -> None:
 
 @frozen
 class Blame:
-    """Says of what a plugin's transport does wrong whose it is.
+    """Attribution of errors to the plugin whose transport failed.
 
     Attributes:
-        provider: Whose table chooses the transport.
+        specification: Specification of the transport.
+        provider: Name of the provider whose table chooses the transport.
     """
 
     specification: TransportSpecification
@@ -71,7 +72,7 @@ class Blame:
 
     @contextmanager
     def laying(self, deed: str) -> Iterator[None]:
-        """Makes a PluginError of any error but our own. Cancelling passes through."""
+        """Raise a PluginError for any error but a ConverseError. Cancellation passes through."""
         try:
             yield
         except ConverseError:
@@ -82,7 +83,7 @@ class Blame:
             raise self.compose(words) from error
 
     def compose(self, deed: str) -> PluginError:
-        """Composes the error of what the transport has done."""
+        """Return the error that names the plugin and what its transport did."""
         name, plugin = self.specification.name, self.specification.plugin
         of = f"of the plugin {plugin!r}" if plugin else "of a plugin"
         return PluginError(
@@ -95,13 +96,13 @@ class Blame:
 
 @frozen
 class PluggedTransport:
-    """A plugin's transport, whose mistakes are told as its own."""
+    """A plugin's transport; its errors name the plugin."""
 
     _transport: Transport
     _blame: Blame
 
     async def send(self, request: WireRequest) -> Exchange:
-        """Sends a request. Raises PluginError besides what any transport raises."""
+        """Send a request. Raises PluginError, in addition to the errors of any transport."""
         with self._blame.laying("broke: send"):
             exchange = await self._transport.send(request)
         if callable(getattr(exchange, "receive", None)):
@@ -109,14 +110,14 @@ class PluggedTransport:
         raise self._blame.compose(f"broke: send returned {type(exchange).__name__}")
 
     async def close(self) -> None:
-        """Closes all connections."""
+        """Close all connections."""
         with self._blame.laying("broke: close"):
             await self._transport.close()
 
 
 @frozen
 class PluggedExchange(Closing):
-    """An answer that a plugin's transport brings."""
+    """An exchange of a plugin's transport; its errors name the plugin."""
 
     _exchange: Exchange
     _blame: Blame
@@ -135,21 +136,21 @@ class PluggedExchange(Closing):
 
     @property
     def is_spent(self) -> bool:
-        """Whether the answer was read to its end, and its connection is free by itself."""
+        """Whether the response was read to its end, and its connection is free already."""
         return getattr(self._exchange, "is_spent", False) is True
 
     async def receive(self) -> bytes:
-        """Returns whatever has come of the body."""
+        """Return the bytes of the body that have arrived."""
         with self._blame.laying("broke: receive"):
             return await self._exchange.receive()
 
     async def read(self, limit: int | None = None) -> bytes:
-        """Returns the whole body."""
+        """Return the whole body."""
         with self._blame.laying("broke: read"):
             return await self._exchange.read(limit)
 
     async def close(self) -> None:
-        """Leaves the answer."""
+        """Close the exchange."""
         with self._blame.laying("broke: close"):
             await self._exchange.close()
 

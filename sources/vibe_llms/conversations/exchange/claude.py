@@ -66,7 +66,7 @@ class _Reader:
     table: dict[str, Any]
     draft: Draft = attrs.field(init=False)
     calls: list[str] = attrs.field(factory=list)
-    """What has been asked of tools and not been answered, where nothing has a name."""
+    """Ids of the calls without a result, for results that name no call."""
 
     def read(self) -> Translation[Conversation]:
         messages = self.table.get("chat_messages")

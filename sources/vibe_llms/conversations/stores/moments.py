@@ -9,7 +9,7 @@ from typing import Final
 from vibe_llms.messages.canisters import AnyCanister
 
 _LATE: Final = timedelta(minutes=1)
-"""What is stored within this time was said when it was stored, as far as anybody cares."""
+"""Canisters that are stored within this time count as said when they are stored."""
 
 
 def find_moment(canisters: Sequence[AnyCanister], now: datetime) -> datetime | None:

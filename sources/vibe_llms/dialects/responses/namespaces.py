@@ -1,10 +1,9 @@
-"""Tools in namespaces and among items, which no other protocol has.
+"""Tools in namespaces and among items, which only Responses has.
 
-There all are offered with the request, and one in a namespace goes by a name of its own.
-
-The name joins both, as in ``mcp__tides__look_up`` for ``look_up`` in ``mcp__tides``. What it stands
-for follows from the tools of the request, so that nothing is kept in between; a call that was
-made in this protocol says it, too.
+In other protocols all tools are offered with the request, and a tool in a namespace gets a joined
+name, such as ``mcp__tides__look_up`` for ``look_up`` in ``mcp__tides``. The tools of the request
+tell which tool a joined name means, so no state is kept between requests; a call that was made in
+this protocol names its namespace itself.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.naming import clean_name, mark_name
 
 MARK: Final = "$namespace"
-"""Notes of a tool or a call in which namespace it is, and by which name."""
+"""Key of the note on a tool or a call that has its namespace and its name there."""
 
 LOADED: Final = "$loaded"
-"""Notes of a tool that it stands among the items of its request, and so goes with these."""
+"""Key of the note on a tool that is among the items of its request, and is sent with them."""
 
 _LOADING: Final = ("additional_tools", "tool_search_output")
 _KINDS: Final = ("function", "custom")
 _DEFAULT: Final = "functions"
-"""The namespace that OpenAI's models know all tools by which are in none."""
+"""Namespace under which OpenAI's models know the tools without a namespace."""
 
 
 class Home(NamedTuple):
@@ -46,11 +45,11 @@ class Home(NamedTuple):
 
 
 SEARCH: Final = Home("", "tool_search")
-"""The search for tools that a client makes itself: calls of it are items of their own kind."""
+"""The search for tools that a client executes; its calls are items of their own kind."""
 
 
 SOUGHT: Final = "$search"
-"""Notes of a tool what it says of such a search, beyond its description and its arguments."""
+"""Key of the note with the further fields of such a search."""
 
 
 def is_search(tool: Mapping[str, Any]) -> bool:
@@ -65,7 +64,7 @@ def is_plain(tool: Mapping[str, Any]) -> bool:
 
 
 def open_namespace(tool: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the tools in a namespace; none where it is none, or not all of it is understood."""
+    """Return the tools in a namespace; empty for other tools, or if a part is not understood."""
     inner, name = tool.get("tools"), tool.get("name")
     if tool.get("type") != "namespace" or not isinstance(name, str) or not name:
         return []
@@ -76,7 +75,7 @@ def open_namespace(tool: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def list_loaded(native: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the tools that stand among the items of a request, in their order."""
+    """Return the tools among the items of a request, in their order."""
     items = native.get("input")
     listed = [
         item["tools"]
@@ -89,9 +88,9 @@ def list_loaded(native: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def name_tools(native: Mapping[str, Any]) -> dict[Home, str]:
-    """Return the name by which each tool of a request that is in a namespace goes elsewhere.
+    """Return the names, in other protocols, of the tools of a request that are in a namespace.
 
-    It follows from the tool alone, unless another tool has it.
+    A name depends only on the tool, unless another tool has that name.
     """
     tools = (*(native.get("tools") or ()), *list_loaded(native))
     given = [tool for tool in tools if isinstance(tool, Mapping)]
@@ -112,7 +111,7 @@ def name_tools(native: Mapping[str, Any]) -> dict[Home, str]:
 
 
 def name_call(item: Mapping[str, Any], names: Mapping[Home, str]) -> tuple[str, dict[str, Any]]:
-    """Return the name of what an item calls, and what notes where it is at home."""
+    """Return the name of the tool that an item calls, and the note of its home."""
     name, namespace = str(item.get("name") or ""), item.get("namespace")
     if not isinstance(namespace, str) or not namespace:
         return name, {}
@@ -123,13 +122,13 @@ def name_call(item: Mapping[str, Any], names: Mapping[Home, str]) -> tuple[str, 
 def note_home(
     namespace: Mapping[str, Any], home: Home, described: str, *, is_first: bool
 ) -> tuple[str, dict[str, Any]]:
-    """Return the description of a tool elsewhere, and what notes where it is at home.
+    """Return the description of a tool in other protocols, and the note of its home.
 
     Args:
-        namespace: As its client describes it.
-        described: How the tool itself is described.
-        is_first: Whether it is the first of its namespace: with it all of them are described, and
-            told as a loss.
+        namespace: The namespace, as the client describes it.
+        described: Description of the tool itself.
+        is_first: Whether the tool is the first of its namespace: its description includes that of
+            the namespace, and the change is reported as a loss.
     """
     noted: dict[str, Any] = {"name": home.namespace, "tool": home.name}
     if not is_first:
@@ -172,7 +171,7 @@ def read_home_of(native: Native | None) -> Home | None:
 
 
 def write_home(tool: Mapping[str, Any], extras: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tool as it is called at home, for :func:`gather`."""
+    """Return a tool under its own name, for :func:`gather`."""
     noted, loaded = extras.get(MARK), {LOADED: True} if LOADED in extras else {}
     if noted is None:
         return {**tool, **loaded}
@@ -183,11 +182,11 @@ def write_home(tool: Mapping[str, Any], extras: Mapping[str, Any]) -> dict[str, 
 
 
 def name_at_home(name: str, noted: Home | None, homes: Mapping[str, Home]) -> dict[str, str]:
-    """Return the fields of a call that say what is called.
+    """Return the fields of a call that name the tool.
 
     Args:
-        noted: What the call itself notes of where the tool is at home.
-        homes: Of the tools that were offered.
+        noted: The home noted on the call itself.
+        homes: The homes of the tools that were offered.
     """
     home = noted or homes.get(name)
     home = None if home == SEARCH else home
@@ -195,9 +194,9 @@ def name_at_home(name: str, noted: Home | None, homes: Mapping[str, Home]) -> di
 
 
 def gather(tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return tools with those of a namespace within it, where its first one stands.
+    """Return the tools, with the tools of each namespace gathered at the place of its first one.
 
-    Without those that go with the items.
+    Tools that are sent with the items are left out.
     """
     gathered: list[dict[str, Any]] = []
     spaces: dict[str, list[dict[str, Any]]] = {}
