@@ -149,7 +149,8 @@ async def measure(weights: str) -> None:
 
 def main() -> None:
     """Measures and prints the table."""
-    from vibe_llms.providers.local.weights import SMOLLM2, find_installed
+    from vibe_llms.providers.local.pins import SMOLLM2
+    from vibe_llms.providers.local.weights import find_installed
 
     weights = sys.argv[1] if len(sys.argv) > 1 else str(find_installed(SMOLLM2) or "")
     times = int(sys.argv[2]) if len(sys.argv) > 2 else 50

@@ -12,7 +12,7 @@ import time
 from collections.abc import Coroutine
 from typing import Any, Final, Protocol
 
-from vibe_llms.batches.asking import Due
+from vibe_llms.batches.items import Due
 from vibe_llms.batches.submitting import (
     FIRST_PAUSE_SECONDS,
     ChunkNews,

@@ -1,4 +1,4 @@
-"""Interface to runs, local or remote."""
+"""Interfaces of runs, and of what executes them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,55 @@ from vibe_llms.runs.waiting import Waiting
 
 if TYPE_CHECKING:
     from vibe_llms.flows.outlines import Outline
+    from vibe_llms.runs.indexing import RunIndex
+    from vibe_llms.runs.opening import ClaimedRun
 
 ToldEvent: TypeAlias = LoggedEvent | StreamEvent | VisitEvent
 """Events for watchers of a run: those of its log, and transient ones that are in no log, such as
 parts of an answer that is still being generated. Watchers may miss transient events."""
+
+
+class Runner(Protocol):
+    """Has runs executed: in this process or by workers."""
+
+    @property
+    def index(self) -> RunIndex:
+        """Index of the states of runs."""
+
+    @property
+    def deferred_name(self) -> str:
+        """The name of this process in logs with deferred requests; empty if it defers none."""
+
+    @property
+    def working(self) -> Sequence[str]:
+        """The ids of the runs that this process has taken on."""
+
+    async def start(self) -> None:
+        """Start; continue interrupted runs.
+
+        Raises:
+            StoreError: The database is unreachable.
+            DependencyError: An extra is not installed.
+        """
+
+    async def close(self) -> None:
+        """Release all runs so that other workers can continue them."""
+
+    def wake(self, run_id: str) -> None:
+        """Have a run executed soon: it is due, or got a message. Idempotent."""
+
+    @property
+    def has_room(self) -> bool:
+        """True if a new run would start at once in this process."""
+
+    def begin(self, claimed: ClaimedRun) -> None:
+        """Execute a new run whose log was claimed by its request."""
+
+    async def interrupt(self, run_id: str) -> None:
+        """Cancel a run's execution in this process and wait for its end.
+
+        In other processes a run receives its messages itself.
+        """
 
 
 class Runs(Protocol):

@@ -14,10 +14,9 @@ from vibe_llms.agents.deferred_requests import (
     refuse_foreign,
     refuse_workers,
 )
-from vibe_llms.agents.interfaces import ToldEvent
+from vibe_llms.agents.interfaces import Runner, ToldEvent
 from vibe_llms.agents.ordering import begin_run, request_run, summarize_claimed
 from vibe_llms.agents.run_specs import RunRules, RunSpec, derive_identity
-from vibe_llms.agents.runners import Runner
 from vibe_llms.application import Application
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.metadata import ConversationMetadata

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from vibe_llms.agents.queues import Queue
@@ -14,6 +14,7 @@ from vibe_llms.runs.patience import PATIENCE_SECONDS, retry_for
 
 if TYPE_CHECKING:
     from vibe_llms.agents.executing import RunExecutor
+    from vibe_llms.agents.interfaces import Runner
     from vibe_llms.agents.local import LocalRuns
     from vibe_llms.agents.workers import WorkerSettings
     from vibe_llms.application import Application
@@ -21,53 +22,9 @@ if TYPE_CHECKING:
     from vibe_llms.conversations.stores.interfaces import ConversationStore
     from vibe_llms.instruments.engines import Tool
     from vibe_llms.runs.indexing import RunIndex
-    from vibe_llms.runs.opening import ClaimedRun
 
 LOCAL: Final = "local:"
 SQLITE: Final = "sqlite:///"
-
-
-class Runner(Protocol):
-    """Has runs executed: in this process or by workers."""
-
-    @property
-    def index(self) -> RunIndex:
-        """Index of the states of runs."""
-
-    @property
-    def deferred_name(self) -> str:
-        """The name of this process in logs with deferred requests; empty if it defers none."""
-
-    @property
-    def working(self) -> Sequence[str]:
-        """The ids of the runs that this process has taken on."""
-
-    async def start(self) -> None:
-        """Start; continue interrupted runs.
-
-        Raises:
-            StoreError: The database is unreachable.
-            DependencyError: An extra is not installed.
-        """
-
-    async def close(self) -> None:
-        """Release all runs so that other workers can continue them."""
-
-    def wake(self, run_id: str) -> None:
-        """Have a run executed soon: it is due, or got a message. Idempotent."""
-
-    @property
-    def has_room(self) -> bool:
-        """True if a new run would start at once in this process."""
-
-    def begin(self, claimed: ClaimedRun) -> None:
-        """Execute a new run whose log was claimed by its request."""
-
-    async def interrupt(self, run_id: str) -> None:
-        """Cancel a run's execution in this process and wait for its end.
-
-        In other processes a run receives its messages itself.
-        """
 
 
 def check_url(url: str) -> None:

@@ -17,7 +17,7 @@ from contextlib import aclosing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from vibe_llms.batches.items import BatchItem, count_reached
+from vibe_llms.batches.items import BatchItem, Due, count_reached
 from vibe_llms.batches.journals import DoneItem
 from vibe_llms.batches.pools import perform_all
 from vibe_llms.exceptions import (
@@ -32,7 +32,6 @@ from vibe_llms.exceptions import (
     StoreError,
     TrustError,
 )
-from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.clocks import double
 from vibe_llms.messages.field_types import renew
 
@@ -55,25 +54,6 @@ _WINDOW: Final = 4
 
 AskInput: TypeAlias = Callable[[Any], Awaitable[BatchItem[Any] | None]]
 """Returns the result of one input; ``None`` where another worker has it."""
-
-
-@define
-class Due:
-    """Input to ask.
-
-    Attributes:
-        index: Place of the input, from 0.
-        id: Its name, if it has one.
-        value: Value of the input.
-        digest: Digest of the input; empty without a journal.
-        has_failed: Whether the journal lists it as failed in an earlier run.
-    """
-
-    index: int
-    id: str | None = None
-    value: Any = None
-    digest: str = ""
-    has_failed: bool = False
 
 
 class AskBackend:

@@ -6,9 +6,8 @@ import asyncio
 import logging
 from typing import Any, Final
 
-from vibe_llms.batches.asking import Due
 from vibe_llms.batches.databases import BatchDatabase
-from vibe_llms.batches.items import BatchItem
+from vibe_llms.batches.items import BatchItem, Due
 from vibe_llms.batches.journals import DoneItem
 from vibe_llms.batches.making import Items
 from vibe_llms.batches.row_chunks import (

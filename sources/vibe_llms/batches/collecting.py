@@ -9,9 +9,9 @@ from typing import Any, Final, Generic, TypeVar
 
 import attrs
 
-from vibe_llms.batches.asking import Due, make_ours
+from vibe_llms.batches.asking import make_ours
 from vibe_llms.batches.file_journals import FileJournal
-from vibe_llms.batches.items import BatchItem
+from vibe_llms.batches.items import BatchItem, Due
 from vibe_llms.batches.runs import BatchRun
 from vibe_llms.batches.submitting import (
     FIRST_PAUSE_SECONDS,

@@ -37,6 +37,25 @@ class BatchInput:
     id: str | None = None
 
 
+@define
+class Due:
+    """Input to ask.
+
+    Attributes:
+        index: Place of the input, from 0.
+        id: Its name, if it has one.
+        value: Value of the input.
+        digest: Digest of the input; empty without a journal.
+        has_failed: Whether the journal lists it as failed in an earlier run.
+    """
+
+    index: int
+    id: str | None = None
+    value: Any = None
+    digest: str = ""
+    has_failed: bool = False
+
+
 @frozen(kw_only=True, slots=False)
 class BatchItem(Generic[T]):
     """Result of one input, or its failure.

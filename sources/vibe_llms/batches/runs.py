@@ -6,8 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
 from contextlib import aclosing
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from vibe_llms.batches.asking import Due
-from vibe_llms.batches.items import BatchItem, BatchTally
+from vibe_llms.batches.items import BatchItem, BatchTally, Due
 from vibe_llms.batches.journals import DoneItem, ResultJournal
 
 T = TypeVar("T")

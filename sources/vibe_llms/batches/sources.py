@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from vibe_llms.batches.asking import AskInput, Due
+from vibe_llms.batches.asking import AskInput
 from vibe_llms.batches.file_journals import FileJournal
-from vibe_llms.batches.items import BatchInput, BatchItem
+from vibe_llms.batches.items import BatchInput, BatchItem, Due
 from vibe_llms.batches.journals import DoneItem
 from vibe_llms.batches.lines import decode_item, digest
 from vibe_llms.exceptions import ConverseError, RequestError

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import attrs
 
-from vibe_llms.batches.asking import Due
+from vibe_llms.batches.items import Due
 from vibe_llms.batches.vendor_chunks import (
     Chunk,
     ChunkEnd,

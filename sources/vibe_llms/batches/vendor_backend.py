@@ -10,10 +10,10 @@ from typing import Any, Final, Generic, TypeVar
 
 import attrs
 
-from vibe_llms.batches.asking import Due, attempt
+from vibe_llms.batches.asking import attempt
 from vibe_llms.batches.collecting import Collector
 from vibe_llms.batches.file_journals import FileJournal
-from vibe_llms.batches.items import BatchInput, BatchItem
+from vibe_llms.batches.items import BatchInput, BatchItem, Due
 from vibe_llms.batches.journals import DoneItem, refuse_input
 from vibe_llms.batches.runs import BatchRun, Inputs
 from vibe_llms.batches.submitting import (

@@ -12,10 +12,11 @@ import attrs
 
 from support.runs.scripting import write_script
 from vibe_llms.agents.executing import RunExecutor
+from vibe_llms.agents.interfaces import Runner
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.queues import Queue
 from vibe_llms.agents.run_specs import RunSpec
-from vibe_llms.agents.runners import LOCAL, Runner, produce_runner
+from vibe_llms.agents.runners import LOCAL, produce_runner
 from vibe_llms.agents.workers import WorkerSettings
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration

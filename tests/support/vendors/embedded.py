@@ -12,7 +12,8 @@ from vibe_llms.foundation.limits import Limits
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.local.client import CONTEXT_TOKENS, PARALLEL
 from vibe_llms.providers.local.inference import LoadSettings, acquire_server, release_server
-from vibe_llms.providers.local.weights import SMOLLM2, acquire_weights, compose_kept_path
+from vibe_llms.providers.local.pins import SMOLLM2, compose_kept_path
+from vibe_llms.providers.local.weights import acquire_weights
 
 
 class _Agreement:

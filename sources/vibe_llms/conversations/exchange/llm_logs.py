@@ -7,7 +7,6 @@ are never followed, so that a received log cannot read local files.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -16,24 +15,25 @@ from typing import TYPE_CHECKING, Any
 
 from vibe_llms.conversations.exchange.drafts import (
     Draft,
-    make_media,
-    read_list,
     read_moment,
-    read_table,
     read_tables,
     read_text,
-    write_json,
 )
 from vibe_llms.conversations.exchange.exports import CONVERSATION_BYTES, open_export, open_file
+from vibe_llms.conversations.exchange.llm_rows import (
+    SOURCE,
+    add_invocation,
+    add_result,
+    make_origin,
+    read_attachment,
+)
 from vibe_llms.exceptions import CodecError
-from vibe_llms.messages.canisters import Origin, Owner, StopReason, Usage
 from vibe_llms.messages.contents import AnyContent, ReasoningContent, TextualContent
 from vibe_llms.messages.losses import Translation
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.conversation import Conversation
 
-SOURCE = "llm"
 DATABASE_MARK = b"SQLite format 3\0"
 _TABLES = "select name from sqlite_master where type = 'table'"
 """Of a stranger's file no views are asked: one can have rows without end."""
@@ -212,88 +212,3 @@ def _read_prompt(entry: Mapping[str, Any], field: str) -> str:
     if all(words in text for words in before):
         return text
     return "\n".join([*before, text]) if text else "\n".join(before)
-
-
-def make_origin(entry: Mapping[str, Any]) -> Origin:
-    """Create the origin of an answer, with its usage."""
-    counts = [_read_count(entry.get(name)) for name in ("input_tokens", "output_tokens")]
-    usage = Usage(input_tokens=counts[0], output_tokens=counts[1])
-    model = read_text(entry.get("resolved_model")) or read_text(entry.get("model"))
-    return Origin(
-        provider=SOURCE,
-        model=model or "unknown",
-        stop_reason=StopReason.UNKNOWN,
-        usage=None if counts == [None, None] else usage,
-    )
-
-
-def _read_count(given: object) -> int | None:
-    return given if isinstance(given, int) and not isinstance(given, bool) else None
-
-
-def add_invocation(draft: Draft, call: Mapping[str, Any]) -> None:
-    """Add a call; its arguments are text in the database, but parsed in the JSON."""
-    given = call.get("arguments")
-    arguments = given if isinstance(given, str) else write_json(given or {})
-    name = read_text(call.get("name")) or "unknown"
-    draft.add_invocation(_name_call(call), name, arguments, "json", _find_owner(call))
-
-
-def add_result(draft: Draft, result: Mapping[str, Any]) -> None:
-    """Add the result of a call."""
-    output = result.get("output")
-    text = output if isinstance(output, str) else write_json(output)
-    contents: list[AnyContent] = [TextualContent(text)]
-    for number, attachment in enumerate(read_tables(result.get("attachments"))):
-        contents += read_attachment(draft, f".tool_results.attachments[{number}]", attachment)
-    draft.add_result(
-        _name_call(result),
-        read_text(result.get("name")) or None,
-        contents,
-        is_error=bool(result.get("exception")),
-        owner=_find_owner(result),
-    )
-
-
-def _name_call(given: Mapping[str, Any]) -> str:
-    return read_text(given.get("tool_call_id")) or read_text(given.get("name")) or "call"
-
-
-def _find_owner(given: Mapping[str, Any]) -> Owner:
-    return Owner.VENDOR if given.get("server_executed") else Owner.OURS
-
-
-def read_attachment(draft: Draft, place: str, attachment: Mapping[str, Any]) -> list[AnyContent]:
-    """Create content of an attachment, if the log contains its bytes or its URL."""
-    mime_type = read_text(attachment.get("type")) or "application/octet-stream"
-    data, url = attachment.get("content"), read_text(attachment.get("url")) or None
-    if isinstance(data, bytes):
-        return [make_media(mime_type, data=data)]
-    if url is not None:
-        return [make_media(mime_type, data=None, url=url)]
-    draft.lose(
-        place,
-        "an attachment whose bytes are not in the log",
-    )
-    return []
-
-
-def decode_payload(text: object) -> dict[str, Any]:
-    """Decode the JSON of a column; an empty object if it is invalid."""
-    try:
-        return read_table(json.loads(read_text(text) or "{}"))
-    except (ValueError, RecursionError):
-        return {}
-
-
-def join_references(pieces: object, fragments: Mapping[int, str]) -> str:
-    """Join fragments and the text between them."""
-    words = []
-    for piece in read_tables(read_list(pieces)):
-        reference = piece.get("fragment")
-        words.append(
-            fragments.get(reference, "")
-            if isinstance(reference, int)
-            else read_text(piece.get("literal"))
-        )
-    return "".join(words)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from vibe_llms.conversations.exchange import llm_logs as logs
+from vibe_llms.conversations.exchange import llm_rows
 from vibe_llms.conversations.exchange.drafts import (
     Draft,
     read_moment,
@@ -41,7 +41,7 @@ class _Reader:
 
     def read(self) -> Translation[Conversation]:
         identity = str(self.thread["id"])
-        self.draft = Draft(logs.SOURCE, identity, f"threads[{identity}]")
+        self.draft = Draft(llm_rows.SOURCE, identity, f"threads[{identity}]")
         for message in self._survey_messages():
             self._read_message(message)
         return self.draft.finish(read_text(self.thread.get("name")))
@@ -78,13 +78,13 @@ class _Reader:
         turn = self._find_turn(digest, "tip_message_hash" if is_answer else "parent_message_hash")
         self.draft.begin(digest, read_moment(turn.get("datetime_utc")))
         if is_answer:
-            self.draft.origin = logs.make_origin(turn)
+            self.draft.origin = llm_rows.make_origin(turn)
         contents: list[AnyContent] = []
-        rows = self.database.execute(
+        parts = self.database.execute(
             "select * from parts where message_hash = ? order by position", (digest,)
         ).fetchall()
-        for row in rows:
-            payload = logs.decode_payload(row["payload"])
+        for row in parts:
+            payload = llm_rows.decode_payload(row["payload"])
             place = f".messages[{digest}].parts[{row['position']}]"
             match row["type"]:
                 case "text" if text := self._read_text(row, payload):
@@ -93,16 +93,16 @@ class _Reader:
                     contents.append(ReasoningContent(text=text))
                 case "attachment":
                     found = self._find(read_table(payload.get("attachment")))
-                    contents += logs.read_attachment(self.draft, place, found)
+                    contents += llm_rows.read_attachment(self.draft, place, found)
                 case "tool_call":
                     self._add(role, contents)
                     contents = []
-                    logs.add_invocation(self.draft, payload)
+                    llm_rows.add_invocation(self.draft, payload)
                 case "tool_result":
                     if isinstance(payload.get("attachments"), list):
                         wanted = read_tables(payload["attachments"])
                         payload["attachments"] = list(map(self._find, wanted))
-                    logs.add_result(self.draft, payload)
+                    llm_rows.add_result(self.draft, payload)
                 case "text" | "reasoning":
                     pass  # it is empty
                 case kind:
@@ -135,7 +135,7 @@ class _Reader:
             for number in wanted
             if isinstance(number, int)
         }
-        return logs.join_references(pieces, fragments)
+        return llm_rows.join_references(pieces, fragments)
 
     def _find(self, reference: dict[str, Any]) -> dict[str, Any]:
         query = "select * from attachments where id = ?"

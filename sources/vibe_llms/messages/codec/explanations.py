@@ -13,13 +13,13 @@ import attrs
 from vibe_llms.exceptions import CodecError, RequestError
 from vibe_llms.foundation.suggestions import find_near
 from vibe_llms.messages.codec.mirrors import (
+    REFUSALS,
     REQUIRED_FIELDS,
     access_mirror,
     find_guest,
     find_tag,
     is_union,
 )
-from vibe_llms.messages.codec.reading import REFUSALS
 from vibe_llms.tables.kinds import BOOLEAN
 
 _NAMES: Mapping[type, str] = {

@@ -11,8 +11,8 @@ import msgspec
 
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.codec.canonical import encode_document
-from vibe_llms.messages.codec.mirrors import access_mirror
-from vibe_llms.messages.codec.reading import REFUSALS, read_json
+from vibe_llms.messages.codec.mirrors import REFUSALS, access_mirror
+from vibe_llms.messages.codec.reading import read_json
 
 _ENCODER = msgspec.json.Encoder()
 

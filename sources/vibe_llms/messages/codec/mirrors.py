@@ -38,6 +38,9 @@ def identify(canister: _Canister) -> _Canister:
     return attrs.evolve(canister, id=b32encode(summary[:10]).decode("ascii").lower())
 
 
+REFUSALS = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
+"""Exceptions of decoding into a mirror and building from it, including RequestError."""
+
 REQUIRED_FIELDS = frozenset({"timestamp"})
 """Fields without their default when decoding: decoding a line twice must give equal values."""
 

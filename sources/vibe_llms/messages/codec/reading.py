@@ -11,10 +11,7 @@ from typing import Any
 import msgspec
 
 from vibe_llms.exceptions import CodecError
-from vibe_llms.messages.codec.mirrors import access_mirror
-
-REFUSALS = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
-"""Exceptions of decoding into a mirror and building from it, including RequestError."""
+from vibe_llms.messages.codec.mirrors import REFUSALS, access_mirror
 
 
 def read_json(data: bytes | str, kind: Any, place: str = "") -> Any:

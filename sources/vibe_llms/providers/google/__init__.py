@@ -13,6 +13,6 @@ from vibe_llms.providers.offering import REMOTE, offer_attributes, offer_provide
 survey_providers, produce_provider = offer_provider(
     "Gemini, by Google",
     REMOTE,
-    "vibe_llms.providers.google.client:produce_vendor",
+    "vibe_llms.providers.google.choosing:produce_vendor",
 )
 survey_model_attributes = offer_attributes("google")

@@ -13,7 +13,6 @@ from vibe_llms.dialects.generate_content.quirks import Quirks
 from vibe_llms.exceptions import UnknownNameError
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.foundation.secrets import Secret
-from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.interfaces import ModelDescriptor, Processors, TokenCount
 from vibe_llms.providers.tokenizers import VendorTokenizer
 from vibe_llms.providers.vendors import Vendor, VendorClient
@@ -23,15 +22,6 @@ if TYPE_CHECKING:
     from vibe_llms.providers.surveys import SurveyedModel, Told
 
 _PAGE = 1000
-
-
-def produce_vendor(context: ProviderContext) -> GoogleVendor:
-    """Make the vendor: Vertex AI if the settings name a project there, otherwise the Gemini API."""
-    if "project" not in context.settings and "cloud" not in context.settings:
-        return GoogleVendor(context)
-    from vibe_llms.providers.google.vertex import VertexVendor
-
-    return VertexVendor(context)
 
 
 class GoogleVendor(Vendor):

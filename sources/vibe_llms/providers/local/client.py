@@ -44,8 +44,9 @@ from vibe_llms.providers.local.invocations import (
     select_offered,
 )
 from vibe_llms.providers.local.messages import MESSAGES
+from vibe_llms.providers.local.pins import SMOLLM2
 from vibe_llms.providers.local.tokenizer import LocalTokenizer
-from vibe_llms.providers.local.weights import SMOLLM2, acquire_weights, find_named, find_weights
+from vibe_llms.providers.local.weights import acquire_weights, find_named, find_weights
 from vibe_llms.providers.lowering import CustomCalls, find_lowered, lower
 from vibe_llms.providers.needs import Need, NeedKind, find_packages, refuse_for_want
 from vibe_llms.tables.annotations import Count

@@ -26,7 +26,7 @@ from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.files import advise, synchronize_folder
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.processes.running import run_program
-from vibe_llms.providers.local.weights import Pin, compose_kept_path, compute_sha256
+from vibe_llms.providers.local.pins import Pin, compose_kept_path, compute_sha256
 
 _ABANDONED_SECONDS = 60.0
 """A temporary directory without changes for so long is abandoned."""

@@ -22,10 +22,9 @@ import pytest
 from vibe_llms.exceptions import TrustError, WeightsError
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.local import fetching
+from vibe_llms.providers.local.pins import Pin, compose_kept_path
 from vibe_llms.providers.local.weights import (
-    Pin,
     acquire_weights,
-    compose_kept_path,
     find_installed,
     find_named,
     find_weights,
