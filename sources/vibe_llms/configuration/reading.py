@@ -24,7 +24,8 @@ from vibe_llms.configuration.definitions import (
 )
 from vibe_llms.foundation.suggestions import find_nearest, suggest
 from vibe_llms.tables.kinds import FAULTY, Kind
-from vibe_llms.tables.reading import KeyPath, Position, TableReader, write_path
+from vibe_llms.tables.paths import KeyPath, write_path
+from vibe_llms.tables.reading import Position, TableReader
 
 if TYPE_CHECKING:
     from vibe_llms.exceptions import Finding

@@ -35,7 +35,7 @@ from vibe_llms.foundation.files import read_beginning
 from vibe_llms.foundation.package_data import access_data
 from vibe_llms.foundation.suggestions import find_nearest
 from vibe_llms.tables.documents import MAXIMUM_FILE_BYTES, parse_document
-from vibe_llms.tables.reading import KeyPath
+from vibe_llms.tables.paths import KeyPath
 
 if TYPE_CHECKING:
     from vibe_llms.exceptions import Finding

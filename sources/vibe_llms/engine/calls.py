@@ -12,10 +12,10 @@ from vibe_llms.exceptions import ConverseError, UnknownNameError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.invocables.approvals import ApprovalRequest, produce_approval_request
+from vibe_llms.invocables.argument_faults import ArgumentFault
 from vibe_llms.invocables.calls import canonicalize, read_arguments
 from vibe_llms.invocables.invokers import Effect, Invoker
 from vibe_llms.invocables.registry import Registry
-from vibe_llms.invocables.validation import ArgumentFault
 from vibe_llms.messages.canisters import InvocationCanister
 
 

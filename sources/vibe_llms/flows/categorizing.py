@@ -33,7 +33,7 @@ from vibe_llms.flows.tasks import CategoryRule
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.foundation.sentinels import ABSENT
-from vibe_llms.invocables.validation import show_value
+from vibe_llms.invocables.argument_faults import show_value
 from vibe_llms.plugins.specification.flows import PredicateContext
 
 FIELD_CONFIDENCE: Final = 0.95

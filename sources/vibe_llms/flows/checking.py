@@ -30,7 +30,7 @@ from vibe_llms.flows.subflows import INPUT, SubflowRefusal, find_subflow
 from vibe_llms.flows.tasks import Task
 from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.mermaid import Diagram, parse_diagram
-from vibe_llms.tables.reading import KeyPath
+from vibe_llms.tables.paths import KeyPath
 
 if TYPE_CHECKING:
     from vibe_llms.flows.bounds import FlowBound

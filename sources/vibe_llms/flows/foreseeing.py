@@ -17,7 +17,7 @@ from vibe_llms.flows.naming import find_unknown_names
 from vibe_llms.flows.refusals import asks_model, find_refusals
 from vibe_llms.flows.tasks import SCRIPTED, Task
 from vibe_llms.messages.identities import access_now
-from vibe_llms.tables.reading import KeyPath
+from vibe_llms.tables.paths import KeyPath
 from vibe_llms.telemetry.prices import OWN_MACHINES
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.foundation.linear_regex import PATTERN_CHARACTERS
 from vibe_llms.foundation.secrets import KEY_SHAPES
 from vibe_llms.tables.annotations import ListKind, MappingKind
-from vibe_llms.tables.kinds import FAULTY, Kind, is_list, is_number, is_text, is_whole
-from vibe_llms.tables.reading import KeyPath, TableReader
+from vibe_llms.tables.kinds import FAULTY, Kind, KindReader, is_list, is_number, is_text, is_whole
+from vibe_llms.tables.paths import KeyPath
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _KEY_VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
@@ -84,7 +84,7 @@ class UniqueList(ListKind):
 
     __slots__ = ()
 
-    def read(self, value: Any, path: KeyPath, reader: TableReader) -> Any:
+    def read(self, value: Any, path: KeyPath, reader: KindReader) -> Any:
         kept = super().read(value, path, reader)
         names = [_find_name(each) for each in value] if is_list(value) else []
         for index, name in enumerate(names):
@@ -112,7 +112,7 @@ class NamedMapping(MappingKind):
         self.is_name = is_name
         self.rule = rule
 
-    def read(self, value: Any, path: KeyPath, reader: TableReader) -> Any:
+    def read(self, value: Any, path: KeyPath, reader: KindReader) -> Any:
         kept = super().read(value, path, reader)
         for name in value if isinstance(value, Mapping) else ():
             if not self.is_name(name):

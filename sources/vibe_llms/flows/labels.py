@@ -10,7 +10,7 @@ from vibe_llms.flows.graphs import Flow, FlowEdge, NodeKind
 from vibe_llms.flows.searching import normalize
 from vibe_llms.flows.tasks import EvaluationType, Task
 from vibe_llms.foundation.suggestions import end_among, find_nearest
-from vibe_llms.tables.reading import KeyPath
+from vibe_llms.tables.paths import KeyPath
 
 _COMPARED: Final = 50
 """Maximum number of words that are compared with a possibly misspelt one."""

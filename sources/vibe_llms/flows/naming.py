@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from vibe_llms.exceptions import Finding
 from vibe_llms.flows.reading import TaskReading
 from vibe_llms.foundation.suggestions import suggest
-from vibe_llms.tables.reading import KeyPath
+from vibe_llms.tables.paths import KeyPath
 
 if TYPE_CHECKING:
     from vibe_llms.configuration.classes import Configuration

@@ -14,7 +14,8 @@ from vibe_llms.foundation.suggestions import end_among, find_nearest
 from vibe_llms.tables.annotations import survey_kinds, survey_required
 from vibe_llms.tables.documents import Document, parse_document, read_bytes
 from vibe_llms.tables.json_documents import find_excess, parse_json_document
-from vibe_llms.tables.reading import KeyPath, TableReader
+from vibe_llms.tables.paths import KeyPath
+from vibe_llms.tables.reading import TableReader
 
 Written: TypeAlias = Path | str | Mapping[str, Any]
 """Input form of a task: the path of its file, or its content as plain data."""

@@ -15,7 +15,7 @@ from vibe_llms.flows.soundness import find_way, write_way
 from vibe_llms.flows.tasks import CONTENT, RegistryEntry
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.suggestions import end_among, suggest
-from vibe_llms.tables.reading import KeyPath
+from vibe_llms.tables.paths import KeyPath
 
 _EXAMPLES: Final = 20
 """Maximum number of example paths without a response; each costs a search of the graph."""

@@ -19,7 +19,7 @@ from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.models.attributes import Capability, ModelAttributes
 from vibe_llms.models.controls import check_controls
 from vibe_llms.models.retirement import find_retirement
-from vibe_llms.tables.reading import KeyPath
+from vibe_llms.tables.paths import KeyPath
 
 _LLM: Final = "resource_llm"
 _LIMITS: Final = ("output_limit_tokens", "context_window_tokens")

@@ -13,7 +13,7 @@ import attrs
 
 from vibe_llms.flows.searching import Spot, find_json, find_words, normalize, quote
 from vibe_llms.foundation.attrs_classes import frozen
-from vibe_llms.invocables.validation import show_value
+from vibe_llms.invocables.argument_faults import show_value
 
 _GOOD: Final = frozenset(
     {"success", "successful", "successfully", "succeeded", "complete", "completed", "done"}

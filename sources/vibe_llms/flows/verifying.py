@@ -24,7 +24,8 @@ from vibe_llms.flows.tasks import CategoryRule, EvaluationType, Goal, TargetCond
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.foundation.sentinels import ABSENT
-from vibe_llms.invocables.validation import produce_validator, shorten
+from vibe_llms.invocables.argument_faults import shorten
+from vibe_llms.invocables.validation import produce_validator
 from vibe_llms.invocables.workers import run_in_thread
 from vibe_llms.plugins.specification.flows import PredicateContext
 

@@ -46,9 +46,9 @@ from vibe_llms.instruments.models import AnyModel, Model, read_model
 from vibe_llms.instruments.options import EngineOptions as EngineOptions
 from vibe_llms.instruments.options import compose_fields
 from vibe_llms.invocables.approvals import Approval, Approver
-from vibe_llms.invocables.ensembles import Ensemble, LentEnsemble, gather_ensembles
+from vibe_llms.invocables.ensembles import Ensemble, gather_ensembles
 from vibe_llms.invocables.ensembles import Tool as Tool
-from vibe_llms.invocables.registry import Registry
+from vibe_llms.invocables.registry import LentEnsemble, Registry
 from vibe_llms.messages.canisters import (
     AnyCanister,
     InvocationCanister,

@@ -28,10 +28,10 @@ from vibe_llms.instruments.engines import Tool
 from vibe_llms.instruments.estimates import Estimator, read_money, write_input
 from vibe_llms.instruments.models import Model
 from vibe_llms.instruments.options import EngineOptions
+from vibe_llms.invocables.argument_faults import ArgumentFault
 from vibe_llms.invocables.calls import canonicalize, read_arguments
 from vibe_llms.invocables.ensembles import gather_ensembles
 from vibe_llms.invocables.registry import Registry
-from vibe_llms.invocables.validation import ArgumentFault
 from vibe_llms.messages.canisters import (
     AnyCanister,
     InvocationCanister,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vibe_llms.exceptions import ParseError, RequestError, Stage
 from vibe_llms.foundation.json_types import JsonObject
-from vibe_llms.invocables.validation import ArgumentFault
+from vibe_llms.invocables.argument_faults import ArgumentFault
 from vibe_llms.messages.canisters import InvocationCanister, ResultCanister
 from vibe_llms.messages.identities import access_now, produce_identity
 from vibe_llms.messages.trusting import trusted

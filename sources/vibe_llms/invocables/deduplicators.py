@@ -14,8 +14,8 @@ import attrs
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.invocables.argument_faults import ArgumentFault
 from vibe_llms.invocables.calls import canonicalize, read_arguments
-from vibe_llms.invocables.validation import ArgumentFault
 from vibe_llms.messages.canisters import AnyCanister, Owner, ResultCanister
 from vibe_llms.messages.contents import MEDIA_CLASSES, TextualContent
 from vibe_llms.messages.losses import Loss, LossKind, Translation

@@ -14,7 +14,6 @@ from vibe_llms.messages.descriptions import InvocableDescription
 
 if TYPE_CHECKING:
     from vibe_llms.invocables.libraries import LibraryPrompt, Resource
-    from vibe_llms.invocables.registry import Registry
 
 
 @runtime_checkable
@@ -107,32 +106,6 @@ class FunctionsEnsemble:
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Do nothing: the functions do not change."""
-
-
-class LentEnsemble:
-    """Invokers of a connected registry, for use in another one; the first is unchanged.
-
-    Args:
-        registry: A snapshot is taken: later changes of its ensembles have no effect.
-    """
-
-    name: Final = "lent"
-
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-
-    async def connect(self) -> None:
-        """Do nothing: it is connected."""
-
-    async def disconnect(self) -> None:
-        """Do nothing: the owner of the connection disconnects it."""
-
-    async def survey(self) -> Sequence[Invoker]:
-        """Return the invokers, by the names that the model knows."""
-        return tuple(each.invoker for each in self._registry.survey())
-
-    def listen(self, listener: Callable[[], None]) -> None:
-        """Do nothing."""
 
 
 Tool: TypeAlias = Ensemble | Invoker | InvocableDescription | Callable[..., Any]

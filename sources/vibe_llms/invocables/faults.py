@@ -11,14 +11,14 @@ from jsonschema.exceptions import SchemaError, ValidationError
 
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.foundation.suggestions import find_nearest, suggest_among
-from vibe_llms.invocables.validation import (
+from vibe_llms.invocables.argument_faults import (
     FAULTS_LIMIT,
     ArgumentFault,
     refuse_schema,
     shorten,
     show_value,
 )
-from vibe_llms.tables.reading import write_path
+from vibe_llms.tables.paths import write_path
 
 
 def produce_schema_validator(schema: JsonObject, name: str = "") -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, TypeVar, overload
 
 import attrs
@@ -12,11 +12,13 @@ import attrs
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
+from vibe_llms.invocables.argument_faults import ArgumentFault
+from vibe_llms.invocables.bindings import Binder, bind_whole
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.deduplicators import Deduplicator
 from vibe_llms.invocables.gates import Gates
 from vibe_llms.invocables.outcomes import Outcome, fail, produce_outcome, produce_structure
-from vibe_llms.invocables.validation import ArgumentFault, Validator, produce_validator
+from vibe_llms.invocables.validation import Validator, produce_validator
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.json_values import ensure_schema
 
@@ -36,19 +38,6 @@ class Effect(enum.StrEnum):
     PURE = "pure"
     IDEMPOTENT = "idempotent"
     ONCE = "once"
-
-
-@frozen
-class Bound:
-    """Arguments of a function as Python values."""
-
-    positional: tuple[Any, ...] = ()
-    named: Mapping[str, Any] = attrs.field(factory=dict)
-
-
-def bind_whole(arguments: JsonObject, context: InvocationContext) -> Bound:
-    """Bind a function that takes the arguments as one object, and the context."""
-    return Bound((arguments, context))
 
 
 def conclude_structured(value: Any) -> Outcome:
@@ -87,7 +76,7 @@ class Invoker:
         schema: A JSON Schema of its arguments, which are an object.
         function: Plain or asynchronous. It is called with the arguments that ``bind`` returns.
         bind: By default the arguments, as one object, and the context. It may raise
-            :class:`.validation.Misfit` for arguments that the schema accepts and the function
+            :class:`.argument_faults.Misfit` for arguments that the schema accepts and the function
             cannot take.
         effect: Side effects of an execution.
         needs_approval: Require an approval before each execution.
@@ -112,7 +101,7 @@ class Invoker:
     description: str
     schema: JsonObject = attrs.field(converter=_ensure_schema)
     function: Callable[..., Any]
-    bind: Callable[[JsonObject, InvocationContext], Bound] = bind_whole
+    bind: Binder = bind_whole
     effect: Effect = attrs.field(default=Effect.ONCE, converter=Effect)
     needs_approval: bool = False
     time_limit_seconds: float | None = attrs.field(default=60.0, validator=_ensure_positive)

@@ -18,8 +18,9 @@ import attrs
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.invocables.bindings import Bound
 from vibe_llms.invocables.contexts import InvocationContext
-from vibe_llms.invocables.invokers import Bound, Effect, Invoker, produce_invoker
+from vibe_llms.invocables.invokers import Effect, Invoker, produce_invoker
 from vibe_llms.invocables.outcomes import Outcome, produce_outcome
 from vibe_llms.messages.canisters import AssistantCanister, UserCanister
 from vibe_llms.messages.contents import choose_media

@@ -22,12 +22,13 @@ import attrs
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.invocables.argument_faults import Misfit, explain_faults, list_faults
+from vibe_llms.invocables.bindings import Bound
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.eagerness import begin
 from vibe_llms.invocables.gates import Gate, GateBlockedError, Gates
-from vibe_llms.invocables.invokers import Bound, Effect, Invoker
+from vibe_llms.invocables.invokers import Effect, Invoker
 from vibe_llms.invocables.outcomes import Outcome, fail, limit_outcome
-from vibe_llms.invocables.validation import Misfit, explain_faults, list_faults
 from vibe_llms.invocables.workers import submit
 
 _logger = logging.getLogger(__name__)

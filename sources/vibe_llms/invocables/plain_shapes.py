@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from vibe_llms.foundation.attrs_classes import frozen
-from vibe_llms.invocables.validation import Misfit
+from vibe_llms.invocables.argument_faults import Misfit
 
 Convert = Callable[[Any], Any]
 

@@ -224,6 +224,32 @@ class Registry:
         await self.disconnect()
 
 
+class LentEnsemble:
+    """Invokers of a connected registry, for use in another one; the first is unchanged.
+
+    Args:
+        registry: A snapshot is taken: later changes of its ensembles have no effect.
+    """
+
+    name: Final = "lent"
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    async def connect(self) -> None:
+        """Do nothing: it is connected."""
+
+    async def disconnect(self) -> None:
+        """Do nothing: the owner of the connection disconnects it."""
+
+    async def survey(self) -> Sequence[Invoker]:
+        """Return the invokers, by the names that the model knows."""
+        return tuple(each.invoker for each in self._registry.survey())
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Do nothing."""
+
+
 def _produce_registration(place: InvokerOrigin, name: str, invoker: Invoker) -> Registration:
     named = invoker if invoker.name == name else attrs.evolve(invoker, name=name)
     return Registration(

@@ -19,9 +19,9 @@ import attrs
 
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.invocables.argument_faults import Misfit
 from vibe_llms.invocables.members import Members, is_pydantic, list_members
 from vibe_llms.invocables.plain_shapes import Convert, Shape, find_plain, within
-from vibe_llms.invocables.validation import Misfit
 
 
 def refuse_type(place: str, hint: Any) -> RequestError:

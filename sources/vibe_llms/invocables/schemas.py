@@ -15,12 +15,12 @@ import attrs
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.invocables.argument_faults import Misfit
+from vibe_llms.invocables.bindings import Binder, Bound
 from vibe_llms.invocables.contexts import InvocationContext
-from vibe_llms.invocables.invokers import Bound
 from vibe_llms.invocables.members import read_hints
 from vibe_llms.invocables.plain_shapes import Convert, within
 from vibe_llms.invocables.schema_derivation import Deriver
-from vibe_llms.invocables.validation import Misfit
 
 _HEADINGS: Final = ("Args:", "Arguments:", "Parameters:")
 _ENTRY: Final = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")
@@ -83,9 +83,6 @@ def _read_entries(lines: list[str]) -> dict[str, str]:
         else:
             current.append(line.strip())
     return {name: " ".join(parts).strip() for name, parts in entries.items()}
-
-
-Binder = Callable[[JsonObject, InvocationContext], Bound]
 
 
 @frozen(kw_only=True)

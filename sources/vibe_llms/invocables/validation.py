@@ -1,4 +1,4 @@
-"""Validation of arguments against a schema, with faults in words that a model can act on.
+"""Validation of arguments against a schema.
 
 Common schemas are checked by a compiled function (``checks``); jsonschema, which decides everything
 else and every fault, is loaded when it is needed.
@@ -6,8 +6,7 @@ else and every fault, is loaded when it is needed.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
@@ -15,107 +14,8 @@ import attrs
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.invocables.argument_faults import ArgumentFault
 from vibe_llms.invocables.schema_compiler import Check, compile_check
-
-FAULTS_LIMIT: Final = 10
-"""Maximum number of faults in one message: a model corrects the first ones first."""
-
-
-_SHOWN_CHARACTERS: Final = 80
-
-
-@frozen(kw_only=True)
-class ArgumentFault:
-    """One fault of arguments.
-
-    Attributes:
-        path: The place, such as ``arguments.places[0].name``.
-        rule: The rule, and the given value, in words.
-    """
-
-    path: str
-    rule: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.rule}"
-
-
-class Misfit(ValueError):
-    """An argument that a function cannot take, even if the schema has accepted it.
-
-    Args:
-        rule: The rule, in words.
-        path: The place within the arguments, such as ``.places[0]``.
-        others: Further faults that were found at the same time.
-    """
-
-    def __init__(self, rule: str, path: str = "", others: Sequence[Misfit] = ()) -> None:
-        super().__init__(rule)
-        self.rule = rule
-        self.path = path
-        self.others = tuple(others)
-
-    @property
-    def fault(self) -> ArgumentFault:
-        """The same as a fault."""
-        return ArgumentFault(path=f"arguments{self.path}", rule=self.rule)
-
-    @property
-    def faults(self) -> tuple[ArgumentFault, ...]:
-        """All faults, at most ``FAULTS_LIMIT``."""
-        return tuple(each.fault for each in (self, *self.others))[:FAULTS_LIMIT]
-
-    def move(self, place: str) -> Misfit:
-        """Return the same for a value at a place within another."""
-        others = [each.move(place) for each in self.others]
-        return Misfit(self.rule, f"{place}{self.path}", others)
-
-    def __str__(self) -> str:
-        return str(self.fault)
-
-
-def show_value(value: Any) -> str:
-    """Quote a value, as short JSON."""
-    try:
-        return shorten(json.dumps(value, ensure_ascii=False))
-    except (TypeError, ValueError, RecursionError):
-        return f"a {type(value).__name__}"
-
-
-def shorten(text: str) -> str:
-    """Shorten a text to one line, without a full stop."""
-    line = " ".join(text.split()).rstrip(".")
-    return line if len(line) <= _SHOWN_CHARACTERS else f"{line[:_SHOWN_CHARACTERS]}…"
-
-
-def explain_faults(name: str, faults: Sequence[ArgumentFault]) -> str:
-    """Explain the faults of a call's arguments to a model."""
-    lines = "\n".join(f"- {fault}" for fault in faults)
-    return f"{name} was not executed, because its arguments are invalid:\n{lines}"
-
-
-def list_faults(faults: Sequence[ArgumentFault]) -> str:
-    """Return the faults of a result, one per line."""
-    return "".join(
-        f"\n- {fault.path.replace('arguments', 'result', 1)}: {fault.rule}" for fault in faults
-    )
-
-
-def refuse_schema(name: str, detail: str, *, is_told: bool = False) -> RequestError:
-    """Create the error for a schema that cannot be applied.
-
-    Args:
-        name: Owner of the schema; may be empty.
-        detail: The reason, as a part of a sentence.
-        is_told: The detail is a complete message from another process.
-    """
-    of = f" of {name}" if name else ""
-    return RequestError(
-        path="schema",
-        detail=detail if is_told else f"Cannot apply the schema{of}: {detail}",
-        remedy="Correct the schema, or remove what uses it.",
-        stage=Stage.EXECUTE,
-    )
 
 
 @frozen

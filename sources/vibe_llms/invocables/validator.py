@@ -13,9 +13,9 @@ from typing import Any
 
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.invocables.argument_faults import refuse_schema
 from vibe_llms.invocables.faults import find_faults, produce_schema_validator
 from vibe_llms.invocables.schema_compiler import Check, compile_check
-from vibe_llms.invocables.validation import refuse_schema
 
 
 def serve(seconds: float, memory_bytes: float, idle_seconds: float) -> None:

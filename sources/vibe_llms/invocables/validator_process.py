@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping
 from typing import IO, Any, Final
 
 from vibe_llms.foundation.json_types import JsonObject
-from vibe_llms.invocables.validation import ArgumentFault, refuse_schema, shorten, show_value
+from vibe_llms.invocables.argument_faults import ArgumentFault, refuse_schema, shorten, show_value
 
 VALIDATOR_SECONDS: Final = 5.0
 """Maximum processor time for applying a schema once."""

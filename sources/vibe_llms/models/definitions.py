@@ -20,7 +20,8 @@ from vibe_llms.models.controls import (
     check_control,
 )
 from vibe_llms.tables.kinds import COUNT, TABLE, Choice, Kind, is_list, is_number
-from vibe_llms.tables.reading import KeyPath, TableReader, locate_by_name
+from vibe_llms.tables.paths import KeyPath
+from vibe_llms.tables.reading import TableReader, locate_by_name
 
 
 def _is_finite(value: Any) -> bool:

@@ -26,7 +26,8 @@ from vibe_llms.models.keys import KEYS_BY_NAME, KeyRole, classify_key
 from vibe_llms.models.merging import MergeError, merge_values, read_directive
 from vibe_llms.models.rules import Rule, RuleReader
 from vibe_llms.tables.documents import Document
-from vibe_llms.tables.reading import TableReader, write_path
+from vibe_llms.tables.paths import write_path
+from vibe_llms.tables.reading import TableReader
 
 _STRENGTHS = {layer: strength for strength, layer in enumerate(AttributeLayer)}
 

@@ -27,7 +27,8 @@ from vibe_llms.models.keys import (
 from vibe_llms.models.merging import MergeError, read_directive
 from vibe_llms.tables.annotations import DATE
 from vibe_llms.tables.kinds import PATTERN, TEXT, Kind, is_list, name_kind
-from vibe_llms.tables.reading import KeyPath, TableReader
+from vibe_llms.tables.paths import KeyPath
+from vibe_llms.tables.reading import TableReader
 
 if TYPE_CHECKING:
     from vibe_llms.foundation.linear_regex import Pattern

@@ -34,8 +34,8 @@ from vibe_llms.events.engine import (
 from vibe_llms.events.flow import FlowEndedEvent, LogEvent
 from vibe_llms.exceptions import ConverseError, CorruptionError, StoreError
 from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.invocables.argument_faults import ArgumentFault
 from vibe_llms.invocables.calls import canonicalize, read_arguments
-from vibe_llms.invocables.validation import ArgumentFault
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
 from vibe_llms.messages.identities import access_now
 

@@ -48,10 +48,11 @@ from vibe_llms.tables.kinds import (
     WHOLE,
     Choice,
     Kind,
+    KindReader,
     is_list,
     is_text,
 )
-from vibe_llms.tables.reading import KeyPath, TableReader
+from vibe_llms.tables.paths import KeyPath
 
 
 def _is_date(value: Any) -> bool:
@@ -116,7 +117,7 @@ class TableKind(Kind):
         super().__init__(TABLE.words, TABLE.is_right)
         self.cls = cls
 
-    def read(self, value: Any, path: KeyPath, reader: TableReader) -> Any:
+    def read(self, value: Any, path: KeyPath, reader: KindReader) -> Any:
         if isinstance(value, self.cls):  # a program has made it
             return value
         made = reader.read(self.cls, value, path)
@@ -132,7 +133,7 @@ class ListKind(Kind):
         super().__init__(f"a list, each element {element.words}", is_list)
         self.element = element
 
-    def read(self, value: Any, path: KeyPath, reader: TableReader) -> Any:
+    def read(self, value: Any, path: KeyPath, reader: KindReader) -> Any:
         if super().read(value, path, reader) is FAULTY:
             return FAULTY
         read = [self.element.read(each, (*path, index), reader) for index, each in enumerate(value)]
@@ -148,7 +149,7 @@ class MappingKind(Kind):
         super().__init__(f"a table, each value {element.words}", TABLE.is_right)
         self.element = element
 
-    def read(self, value: Any, path: KeyPath, reader: TableReader) -> Any:
+    def read(self, value: Any, path: KeyPath, reader: KindReader) -> Any:
         read = {
             name: self.element.read(each, (*path, name), reader)
             for name, each in reader.survey(path, value)
@@ -162,7 +163,7 @@ class PathKind(Kind):
 
     __slots__ = ()
 
-    def read(self, value: Any, path: KeyPath, reader: TableReader) -> Any:
+    def read(self, value: Any, path: KeyPath, reader: KindReader) -> Any:
         text = super().read(value, path, reader)
         return text if text is FAULTY else reader.base / Path(text).expanduser()
 
@@ -176,7 +177,7 @@ class OptionalKind(Kind):
         super().__init__(inner.words, inner.is_right)
         self.inner = inner
 
-    def read(self, value: Any, path: KeyPath, reader: TableReader) -> Any:
+    def read(self, value: Any, path: KeyPath, reader: KindReader) -> Any:
         return None if value is None else self.inner.read(value, path, reader)
 
 

@@ -10,7 +10,8 @@ from typing import Any, Final, NoReturn, TypeVar
 import tomli
 
 from vibe_llms.foundation.files import read_beginning
-from vibe_llms.tables.reading import KeyPath, Position, TableReader, write_path
+from vibe_llms.tables.paths import KeyPath, write_path
+from vibe_llms.tables.reading import Position, TableReader
 
 _T = TypeVar("_T")
 

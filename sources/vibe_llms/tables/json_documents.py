@@ -11,7 +11,8 @@ from typing import Any, Final, NoReturn
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.tables.documents import Document, refuse
 from vibe_llms.tables.json_places import JsonPlaces, locate_values
-from vibe_llms.tables.reading import KeyPath, TableReader
+from vibe_llms.tables.paths import KeyPath
+from vibe_llms.tables.reading import TableReader
 
 DEPTH_LIMIT: Final = 100
 """Limit of the nesting of objects and arrays; a person writes ten."""

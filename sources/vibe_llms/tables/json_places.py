@@ -9,7 +9,7 @@ from typing import Final
 
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.tables.lines import Scanner
-from vibe_llms.tables.reading import KeyPath
+from vibe_llms.tables.paths import KeyPath
 
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _STRING: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)

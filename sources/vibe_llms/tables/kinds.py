@@ -4,21 +4,47 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from vibe_llms.foundation.suggestions import suggest
 
 if TYPE_CHECKING:
-    from vibe_llms.tables.reading import KeyPath, TableReader
+    from pathlib import Path
+
+    from vibe_llms.tables.paths import KeyPath
 
 FAULTY: Final = object()
 """Stands for an invalid value, which was reported."""
+
+_T = TypeVar("_T")
 
 _SHOWN_CHARACTERS = 80
 
 
 def _keep(value: Any) -> Any:
     return value
+
+
+class KindReader(Protocol):
+    """Reader of a table that contains values of a kind; see :class:`.reading.TableReader`."""
+
+    @property
+    def base(self) -> Path:
+        """Directory where relative paths start."""
+
+    def read(self, cls: type[_T], table: object, path: KeyPath = (), /) -> _T | None:
+        """Convert a nested table to a value of an attrs class; report mistakes."""
+
+    def read_fields(
+        self, kinds: Mapping[str, Kind], table: object, path: KeyPath = ()
+    ) -> dict[str, Any]:
+        """Return the valid values of a nested table by key, and report the other ones."""
+
+    def survey(self, path: KeyPath, table: object) -> Iterable[tuple[str, Any]]:
+        """Return the keys and values of a nested table, or report a value of another kind."""
+
+    def report(self, path: KeyPath, message: str) -> None:
+        """Report a mistake in the value at a path."""
 
 
 class Kind:
@@ -50,7 +76,7 @@ class Kind:
         self.parse = parse
         self.is_shown = is_shown
 
-    def read(self, value: Any, path: KeyPath, reader: TableReader) -> Any:
+    def read(self, value: Any, path: KeyPath, reader: KindReader) -> Any:
         """Return the converted value, or report it and return ``FAULTY``."""
         if not self.is_right(value):
             reader.report(path, f"It must be {self.words}{self.contrast(value)}")

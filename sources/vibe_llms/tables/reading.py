@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from vibe_llms.foundation.suggestions import end_among, find_nearest
 from vibe_llms.tables.kinds import FAULTY, TABLE, Kind
+from vibe_llms.tables.paths import KeyPath, write_path
 
 if TYPE_CHECKING:
     from vibe_llms.exceptions import Finding
-
-KeyPath = tuple[str | int, ...]
-"""Path of a value: keys of tables and, in lists, indices from 0."""
 
 _T = TypeVar("_T")
 
@@ -157,12 +155,6 @@ def read_table(cls: type[_T], table: object, place: str, /, **given: Any) -> _T:
 def locate_by_name(name: str = "") -> Callable[[KeyPath], Position]:
     """Return a function that locates values by name, without file and line."""
     return lambda path: (write_path((name, *path) if name else path), 0, 0, "")
-
-
-def write_path(path: KeyPath) -> str:
-    """Format a path, such as ``models[2].pattern``."""
-    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    return "".join(parts).removeprefix(".")
 
 
 def require(value: Any, place: str) -> None:

@@ -24,6 +24,7 @@ from vibe_llms.invocables.approvals import (
     produce_approval_request,
     settle,
 )
+from vibe_llms.invocables.argument_faults import ArgumentFault
 from vibe_llms.invocables.calls import (
     canonicalize,
     compose_result,
@@ -33,7 +34,6 @@ from vibe_llms.invocables.calls import (
 )
 from vibe_llms.invocables.deduplicators import ByArgument, ByArguments, trim_stale
 from vibe_llms.invocables.outcomes import Outcome
-from vibe_llms.invocables.validation import ArgumentFault
 from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanister, UserCanister
 from vibe_llms.messages.losses import LossKind
 from vibe_llms.messages.views import text_of

@@ -21,8 +21,8 @@ from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.sentinels import ABSENT
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.invocables import InvocationContext, produce_invoker
+from vibe_llms.invocables.argument_faults import Misfit
 from vibe_llms.invocables.invokers import Invoker
-from vibe_llms.invocables.validation import Misfit
 
 
 class Unit(enum.Enum):

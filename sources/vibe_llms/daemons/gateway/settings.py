@@ -16,7 +16,8 @@ from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.tables.annotations import MappingKind, Strings, TableKind
 from vibe_llms.tables.documents import read_document
-from vibe_llms.tables.reading import KeyPath, require
+from vibe_llms.tables.paths import KeyPath
+from vibe_llms.tables.reading import require
 
 _MODELS = MappingKind(TableKind(ModelSettings))
 

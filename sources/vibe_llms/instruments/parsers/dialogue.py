@@ -13,7 +13,7 @@ from vibe_llms.instruments.answering import Answer
 from vibe_llms.instruments.parsers.choosing import Mode, ModeChoice
 from vibe_llms.instruments.parsers.kinds import Unfit
 from vibe_llms.instruments.parsers.parsers import Parser
-from vibe_llms.invocables.validation import ArgumentFault
+from vibe_llms.invocables.argument_faults import ArgumentFault
 from vibe_llms.messages.canisters import (
     AnyCanister,
     InvocationCanister,

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from vibe_llms.instruments.parsers.kinds import Unfit
 from vibe_llms.instruments.parsers.reading import JsonFault, JsonReader, read_values
-from vibe_llms.invocables.validation import ArgumentFault, shorten
+from vibe_llms.invocables.argument_faults import ArgumentFault, shorten
 
 _FENCE: Final = re.compile(r"^ *(```+|~~~+) *\w* *\n(.*?)^ *\1 *$", re.DOTALL | re.MULTILINE)
 

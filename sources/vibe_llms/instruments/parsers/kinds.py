@@ -15,16 +15,10 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.foundation.sentinels import ABSENT
 from vibe_llms.instruments.parsers.partials import list_fields, view
+from vibe_llms.invocables.argument_faults import ArgumentFault, Misfit, show_value
 from vibe_llms.invocables.plain_shapes import Convert
 from vibe_llms.invocables.schema_derivation import Deriver
-from vibe_llms.invocables.validation import (
-    ArgumentFault,
-    DataWeight,
-    Misfit,
-    Validator,
-    produce_validator,
-    show_value,
-)
+from vibe_llms.invocables.validation import DataWeight, Validator, produce_validator
 from vibe_llms.messages.json_values import ensure_schema
 
 WRAP: Final = "value"

@@ -18,8 +18,10 @@ from vibe_llms.instruments.answering import Answer
 from vibe_llms.instruments.parsers.choosing import Mode, ModeChoice, choose_mode
 from vibe_llms.instruments.parsers.extraction import extract
 from vibe_llms.instruments.parsers.kinds import Check, TargetType, Unfit, derive_kind, name_kind
-from vibe_llms.invocables.invokers import Bound, Effect, Invoker
-from vibe_llms.invocables.validation import ArgumentFault, DataWeight, Misfit
+from vibe_llms.invocables.argument_faults import ArgumentFault, Misfit
+from vibe_llms.invocables.bindings import Bound
+from vibe_llms.invocables.invokers import Effect, Invoker
+from vibe_llms.invocables.validation import DataWeight
 from vibe_llms.messages.canisters import (
     AnyCanister,
     InvocationCanister,

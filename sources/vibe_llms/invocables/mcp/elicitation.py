@@ -12,7 +12,8 @@ import attrs
 
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
-from vibe_llms.invocables.validation import ArgumentFault, produce_validator
+from vibe_llms.invocables.argument_faults import ArgumentFault
+from vibe_llms.invocables.validation import produce_validator
 
 if TYPE_CHECKING:
     from mcp.client.client import Client

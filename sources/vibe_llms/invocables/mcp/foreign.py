@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vibe_llms.foundation.child_environment import remember_key
-from vibe_llms.tables.reading import KeyPath, TableReader
+from vibe_llms.tables.paths import KeyPath
+from vibe_llms.tables.reading import TableReader
 
 _logger = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final, TypeAlias
 from vibe_llms.foundation.child_environment import remember_key
 from vibe_llms.foundation.files import read_secret
 from vibe_llms.foundation.secrets import Secret
-from vibe_llms.tables.kinds import FAULTY, Kind, is_table
-from vibe_llms.tables.reading import KeyPath, TableReader
+from vibe_llms.tables.kinds import FAULTY, Kind, KindReader, is_table
+from vibe_llms.tables.paths import KeyPath
 
 _WORDS: Final = (
     'a text, or where to find it: {variable = "NAME"} or {file = "PATH"}, optionally '
@@ -23,7 +23,7 @@ class SecretKind(Kind):
 
     __slots__ = ()
 
-    def read(self, value: Any, path: KeyPath, reader: TableReader) -> Any:
+    def read(self, value: Any, path: KeyPath, reader: KindReader) -> Any:
         if super().read(value, path, reader) is FAULTY:
             return FAULTY
         if not is_table(value):

@@ -20,7 +20,8 @@ from vibe_llms.invocables.mcp.secret_texts import SecretText
 from vibe_llms.tables.annotations import Amount, Strings, Wait
 from vibe_llms.tables.documents import Document, read_bytes, read_document
 from vibe_llms.tables.kinds import WEB_ADDRESS, Choice
-from vibe_llms.tables.reading import KeyPath, TableReader, locate_by_name, require
+from vibe_llms.tables.paths import KeyPath
+from vibe_llms.tables.reading import TableReader, locate_by_name, require
 
 PROTOCOLS: Final = ("auto", "2025-11-25", "2026-07-28")
 """Choices of the protocol: the newest that both support, the era of sessions, or the era without.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.invocables.argument_faults import list_faults
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Effect, Invoker
 from vibe_llms.invocables.mcp.connections import ServerConnection, perform_request
@@ -20,7 +21,7 @@ from vibe_llms.invocables.mcp.results import normalize_result
 from vibe_llms.invocables.mcp.settings import McpServer
 from vibe_llms.invocables.outcomes import Outcome, fail
 from vibe_llms.invocables.owners import ConnectionOwner
-from vibe_llms.invocables.validation import Validator, list_faults, produce_validator
+from vibe_llms.invocables.validation import Validator, produce_validator
 
 if TYPE_CHECKING:
     from mcp.client.client import Client

@@ -14,8 +14,8 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.package_data import access_data
 from vibe_llms.tables.annotations import Date, OptionalKind, String, Strings, survey_kinds
 from vibe_llms.tables.documents import read_document
-from vibe_llms.tables.kinds import TABLE, Kind
-from vibe_llms.tables.reading import KeyPath, TableReader
+from vibe_llms.tables.kinds import TABLE, Kind, KindReader
+from vibe_llms.tables.paths import KeyPath
 
 NOTHING: Final = "none"
 """Value in a file for a quirk without a value, as TOML has no null."""
@@ -52,7 +52,7 @@ class QuirksKind(Kind):
 
     __slots__ = ()
 
-    def read(self, value: Any, path: KeyPath, reader: TableReader) -> Any:
+    def read(self, value: Any, path: KeyPath, reader: KindReader) -> Any:
         kinds = survey_kinds(Quirks)
         table = {
             name: None if each == NOTHING and isinstance(kinds.get(name), OptionalKind) else each

@@ -47,7 +47,8 @@ from vibe_llms.tables.kinds import (
     is_list_of,
     is_table,
 )
-from vibe_llms.tables.reading import KeyPath, TableReader
+from vibe_llms.tables.paths import KeyPath
+from vibe_llms.tables.reading import TableReader
 
 _CHUNK_CHARACTERS = 5
 _MOST_CHUNKS = 2_000

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 from vibe_llms.daemons.gateway.routing.circuits import CircuitSettings
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.tables.annotations import Amount, Count, ListKind, Seconds, TableKind
-from vibe_llms.tables.kinds import Kind, is_list_of, is_text
-from vibe_llms.tables.reading import KeyPath, TableReader, require
+from vibe_llms.tables.kinds import Kind, KindReader, is_list_of, is_text
+from vibe_llms.tables.paths import KeyPath
+from vibe_llms.tables.reading import require
 
 PATHS = Kind(
     "a list of paths that begin with a slash",
@@ -76,7 +77,7 @@ class TargetKind(TableKind):
         super().__init__(TargetSettings)
         self.words = "an address as provider:name, or a table with one as model"
 
-    def read(self, value: Any, path: KeyPath, reader: TableReader) -> Any:
+    def read(self, value: Any, path: KeyPath, reader: KindReader) -> Any:
         return super().read({"model": value} if is_text(value) else value, path, reader)
 
 

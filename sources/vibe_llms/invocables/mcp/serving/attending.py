@@ -20,6 +20,7 @@ from vibe_llms.exceptions import ConverseError, UnknownNameError
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.invocables.approvals import produce_approval_request, settle
+from vibe_llms.invocables.argument_faults import explain_faults
 from vibe_llms.invocables.invokers import Invoker
 from vibe_llms.invocables.mcp.relaying import dump
 from vibe_llms.invocables.mcp.serving.approving import QUESTION, Context, Doorkeeper
@@ -35,7 +36,6 @@ from vibe_llms.invocables.mcp.serving.shares import find_client
 from vibe_llms.invocables.mcp.serving.waiting import PREFIX, WaitingRoom
 from vibe_llms.invocables.outcomes import Outcome, fail
 from vibe_llms.invocables.registry import Registry
-from vibe_llms.invocables.validation import explain_faults
 from vibe_llms.messages.contents import TextualContent
 
 NOT_FOUND: Final = -32002
