@@ -101,7 +101,8 @@ def write_public_names() -> Iterator[str]:
 
 def write_command_line() -> Iterator[str]:
     """Write a section for each command, by the sections of ``vibe --help``."""
-    from vibe_llms.interfaces.cli.group import COMMANDS, produce_group
+    from vibe_llms.interfaces.cli.command_table import COMMANDS
+    from vibe_llms.interfaces.cli.group import produce_group
 
     group = produce_group()
     context = click.Context(group, info_name="vibe")

@@ -66,7 +66,7 @@ def load_for(options: Mapping[str, Any]) -> tuple[Application, str]:
     Returns:
         The application and the address of the model (empty if the options name none).
     """
-    from vibe_llms.interfaces.cli.options import compose_address
+    from vibe_llms.interfaces.cli.option_values import compose_address
 
     address = compose_address(options["model"], options["provider"])
     given = {name: options.get(name) for name in ("stream", "window", "lenient", "approver")}

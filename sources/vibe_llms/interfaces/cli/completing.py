@@ -6,7 +6,8 @@ Each survey takes the beginning of a word, and returns candidates with short des
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import click
 from click.shell_completion import BashComplete, CompletionItem, split_arg_string
@@ -18,10 +19,7 @@ from vibe_llms.interfaces.cli.access import (
     survey_addresses,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    Candidates = list[tuple[str, str]]
+Candidates: TypeAlias = list[tuple[str, str]]
 
 # Click's own, with two changes: the line is passed as typed, because bash splits words at
 # colons; and no space follows incomplete candidates.
@@ -243,19 +241,6 @@ def survey_roles(incomplete: str) -> Candidates:
     return _select(dict.fromkeys(ROLES, ""), incomplete)
 
 
-def complete_path(incomplete: str) -> list[CompletionItem]:
-    """Let the shell complete a path."""
-    return [CompletionItem(incomplete, type="file")]
-
-
-def complete_safely(survey: Callable[[str], Candidates], incomplete: str) -> list[CompletionItem]:
-    """Return the candidates; none if they are unavailable."""
-    try:
-        return [CompletionItem(word, help=text) for word, text in survey(incomplete)]
-    except Exception:  # no tracebacks in a shell's prompt
-        return []
-
-
 def _select(words: Mapping[str, str], incomplete: str, *, several: bool = False) -> Candidates:
     """Return the words with this beginning; comma-separated words are completed once each."""
     begun = incomplete.rpartition(",")[0] + "," if several and "," in incomplete else ""
@@ -264,3 +249,35 @@ def _select(words: Mapping[str, str], incomplete: str, *, several: bool = False)
         for word, text in words.items()
         if f"{begun}{word}".startswith(incomplete) and word not in begun.split(",")
     ]
+
+
+SURVEYS: dict[str, Callable[[str], Candidates]] = {
+    "approvers": survey_approvers,
+    "controls": survey_controls,
+    "conversations": survey_conversations,
+    "ensembles": survey_ensembles,
+    "examples": survey_examples,
+    "exporters": survey_exporters,
+    "flow_runs": survey_flow_runs,
+    "given_keys": survey_given_keys,
+    "importers": survey_importers,
+    "invocable": survey_invocable,
+    "invocables": survey_invocables,
+    "models": survey_models,
+    "plugins": survey_plugins,
+    "providers": survey_providers,
+    "roles": survey_roles,
+    "runs": survey_runs,
+    "servers": survey_servers,
+    "settings": survey_settings,
+    "skills": survey_skills,
+}
+"""Maps kinds of candidates to the functions that list them."""
+
+
+def complete(kind: str, incomplete: str) -> Candidates:
+    """List the candidates of a kind that begin with a text; none if they are unavailable."""
+    try:
+        return SURVEYS[kind](incomplete)
+    except Exception:  # no tracebacks in a shell's prompt
+        return []

@@ -6,7 +6,7 @@ import inspect
 import math
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
@@ -17,30 +17,35 @@ if TYPE_CHECKING:
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
+Complete: TypeAlias = Callable[[str, str], list[tuple[str, str]]]
+"""Lists the candidates of a kind that begin with a text, with short descriptions."""
+
 
 class _Completed(click.ParamType[str]):
-    """Text parameter with shell completion, which never fails.
+    """Text parameter with shell completion by the :data:`Complete` of the context.
 
     Args:
-        survey: Suffix of the name of the function that lists the candidates.
+        kind: Kind of the candidates: a key of ``completing.SURVEYS``.
         is_path: Whether it may also be a file, which the shell completes.
     """
 
-    def __init__(self, name: str, survey: str, *, is_path: bool = False) -> None:
+    def __init__(self, name: str, kind: str, *, is_path: bool = False) -> None:
         self.name = name
-        self._survey = survey
+        self.kind = kind
         self._is_path = is_path
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        from vibe_llms.interfaces.cli import completing
+        from click.shell_completion import CompletionItem
 
+        complete: Complete = ctx.obj
         # Surveys read the rest of the line from click; the context is closed by its owner.
         with ctx.scope(cleanup=False):
-            survey = getattr(completing, f"survey_{self._survey}")
-            found = completing.complete_safely(survey, incomplete)
-        return found or completing.complete_path(incomplete) if self._is_path else found
+            found = complete(self.kind, incomplete)
+        if self._is_path and not found:
+            return [CompletionItem(incomplete, type="file")]  # the shell itself completes a path
+        return [CompletionItem(word, help=text) for word, text in found]
 
 
 APPROVER = _Completed("text", "approvers")
@@ -285,55 +290,3 @@ def model_options(function: _Function) -> _Function:
     for option in reversed(options):  # the last one applied is the first in the help
         function = option(function)
     return consent_option(function)
-
-
-def compose_address(model: str | None, provider: str | None) -> str | None:
-    """Join ``--provider`` and ``--model`` to one address; ``None`` if neither is given.
-
-    Raises:
-        click.UsageError: They contradict each other, or are empty.
-    """
-    if model == "" or provider == "":
-        raise click.UsageError("The name of the model is empty.")
-    if provider is None:
-        return model
-    if model is None:
-        return provider
-    if model.startswith(f"{provider}:"):
-        return model
-    if ":" in model and model.partition(":")[0].isidentifier():
-        raise click.UsageError(
-            f"--provider {provider} and --model {model} name different providers."
-        )
-    return f"{provider}:{model}"
-
-
-def parse_controls(
-    assignments: tuple[str, ...], *, kind: str = "control", example: str = "temperature=0.2"
-) -> dict[str, Any]:
-    """Parse ``name=value`` pairs: values are JSON if they are valid JSON, else text.
-
-    Args:
-        kind: Kind of the pairs, for errors.
-        example: An example pair.
-
-    Raises:
-        click.UsageError: ``=`` is missing, or a name is duplicate.
-    """
-    import json
-
-    controls: dict[str, Any] = {}
-    for assignment in assignments:
-        name, equals, text = assignment.partition("=")
-        name = name.strip()
-        if not equals or not name:
-            raise click.UsageError(
-                f"Invalid {kind} {assignment!r}. Write NAME=VALUE, such as {example}."
-            )
-        if name in controls:
-            raise click.UsageError(f"The {kind} {name!r} is given twice.")
-        try:
-            controls[name] = json.loads(text)
-        except ValueError:
-            controls[name] = text
-    return controls

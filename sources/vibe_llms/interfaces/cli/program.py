@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vibe_llms.interfaces.cli.command_table import COMMANDS
+
 if TYPE_CHECKING:
     from vibe_llms.configuration.classes import Configuration
 
@@ -83,8 +85,6 @@ def respell(text: str) -> str:
     program = name_program()
     if program == _NAME:
         return text
-    from vibe_llms.interfaces.cli.group import COMMANDS
-
     words = "|".join((*(name for each in COMMANDS.values() for name in each), "--help"))
     # A function, because backslashes in a path are special in a replacement.
     return re.sub(rf"(?<![\w./\\-]){_NAME}(?= (?:{words})(?![\w-]))", lambda _: program, text)

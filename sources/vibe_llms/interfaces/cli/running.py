@@ -48,10 +48,10 @@ def _perform(arguments: Sequence[str]) -> int:
     if instruction:
         from click.shell_completion import add_completion_class, shell_complete
 
-        from vibe_llms.interfaces.cli.completing import Bash
+        from vibe_llms.interfaces.cli.completing import Bash, complete
 
         add_completion_class(Bash)
-        return shell_complete(group, {}, "vibe", "_VIBE_COMPLETE", instruction)
+        return shell_complete(group, {"obj": complete}, "vibe", "_VIBE_COMPLETE", instruction)
     try:
         with group.make_context("vibe", list(arguments)) as context:
             outcome = group.invoke(context)

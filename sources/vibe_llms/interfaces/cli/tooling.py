@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from vibe_llms.interfaces.cli.option_values import parse_controls
 from vibe_llms.interfaces.cli.options import (
     APPROVER,
     ENSEMBLES,
     INVOCABLES,
     SERVER,
     SKILL,
-    parse_controls,
 )
 from vibe_llms.interfaces.cli.output import note, write
 

@@ -14,7 +14,9 @@ from vibe_llms.application import Application
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.interfaces.cli.approving import TerminalApprover
-from vibe_llms.interfaces.cli.chat.loop import ChatLoop
+from vibe_llms.interfaces.cli.chat import turns
+from vibe_llms.interfaces.cli.chat.console import ChatConsole
+from vibe_llms.interfaces.cli.chat.loop import handle
 from vibe_llms.interfaces.cli.chat.output import PlainOutput
 from vibe_llms.interfaces.cli.chat.session import ChatSession
 from vibe_llms.interfaces.cli.chat.statuses import ChatStatus
@@ -181,7 +183,7 @@ async def converse(session: ChatSession) -> tuple[str, str]:
     try:
         await session.open()
         await session.say("Pay!")
-        await session.answer(PlainOutput(out, notes))
+        await turns.answer(session, PlainOutput(out, notes))
     finally:
         await session.close()
     return out.getvalue(), notes.getvalue()
@@ -237,7 +239,7 @@ async def test_a_chat_says_after_each_run_what_it_took(session: ChatSession) -> 
     out, notes = io.StringIO(), io.StringIO()
     try:
         await session.open()
-        await ChatLoop(session, _Silent(), PlainOutput(out, notes)).handle("Pay!")
+        await handle(ChatConsole(session, _Silent(), PlainOutput(out, notes)), "Pay!")
     finally:
         await session.close()
 

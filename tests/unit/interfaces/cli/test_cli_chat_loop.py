@@ -14,7 +14,8 @@ from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.exceptions import ConverseError, ProviderError, RequestError
 from vibe_llms.instruments.models import Model
 from vibe_llms.interfaces.cli.chat.commands import COMMANDS
-from vibe_llms.interfaces.cli.chat.loop import ChatLoop
+from vibe_llms.interfaces.cli.chat.console import ChatConsole
+from vibe_llms.interfaces.cli.chat.loop import converse
 from vibe_llms.interfaces.cli.chat.session import ChatSession
 from vibe_llms.interfaces.cli.commands.chat import _greet
 from vibe_llms.messages.canisters import UserCanister
@@ -58,8 +59,7 @@ async def _chat(
     is_interactive: bool = True,
 ) -> Recording:
     output = Recording(interrupt_after=interrupt_after)
-    loop = ChatLoop(session, Typing(iter(lines), is_interactive), output)
-    await loop.run()
+    await converse(ChatConsole(session, Typing(iter(lines), is_interactive), output))
     return output
 
 
@@ -345,9 +345,9 @@ def test_the_greeting_says_that_the_embedded_model_is_for_trying_out(
 ) -> None:
     """And how to get another; of a model of which nothing is known it says nothing."""
     session.address = address
-    loop = ChatLoop(session, Typing(iter(()), True), output := Recording())
+    console = ChatConsole(session, Typing(iter(()), True), output := Recording())
 
-    _greet(loop)
+    _greet(console)
 
     said = "\n".join(output.remarks)
     assert address in said

@@ -16,8 +16,9 @@ import click
 import pytest
 
 from vibe_llms.exceptions import ConverseError
+from vibe_llms.interfaces.cli.command_table import BELOW, COMMANDS
 from vibe_llms.interfaces.cli.errors import ExitCode
-from vibe_llms.interfaces.cli.group import BELOW, COMMANDS, produce_group
+from vibe_llms.interfaces.cli.group import produce_group
 from vibe_llms.interfaces.cli.running import run
 from vibe_llms.messages.codec.errors import decode_error
 

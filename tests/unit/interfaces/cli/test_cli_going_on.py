@@ -17,7 +17,8 @@ from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.dialects.history import BEGUN
 from vibe_llms.instruments.engines import Engine
-from vibe_llms.interfaces.cli.chat.loop import ChatLoop
+from vibe_llms.interfaces.cli.chat.console import ChatConsole
+from vibe_llms.interfaces.cli.chat.loop import converse
 from vibe_llms.interfaces.cli.chat.session import ChatSession
 from vibe_llms.interfaces.cli.chat.statuses import GO_ON, ChatStatus, read_status
 from vibe_llms.invocables.ensembles import Ensemble, FunctionsEnsemble
@@ -100,7 +101,7 @@ def session(script: str) -> ChatSession:
 
 async def _chat(session: ChatSession, *lines: str, interrupt_after: int = 0) -> Recording:
     output = Recording(interrupt_after=interrupt_after)
-    await ChatLoop(session, Typing(iter(lines)), output).run()
+    await converse(ChatConsole(session, Typing(iter(lines)), output))
     return output
 
 

@@ -14,7 +14,8 @@ from vibe_llms.application import Application
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.exceptions import ConfigurationError
-from vibe_llms.interfaces.cli.chat.loop import ChatLoop
+from vibe_llms.interfaces.cli.chat.console import ChatConsole
+from vibe_llms.interfaces.cli.chat.loop import converse
 from vibe_llms.interfaces.cli.chat.session import ChatSession
 from vibe_llms.interfaces.cli.chat.statuses import ChatStatus
 from vibe_llms.interfaces.cli.errors import ExitCode
@@ -50,7 +51,7 @@ def session(configuration: None) -> ChatSession:
 
 async def _chat(session: ChatSession, *lines: str, is_interactive: bool = True) -> Recording:
     output = Recording()
-    await ChatLoop(session, Typing(iter(lines), is_interactive), output).run()
+    await converse(ChatConsole(session, Typing(iter(lines), is_interactive), output))
     return output
 
 

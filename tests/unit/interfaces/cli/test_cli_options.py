@@ -8,7 +8,9 @@ from typing import Any
 import click
 import pytest
 
-from vibe_llms.interfaces.cli.options import compose_address, parse_controls
+from vibe_llms.interfaces.cli import options
+from vibe_llms.interfaces.cli.completing import SURVEYS
+from vibe_llms.interfaces.cli.option_values import compose_address, parse_controls
 
 
 def test_control_values_are_json_where_they_read_so() -> None:
@@ -53,6 +55,13 @@ def test_two_providers_are_refused() -> None:
     """``--provider`` and ``--model`` may not contradict each other."""
     with pytest.raises(click.UsageError, match="different providers"):
         compose_address("local:smollm2", "scripted")
+
+
+def test_every_completed_option_has_its_survey() -> None:
+    """A misspelled kind of candidates would silently complete nothing."""
+    kinds = {each.kind for each in vars(options).values() if isinstance(each, options._Completed)}
+
+    assert kinds == set(SURVEYS)
 
 
 @pytest.mark.parametrize("stream", ["--stream", "--no-stream"])

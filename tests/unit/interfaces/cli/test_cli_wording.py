@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.exceptions import ConverseError, UnknownNameError
+from vibe_llms.interfaces.cli.command_table import COMMANDS
 from vibe_llms.interfaces.cli.errors import ExitCode, compose_lines
-from vibe_llms.interfaces.cli.group import COMMANDS, produce_group
+from vibe_llms.interfaces.cli.group import produce_group
 from vibe_llms.interfaces.cli.synonyms import SYNONYMS, find_command
 
 Vibe = Callable[..., Any]

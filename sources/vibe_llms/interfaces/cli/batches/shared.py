@@ -11,6 +11,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from vibe_llms.interfaces.cli.batches.channels import STANDARD, produce_channel
 from vibe_llms.interfaces.cli.batches.display import (
     BatchNotes,
     describe_use,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from vibe_llms.batches.runs import Inputs
     from vibe_llms.instruments.models import Model
 
-STANDARD: Final = "-"
 _OWN: Final = ("concurrency", "retries", "cap", "priority")
 """Options of the command that a batch on a runner takes, some of them also elsewhere."""
 
@@ -87,7 +87,6 @@ async def perform(
     from vibe_llms.agents.queues import BATCHES
     from vibe_llms.batches.channel import BatchChannel
     from vibe_llms.batches.exporting import ensure_form
-    from vibe_llms.interfaces.cli.commands.batch import produce_channel
 
     url, key = options["runner"], options["key"]
     is_left = options["detach"]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.interfaces.cli.batches.channels import produce_channel, produce_model
 from vibe_llms.interfaces.cli.batches.inputs import InputForm, check_file, read_file
 from vibe_llms.interfaces.cli.output import note
 
@@ -71,7 +72,6 @@ async def perform(
     """Submit unanswered inputs, wait, and write the answers; or cancel the vendor's batches."""
     from vibe_llms.batches.vendor_channel import VendorBatchChannel
     from vibe_llms.interfaces.cli.batches.display import BatchNotes, show_progress, tell_end
-    from vibe_llms.interfaces.cli.commands.batch import produce_channel, produce_model
 
     path = Path(prompts)
     total = check_file(path, form)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from vibe_llms.exceptions import ConverseError, RequestError, UnknownNameError
 from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.interfaces.cli.chat.console import ChatConsole
 from vibe_llms.interfaces.cli.chat.statuses import ChatStatus
 from vibe_llms.interfaces.cli.interrupts import run_interruptibly
 from vibe_llms.interfaces.cli.output import reveal, reveal_head
 
-if TYPE_CHECKING:
-    from vibe_llms.interfaces.cli.chat.loop import ChatLoop
-
-Action = Callable[["ChatLoop", str], Awaitable[None]]
+Action = Callable[[ChatConsole, str], Awaitable[None]]
 
 
 @frozen
@@ -35,65 +32,65 @@ class SlashCommand:
     action: Action
 
 
-async def show_help(loop: ChatLoop, argument: str) -> None:
+async def show_help(console: ChatConsole, argument: str) -> None:
     """List the commands and the keys."""
     rows = [(f"{item.name} {item.argument}".strip(), item.summary) for item in COMMANDS.values()]
     width = max(len(left) for left, _ in rows)
     lines = [f"{left:<{width}}  {right}" for left, right in rows]
-    loop.output.say("\n".join([*lines, "", KEYS]))
+    console.output.say("\n".join([*lines, "", KEYS]))
 
 
-async def retry(loop: ChatLoop, argument: str) -> None:
+async def retry(console: ChatConsole, argument: str) -> None:
     """Ask the model to answer the last message again."""
-    if not loop.session.conversation.canisters:
+    if not console.session.conversation.canisters:
         raise RequestError(
             detail="There is nothing to answer again.", remedy="Send a message first."
         )
-    if loop.session.retreat():
-        loop.output.say(f"Answering again in the fork {loop.session.conversation.id}.")
-    await loop.answer()
+    if console.session.retreat():
+        console.output.say(f"Answering again in the fork {console.session.conversation.id}.")
+    await console.answer()
 
 
-async def go_on(loop: ChatLoop, argument: str) -> None:
+async def go_on(console: ChatConsole, argument: str) -> None:
     """Continue an unfinished answer: cut off, interrupted, unanswered, or left by a crash."""
-    said = await loop.session.prepare_continuation()
+    said = await console.session.prepare_continuation()
     if said:
-        loop.output.say(f"Sent as your message: {said}")
-    await loop.answer()
+        console.output.say(f"Sent as your message: {said}")
+    await console.answer()
 
 
-async def new(loop: ChatLoop, argument: str) -> None:
+async def new(console: ChatConsole, argument: str) -> None:
     """Start a new conversation."""
-    former = loop.session.conversation
-    loop.session.renew()
-    kept = f"; the previous one is {former.id}" if len(former) and loop.session.store else ""
-    loop.output.say(f"Started a new conversation{kept}.")
+    former = console.session.conversation
+    console.session.renew()
+    kept = f"; the previous one is {former.id}" if len(former) and console.session.store else ""
+    console.output.say(f"Started a new conversation{kept}.")
 
 
-async def compact(loop: ChatLoop, argument: str) -> None:
+async def compact(console: ChatConsole, argument: str) -> None:
     """Continue in a new conversation that begins with a summary of this one."""
-    former = loop.session.conversation.id
+    former = console.session.conversation.id
     try:
-        summary = await run_interruptibly(loop.session.compact())
+        summary = await run_interruptibly(console.session.compact())
     except KeyboardInterrupt:
-        if not loop.input.is_interactive:
+        if not console.input.is_interactive:
             raise
-        loop.output.say("Stopped; the conversation is unchanged.")
+        console.output.say("Stopped; the conversation is unchanged.")
         return
-    loop.output.replay(loop.session.conversation.canisters)
-    loop.output.say(
-        f"Started the conversation {loop.session.conversation.id}, which begins with the "
+    console.output.replay(console.session.conversation.canisters)
+    console.output.say(
+        f"Started the conversation {console.session.conversation.id}, which begins with the "
         f"model's summary{summary.describe_usage()}; {former} is unchanged."
     )
-    if loop.session.status is ChatStatus.UNANSWERED and len(loop.session.conversation) > 1:
-        loop.output.say(ChatStatus.UNANSWERED.value)
+    if console.session.status is ChatStatus.UNANSWERED and len(console.session.conversation) > 1:
+        console.output.say(ChatStatus.UNANSWERED.value)
 
 
-async def tools(loop: ChatLoop, argument: str) -> None:
+async def tools(console: ChatConsole, argument: str) -> None:
     """List the invocables available to the model."""
-    registry = loop.session.registry
+    registry = console.session.registry
     if registry is None:
-        loop.output.say(
+        console.output.say(
             "The model has no tools. Start with `vibe chat --tools io` to give it some."
         )
         return
@@ -105,12 +102,12 @@ async def tools(loop: ChatLoop, argument: str) -> None:
         lines.append(
             f"{reveal(invoker.name)}  ({each.ensemble}, {invoker.effect}{asks})  {purpose}"
         )
-    loop.output.say("\n".join(lines) or "The ensembles have no tools.")
+    console.output.say("\n".join(lines) or "The ensembles have no tools.")
 
 
-async def fork(loop: ChatLoop, argument: str) -> None:
+async def fork(console: ChatConsole, argument: str) -> None:
     """Continue in a fork."""
-    count = len(loop.session.conversation.canisters)
+    count = len(console.session.conversation.canisters)
     index = count
     if argument:
         if not argument.isdigit() or int(argument) > count:
@@ -121,58 +118,58 @@ async def fork(loop: ChatLoop, argument: str) -> None:
                 remedy="Write how many canisters the fork shares.",
             )
         index = int(argument)
-    loop.session.fork(index)
-    loop.output.say(f"Continuing in the fork {loop.session.conversation.id}.")
+    console.session.fork(index)
+    console.output.say(f"Continuing in the fork {console.session.conversation.id}.")
 
 
-async def model(loop: ChatLoop, argument: str) -> None:
+async def model(console: ChatConsole, argument: str) -> None:
     """Show the model, or switch to another."""
     still = ""
     if argument:
         try:
-            await run_interruptibly(loop.session.switch_model(argument))
+            await run_interruptibly(console.session.switch_model(argument))
         except ConverseError as error:
-            if not loop.input.is_interactive:
+            if not console.input.is_interactive:
                 raise
-            loop.complain(error)
+            console.complain(error)
             still = "still "
-    loop.output.say(f"The model is {still}{loop.session.model_name}.")
+    console.output.say(f"The model is {still}{console.session.model_name}.")
 
 
-async def system(loop: ChatLoop, argument: str) -> None:
+async def system(console: ChatConsole, argument: str) -> None:
     """Show the instructions, or add others."""
     if argument:
-        loop.session.instruct(argument)
-        loop.output.say("The instructions apply from now on.")
+        console.session.instruct(argument)
+        console.output.say("The instructions apply from now on.")
     else:
-        loop.output.say(loop.session.system or "There are no instructions.")
+        console.output.say(console.session.system or "There are no instructions.")
 
 
-async def name(loop: ChatLoop, argument: str) -> None:
+async def name(console: ChatConsole, argument: str) -> None:
     """Show or set the conversation's name."""
     if argument:
-        loop.session.name(argument)
-    called = loop.session.conversation.metadata.name
-    loop.output.say(
+        console.session.name(argument)
+    called = console.session.conversation.metadata.name
+    console.output.say(
         f"The conversation is called {called!r}." if called else ("The conversation has no name.")
     )
 
 
-async def file(loop: ChatLoop, argument: str) -> None:
+async def file(console: ChatConsole, argument: str) -> None:
     """Attach a file to the next message."""
-    _attach(loop, "/file", argument)
+    _attach(console, "/file", argument)
 
 
-async def image(loop: ChatLoop, argument: str) -> None:
+async def image(console: ChatConsole, argument: str) -> None:
     """Attach an image to the next message."""
-    _attach(loop, "/image", argument)
+    _attach(console, "/image", argument)
 
 
-def _attach(loop: ChatLoop, command: str, argument: str) -> None:
+def _attach(console: ChatConsole, command: str, argument: str) -> None:
     if not argument:
         raise RequestError(path=command, detail=f"{command} needs a path.", remedy="Name a file.")
-    loop.session.attach(_unquote(argument), must_be_image=command == "/image")
-    loop.output.say(f"{argument} is attached to your next message.")
+    console.session.attach(_unquote(argument), must_be_image=command == "/image")
+    console.output.say(f"{argument} is attached to your next message.")
 
 
 def _unquote(argument: str) -> str:
@@ -182,37 +179,37 @@ def _unquote(argument: str) -> str:
     return argument
 
 
-async def usage(loop: ChatLoop, argument: str) -> None:
+async def usage(console: ChatConsole, argument: str) -> None:
     """Show the usage of the conversation, and its durations as far as they were measured."""
     from vibe_llms.interfaces.cli.accounting import compose_tables
 
-    loop.output.say(compose_tables(loop.session.measure()))
+    console.output.say(compose_tables(console.session.measure()))
 
 
-async def export(loop: ChatLoop, argument: str) -> None:
+async def export(console: ChatConsole, argument: str) -> None:
     """Write the conversation to a file, by default Markdown, named after its id."""
     from vibe_llms.interfaces.cli.exchanging import choose_form, compose_document, save_document
 
-    conversation, store = loop.session.conversation, loop.session.store
+    conversation, store = console.session.conversation, console.session.store
     if not conversation.canisters or store is None:
         raise RequestError(detail="There is nothing to write yet.", remedy="Send a message first.")
     path = Path(_unquote(argument) or f"{conversation.id}.md").expanduser()
-    form = choose_form(loop.session.application.plugins, path=path)
+    form = choose_form(console.session.application.plugins, path=path)
     save_document(compose_document(store, conversation.id, form), path)
-    loop.output.say(f"Written to {path}.")
+    console.output.say(f"Written to {path}.")
 
 
-async def tokens(loop: ChatLoop, argument: str) -> None:
+async def tokens(console: ChatConsole, argument: str) -> None:
     """Count the tokens of the conversation."""
-    if not loop.session.conversation.canisters:
-        loop.output.say("The conversation is empty.")
+    if not console.session.conversation.canisters:
+        console.output.say("The conversation is empty.")
         return
-    count = await run_interruptibly(loop.session.count_tokens())
+    count = await run_interruptibly(console.session.count_tokens())
     about = f", give or take {count.error_tokens}" if count.error_tokens else ""
-    loop.output.say(f"The conversation takes {count.tokens} tokens{about}.")
+    console.output.say(f"The conversation takes {count.tokens} tokens{about}.")
 
 
-async def leave(loop: ChatLoop, argument: str) -> None:
+async def leave(console: ChatConsole, argument: str) -> None:
     """End the chat."""
     raise EOFError
 
@@ -250,7 +247,7 @@ KEYS = (
 )
 
 
-async def perform(loop: ChatLoop, line: str) -> None:
+async def perform(console: ChatConsole, line: str) -> None:
     """Execute a line that begins with a slash.
 
     Raises:
@@ -269,4 +266,4 @@ async def perform(loop: ChatLoop, line: str) -> None:
             detail=f"Unknown command {word!r}.",
             remedy=f"Did you mean {nearest}?" if nearest else "See /help.",
         )
-    await command.action(loop, argument.strip())
+    await command.action(console, argument.strip())

@@ -24,13 +24,11 @@ from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.instruments.models import Model, RequestOptions
 from vibe_llms.interfaces.cli.attachments import Attachment, ensure_readable, read_attachment
-from vibe_llms.interfaces.cli.chat.output import ChatOutput
 from vibe_llms.interfaces.cli.chat.statuses import (
     GO_ON,
     ChatStatus,
     read_status,
 )
-from vibe_llms.interfaces.cli.chat.turns import TurnResult, act, answer_alone
 from vibe_llms.interfaces.cli.output import repair
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -195,44 +193,6 @@ class ChatSession(Closing):
 
             settle_stored(self.conversation, self.store)
         self._save()
-
-    async def answer(self, output: ChatOutput) -> TurnResult:
-        """Get the model's answer and execute its calls; received content is stored in any case.
-
-        Raises:
-            ConverseError: No answer, or an incomplete one.
-        """
-        metadata = self.conversation.metadata
-        self.conversation.metadata = attrs.evolve(metadata, model=self.model_name)
-        output.begin(self.model_name)
-        try:
-            if self._registry is not None or self._is_for_engine():
-                return await act(self, output)
-            return await answer_alone(self, output)
-        finally:
-            output.finish()
-
-    async def go_on(self, output: ChatOutput) -> TurnResult:
-        """Continue unfinished work with an engine, and deliver letters sent to the run.
-
-        Raises:
-            ConverseError: The run failed.
-        """
-        output.begin(self.model_name)
-        try:
-            return await act(self, output)
-        finally:
-            output.finish()
-
-    def _is_for_engine(self) -> bool:
-        """Return whether only an engine can continue the open work, with or without tools.
-
-        If the earlier tools are missing, the engine reports that to the model.
-        """
-        last = self.conversation.last_message
-        if last is None or last.role in INPUT_ROLES:
-            return False
-        return self.status in (ChatStatus.UNFINISHED, ChatStatus.BROKEN)
 
     async def prepare_continuation(self) -> str:
         """Prepare the last turn so that ``answer`` continues it; return the message added for that.

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import attrs
+
 from vibe_llms.exceptions import Stage, TrustError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.instruments.models import Model
 from vibe_llms.interfaces.cli.chat.output import ChatOutput
 from vibe_llms.interfaces.cli.chat.pieces import produce_events
-from vibe_llms.interfaces.cli.chat.statuses import describe_cut
+from vibe_llms.interfaces.cli.chat.session import INPUT_ROLES, ChatSession
+from vibe_llms.interfaces.cli.chat.statuses import ChatStatus, describe_cut
 from vibe_llms.messages.canisters import AnyCanister, Origin
 from vibe_llms.messages.endings import Shortfall, produce_error
 from vibe_llms.messages.losses import Loss
 
 if TYPE_CHECKING:
     from vibe_llms.engine.contexts import RunEvent
-    from vibe_llms.interfaces.cli.chat.session import ChatSession
     from vibe_llms.invocables.approvals import ApprovalRequest
 
 
@@ -67,7 +69,48 @@ def describe_waiting(session: ChatSession, waiting: Sequence[ApprovalRequest]) -
     )
 
 
-async def answer_alone(session: ChatSession, output: ChatOutput) -> TurnResult:
+async def answer(session: ChatSession, output: ChatOutput) -> TurnResult:
+    """Get the model's answer and execute its calls; received content is stored in any case.
+
+    Raises:
+        ConverseError: No answer, or an incomplete one.
+    """
+    metadata = session.conversation.metadata
+    session.conversation.metadata = attrs.evolve(metadata, model=session.model_name)
+    output.begin(session.model_name)
+    try:
+        if session.registry is not None or _is_for_engine(session):
+            return await _act(session, output)
+        return await _answer_alone(session, output)
+    finally:
+        output.finish()
+
+
+async def go_on(session: ChatSession, output: ChatOutput) -> TurnResult:
+    """Continue unfinished work with an engine, and deliver messages sent to the run.
+
+    Raises:
+        ConverseError: The run failed.
+    """
+    output.begin(session.model_name)
+    try:
+        return await _act(session, output)
+    finally:
+        output.finish()
+
+
+def _is_for_engine(session: ChatSession) -> bool:
+    """Return whether only an engine can continue the open work, with or without tools.
+
+    If the earlier tools are missing, the engine reports that to the model.
+    """
+    last = session.conversation.last_message
+    if last is None or last.role in INPUT_ROLES:
+        return False
+    return session.status in (ChatStatus.UNFINISHED, ChatStatus.BROKEN)
+
+
+async def _answer_alone(session: ChatSession, output: ChatOutput) -> TurnResult:
     """Answer without tools, which needs no engine."""
     model = session.produce_model()
     request = model.request(session.conversation, **session.compose_options())
@@ -102,7 +145,7 @@ async def answer_alone(session: ChatSession, output: ChatOutput) -> TurnResult:
     )
 
 
-async def act(session: ChatSession, output: ChatOutput) -> TurnResult:
+async def _act(session: ChatSession, output: ChatOutput) -> TurnResult:
     """Run the engine until the model's answer and its calls are complete."""
     from vibe_llms.instruments.engines import Engine
 

@@ -229,6 +229,7 @@ def _answer(
     import io
 
     from vibe_llms.interfaces.cli.chat.output import PlainOutput
+    from vibe_llms.interfaces.cli.chat.turns import answer
     from vibe_llms.interfaces.cli.interrupts import run
 
     # Standard output contains only the JSON.
@@ -241,7 +242,7 @@ def _answer(
                 await session.say(text)
             else:
                 await session.prepare_continuation()
-            return await session.answer(output)
+            return await answer(session, output)
 
     return run(perform())
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from vibe_llms.interfaces.cli.access import load_for
+from vibe_llms.interfaces.cli.batches.channels import STANDARD, produce_channel, produce_model
 from vibe_llms.interfaces.cli.options import (
     DOLLARS,
     command,
@@ -15,7 +15,6 @@ from vibe_llms.interfaces.cli.options import (
     json_option,
     lenient_option,
     model_option,
-    parse_controls,
     provider_option,
     strict_option,
     window_option,
@@ -24,22 +23,16 @@ from vibe_llms.interfaces.cli.options import (
 from vibe_llms.interfaces.cli.output import note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from vibe_llms.batches.channel import BatchChannel
     from vibe_llms.batches.runs import Inputs
-    from vibe_llms.instruments.models import Model
     from vibe_llms.instruments.parsers.parsers import Parser
     from vibe_llms.instruments.prompts import Prompt
     from vibe_llms.interfaces.cli.batches.display import BatchNotes
     from vibe_llms.interfaces.cli.batches.inputs import InputForm
 
-_Channel = TypeVar("_Channel")
-
 LOCAL = "local:"
-_STANDARD = "-"
-"""Name of standard input and of standard output."""
 
 
 @command("batch")
@@ -47,7 +40,7 @@ _STANDARD = "-"
 @click.option(
     "--output",
     "-o",
-    default=_STANDARD,
+    default=STANDARD,
     type=click.Path(allow_dash=True),
     help="Write answers to this file, one per line.",
 )
@@ -161,7 +154,7 @@ async def _share(
     from vibe_llms.interfaces.cli.batches.shared import perform
 
     check_shared(options["runner"])
-    refuse_open_chunks(None if output == _STANDARD else Path(output))
+    refuse_open_chunks(None if output == STANDARD else Path(output))
     model = produce_model(options)
     async with model.application:
         return await perform(prompts, source, output, options, model, as_json=as_json)
@@ -171,7 +164,7 @@ def _check_channel(prompts: str, output: str, options: dict[str, Any]) -> None:
     import os
 
     is_shared = options["runner"] not in (None, LOCAL)
-    if os.path.realpath(output) == os.path.realpath(prompts) and output != _STANDARD:
+    if os.path.realpath(output) == os.path.realpath(prompts) and output != STANDARD:
         raise click.UsageError(f"--output {output} is the input file: name another file.")
     if is_shared and options["channel"] == "vendor":
         raise click.UsageError("--channel vendor cannot be combined with --runner.")
@@ -197,11 +190,11 @@ def _check_channel(prompts: str, output: str, options: dict[str, Any]) -> None:
             if options[name]:
                 raise click.UsageError(f"--{name} needs --channel vendor.")
         return
-    if output == _STANDARD:
+    if output == STANDARD:
         raise click.UsageError(
             "--channel vendor needs --output: answers arrive over hours and are kept in a file."
         )
-    if prompts == _STANDARD:
+    if prompts == STANDARD:
         raise click.UsageError(
             "--channel vendor needs a FILE, to show its price before it submits anything."
         )
@@ -227,7 +220,7 @@ def _open_source(prompts: str, form: InputForm) -> tuple[Inputs, int | None]:
     from vibe_llms.interfaces.cli.batches.inputs import check_file, read_file, read_pipe
 
     path = Path(prompts)
-    if prompts == _STANDARD or _is_standard_input(path):
+    if prompts == STANDARD or _is_standard_input(path):
         return read_pipe(form), None
     return read_file(path, form), check_file(path, form)
 
@@ -251,7 +244,7 @@ async def _perform(
     from vibe_llms.exceptions import ConverseError
     from vibe_llms.interfaces.cli.batches.display import BatchNotes, tell_end
 
-    if options["retry_failed"] and output == _STANDARD:
+    if options["retry_failed"] and output == STANDARD:
         raise click.UsageError("--retry-failed needs the --output of the batch that failed.")
     model = produce_model(options)
     concurrency = options["concurrency"]
@@ -267,40 +260,7 @@ async def _perform(
         raise
     finally:
         await model.application.close()
-    return tell_end(channel, account, None if output == _STANDARD else output, as_json=as_json)
-
-
-def produce_model(options: dict[str, Any]) -> Model:
-    """Build the model from the options. Raises ConfigurationError."""
-    from vibe_llms.instruments.models import Model
-
-    application, address = load_for(options)
-    return Model(
-        address,
-        application=application,
-        strict=options["strict"],
-        **parse_controls(options["controls"]),
-    )
-
-
-def produce_channel(
-    kind: Callable[..., _Channel], model: Model, output: str, options: dict[str, Any], **more: Any
-) -> _Channel:
-    """Build the channel of a batch.
-
-    Args:
-        kind: Its class.
-        more: Arguments that only this class takes.
-    """
-    return kind(
-        model,
-        journal=None if output == _STANDARD else output,
-        retry_failed=options["retry_failed"],
-        prompt=options["template"],
-        parser=options["parser"],
-        **({"system": options["system"]} if options["system"] else {}),
-        **more,
-    )
+    return tell_end(channel, account, None if output == STANDARD else output, as_json=as_json)
 
 
 def _produce_parser(path: str | None) -> Parser[Any] | None:
@@ -345,7 +305,7 @@ def _tell_how_to_continue(channel: BatchChannel[Any], output: str) -> None:
         return  # nothing to continue
     of = "" if tally.total is None else f" of {tally.total:,}"
     answers = f"{tally.done + tally.stored:,}{of} answers"
-    if output == _STANDARD:
+    if output == STANDARD:
         note(f"Stopped after {answers}. A batch with --output FILE can be continued.")
     else:
         note(f"Stopped: {answers} are in {output}. Run the same command again to continue.")

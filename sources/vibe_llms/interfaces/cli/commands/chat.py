@@ -23,7 +23,7 @@ from vibe_llms.interfaces.cli.tooling import (
 
 if TYPE_CHECKING:
     from vibe_llms.application import Application
-    from vibe_llms.interfaces.cli.chat.loop import ChatInput, ChatLoop
+    from vibe_llms.interfaces.cli.chat.console import ChatConsole, ChatInput
     from vibe_llms.interfaces.cli.chat.output import ChatOutput
     from vibe_llms.interfaces.cli.chat.session import ChatSession
 
@@ -45,24 +45,26 @@ async def chat(first: tuple[str, ...], continued: str | None, **options: Any) ->
     """
     import sys
 
-    loop = _produce_loop(continued, options)
-    async with loop.session:
-        await open_session(loop.session, options, loop.output)
-        if loop.input.is_interactive:
-            _greet(loop)
-        await loop.run(" ".join(first))
-    if loop.input.is_interactive and len(loop.session.conversation):
-        identity = loop.session.conversation.id
+    from vibe_llms.interfaces.cli.chat.loop import converse
+
+    console = _produce_console(continued, options)
+    async with console.session:
+        await open_session(console.session, options, console.output)
+        if console.input.is_interactive:
+            _greet(console)
+        await converse(console, " ".join(first))
+    if console.input.is_interactive and len(console.session.conversation):
+        identity = console.session.conversation.id
         note(
             f"Kept as {identity}; continue with: {compose_command('chat', '--continue', identity)}"
         )
     sys.stdout.flush()
 
 
-def _produce_loop(continued: str | None, options: dict[str, Any]) -> ChatLoop:
+def _produce_console(continued: str | None, options: dict[str, Any]) -> ChatConsole:
     import sys
 
-    from vibe_llms.interfaces.cli.chat.loop import ChatLoop, PlainInput
+    from vibe_llms.interfaces.cli.chat.console import ChatConsole, PlainInput
     from vibe_llms.interfaces.cli.chat.output import PlainOutput
     from vibe_llms.telemetry.odometer import Odometer
 
@@ -77,7 +79,7 @@ def _produce_loop(continued: str | None, options: dict[str, Any]) -> ChatLoop:
         odometer=Odometer(),
     )
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    return ChatLoop(
+    return ChatConsole(
         session,
         _produce_input(application) if is_terminal else PlainInput(sys.stdin),
         _produce_output() if is_terminal else PlainOutput(sys.stdout, sys.stderr),
@@ -105,17 +107,17 @@ def _produce_output() -> ChatOutput:
     return TerminalOutput()
 
 
-def _greet(loop: ChatLoop) -> None:
+def _greet(console: ChatConsole) -> None:
     from vibe_llms.interfaces.cli.chat.statuses import ChatStatus
 
-    loop.output.replay(loop.session.conversation.canisters)
-    status = loop.session.status
+    console.output.replay(console.session.conversation.canisters)
+    status = console.session.status
     if status is not ChatStatus.FINISHED:
-        loop.output.say(status.value)
-    loop.output.say(f"{loop.session.model_name} · /help for commands, Ctrl-D to leave")
-    if notice := _find_notice(loop.session):
-        loop.output.say(notice)
-        loop.output.say(
+        console.output.say(status.value)
+    console.output.say(f"{console.session.model_name} · /help for commands, Ctrl-D to leave")
+    if notice := _find_notice(console.session):
+        console.output.say(notice)
+        console.output.say(
             "To use another: vibe chat --model PROVIDER:NAME (vibe providers lists them)"
         )
 

@@ -192,7 +192,7 @@ async def _approve(
 def _read_arguments(given: Sequence[str]) -> JsonObject:
     import json
 
-    from vibe_llms.interfaces.cli.options import parse_controls
+    from vibe_llms.interfaces.cli.option_values import parse_controls
 
     if len(given) == 1 and given[0].lstrip().startswith("{"):
         try:

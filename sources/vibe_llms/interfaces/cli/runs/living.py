@@ -12,7 +12,7 @@ import click
 from vibe_llms.interfaces.cli.access import load_application
 from vibe_llms.interfaces.cli.commands.runs.replaying import read_text
 from vibe_llms.interfaces.cli.errors import ExitCode
-from vibe_llms.interfaces.cli.options import parse_controls
+from vibe_llms.interfaces.cli.option_values import parse_controls
 from vibe_llms.interfaces.cli.output import note, write, write_json
 from vibe_llms.interfaces.cli.runs.naming import open_run
 from vibe_llms.interfaces.cli.tooling import produce_ensembles, split_names

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vibe_llms.interfaces.cli.flows.options import run_argument, run_options, variables_argument
-from vibe_llms.interfaces.cli.options import command, parse_controls
+from vibe_llms.interfaces.cli.option_values import parse_controls
+from vibe_llms.interfaces.cli.options import command
 
 if TYPE_CHECKING:
     from vibe_llms.flows.adapter import UniversalAdapter

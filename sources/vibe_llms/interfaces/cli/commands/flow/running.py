@@ -10,7 +10,8 @@ from vibe_llms.interfaces.cli.flows.options import (
     task_argument,
     variables_argument,
 )
-from vibe_llms.interfaces.cli.options import command, parse_controls
+from vibe_llms.interfaces.cli.option_values import parse_controls
+from vibe_llms.interfaces.cli.options import command
 
 if TYPE_CHECKING:
     from vibe_llms.flows.adapter import UniversalAdapter

@@ -73,6 +73,7 @@ def _resume_conversation(summary: RunSummary, options: dict[str, Any]) -> int:
     from vibe_llms.conversations.conversation import Conversation
     from vibe_llms.interfaces.cli.access import load_for
     from vibe_llms.interfaces.cli.chat.output import PlainOutput
+    from vibe_llms.interfaces.cli.chat.turns import go_on
     from vibe_llms.interfaces.cli.interrupts import run
     from vibe_llms.interfaces.cli.program import compose_command
     from vibe_llms.runs.surveying import read_summary
@@ -91,7 +92,7 @@ def _resume_conversation(summary: RunSummary, options: dict[str, Any]) -> int:
         async with session:
             await open_session(session, options, output)
             _ensure_tools(session)
-            await session.go_on(output)
+            await go_on(session, output)
 
     run(work())
     sys.stdout.flush()

@@ -1,0 +1,51 @@
+"""Models and channels of batches, built from the options of ``vibe batch``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from vibe_llms.interfaces.cli.access import load_for
+from vibe_llms.interfaces.cli.option_values import parse_controls
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vibe_llms.instruments.models import Model
+
+_Channel = TypeVar("_Channel")
+
+STANDARD: Final = "-"
+"""Name of standard input and of standard output."""
+
+
+def produce_model(options: dict[str, Any]) -> Model:
+    """Build the model from the options. Raises ConfigurationError."""
+    from vibe_llms.instruments.models import Model
+
+    application, address = load_for(options)
+    return Model(
+        address,
+        application=application,
+        strict=options["strict"],
+        **parse_controls(options["controls"]),
+    )
+
+
+def produce_channel(
+    kind: Callable[..., _Channel], model: Model, output: str, options: dict[str, Any], **more: Any
+) -> _Channel:
+    """Build the channel of a batch.
+
+    Args:
+        kind: Its class.
+        more: Arguments that only this class takes.
+    """
+    return kind(
+        model,
+        journal=None if output == STANDARD else output,
+        retry_failed=options["retry_failed"],
+        prompt=options["template"],
+        parser=options["parser"],
+        **({"system": options["system"]} if options["system"] else {}),
+        **more,
+    )

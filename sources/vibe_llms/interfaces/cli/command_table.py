@@ -1,0 +1,127 @@
+"""Table of all commands: names, modules and one-line descriptions, without importing them."""
+
+from __future__ import annotations
+
+COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
+    "Converse": {
+        "ask": ("ask:ask", "Ask one question and print the answer."),
+        "chat": ("chat:chat", "Converse in the terminal."),
+        "batch": ("batch:batch", "Ask a model about each line of a file, many at once."),
+        "batches": ("", "Watch, stop and resume batches that workers process."),
+        "flow": ("", "Run a task whose program is a Mermaid diagram."),
+    },
+    "Conversations": {
+        "list": ("listing:list_", "List conversations, newest first."),
+        "show": ("showing:show", "Show the messages of a conversation."),
+        "search": ("searching:search", "Search all conversations for words."),
+        "export": ("exporting:export", "Write a conversation as Markdown, JSON or HTML."),
+        "import": ("importing:import_", "Import conversations from ChatGPT, Claude, llm or vibe."),
+        "fork": ("forking:fork", "Start a conversation that shares another's history."),
+        "rename": ("renaming:rename", "Rename a conversation."),
+        "delete": ("deleting:delete", "Delete conversations; their forks keep what they share."),
+        "verify": ("proving:verify", "Verify every stored line and content hash."),
+        "gc": ("proving:gc", "Remove content that no conversation uses."),
+        "store": ("", "Copy a store, compact logs, purge old runs."),
+    },
+    "Runs": {
+        "runs": ("", "Watch, approve, message and stop runs."),
+        "top": ("top:top", "Watch runs on a full-screen display."),
+        "view": ("view:view", "Open runs and conversations in a browser."),
+        "worker": ("worker:worker", "Process queued runs and batches."),
+    },
+    "Serve": {
+        "serve": ("", "Serve over HTTP: gateway (models), agents (runs), tools (MCP)."),
+    },
+    "Set-up": {
+        "providers": ("providers:providers", "List providers and where they come from."),
+        "models": ("models:models", "List, explain and download models."),
+        "tools": ("tools:tools", "List, explain and call the tools that models may use."),
+        "config": ("config:config", "Show, check and change the configuration."),
+        "credentials": ("credentials:credentials", "Store the API keys of providers."),
+        "keys": ("keys:keys", "Issue keys for your gateway, and show what they spend."),
+        "plugins": ("plugins:plugins", "List, add, remove and create plugins."),
+        "trust": ("trust:trust", "Trust a project folder (its configuration may load code)."),
+        "conformance": (
+            "conformance:conformance",
+            "Test a plugin's provider against the contract.",
+        ),
+        "completion": ("completion:completion", "Print the shell completion script."),
+    },
+}
+"""Maps sections to commands: module (empty if it has subcommands) and description."""
+
+BELOW: dict[str, dict[str, tuple[str, str]]] = {
+    "batches": {
+        "list": ("listing:list_", "List batches, newest first."),
+        "watch": ("watching:watch", "Follow a batch until it stops."),
+        "results": ("watching:results", "Write the results that a batch has so far."),
+        "stop": ("stopping:stop", "Stop a batch; requests under way still finish."),
+        "resume": ("stopping:resume", "Resume a stopped or finished batch."),
+        "delete": ("stopping:delete", "Delete a batch with its results."),
+        "convert": ("watching:convert", "Convert a file of lines to a Parquet table."),
+    },
+    "flow": {
+        "new": ("beginning:new", "Write an example task to start from."),
+        "check": ("checking:check", "Find mistakes in tasks, without asking a model."),
+        "run": ("running:run", "Run a task."),
+        "show": (
+            "showing:show",
+            "Show a run's path, its cost, and whether it met its goal.",
+        ),
+        "resume": ("resuming:resume", "Resume a run that stopped before its end."),
+        "fork": ("forking:fork", "Run again from a node on, with other variables."),
+        "diff": ("comparing:diff", "Show how two versions of a task differ."),
+    },
+    "runs": {
+        "list": ("listing:list_", "List runs, most recently active first."),
+        "show": ("showing:show", "Show a run's state, and the calls that await approval."),
+        "watch": ("watching:watch", "Follow the events of a run."),
+        "approve": ("approving:approve", "Allow, deny or edit a call that awaits approval."),
+        "send": ("saying:send", "Send a message to a run; the model reads it next."),
+        "stop": ("saying:stop", "Stop a run; what it has received stays."),
+        "detach": ("saying:detach", "Let a run continue after its watchers disconnect."),
+        "resume": ("resuming:resume", "Resume a run in this process."),
+        "fork": ("forking:fork", "Start a conversation that shares a run's history."),
+        "replay": ("replaying:replay", "Replay a recorded run, without a model."),
+        "diff": ("comparing:diff", "Find the first step at which two runs differ."),
+        "bisect": ("comparing:bisect", "Find the version that changed a run."),
+        "keep": ("replaying:keep", "Write a test that replays a run."),
+        "delete": ("deleting:delete", "Delete a run with its conversation."),
+    },
+    "serve": {
+        "gateway": ("gateway:gateway", "Serve any model to clients of any protocol."),
+        "agents": ("agents:agents", "Run agents in the background; clients may disconnect."),
+        "tools": ("tools:tools", "Serve tools to other programs over MCP."),
+    },
+    "store": {
+        "copy": ("copying:copy", "Copy a store into another, and verify the copy."),
+        "compact": ("compacting:compact", "Shorten the logs of runs that ended long ago."),
+        "purge": ("purging:purge", "Delete finished runs older than a number of days."),
+    },
+}
+"""Maps commands to their subcommands: each in a module of the folder of that name."""
+
+HELPS = {
+    "batches": (
+        "Batches submitted with `vibe batch --runner URL` and processed by `vibe worker`.\n\n"
+        "Name a batch by its id or the first letters of it.\n"
+    ),
+    "flow": (
+        "Run tasks: a goal, a model, prompts, and a Mermaid diagram as the program.\n\n"
+        "`vibe flow new` lists examples and writes one to start from.\n"
+    ),
+    "runs": (
+        "Watch and control runs on this machine, or on an agents daemon with --address.\n\n"
+        "A run is a conversation with tools, or a flow. Its id is that of its conversation; the "
+        "first\n"
+        "letters are enough if no other run's id begins with them.\n"
+    ),
+    "serve": "Serve models, runs or tools over HTTP, until Ctrl-C.",
+    "store": (
+        "Manage the store of conversations, runs and content.\n\n"
+        "Name a store as in the setting `store`: `directory` for your own files, the URL of a "
+        "PostgreSQL\n"
+        "database, or a plugin's store. A path names another directory.\n"
+    ),
+}
+"""Maps commands with subcommands to their help texts."""
