@@ -9,7 +9,7 @@ import attrs
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.messages.canisters import AnyCanister, DocumentCanister
 from vibe_llms.messages.contents import AnyContent, TextualContent
-from vibe_llms.messages.views import BOUNDARY
+from vibe_llms.messages.texts import BOUNDARY
 
 PlacedContent: TypeAlias = tuple[AnyContent, str]
 """A content, and its path in the conversation."""

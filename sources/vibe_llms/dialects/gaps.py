@@ -13,7 +13,7 @@ import attrs
 
 from vibe_llms.events.stream import ContentStartedEvent
 from vibe_llms.foundation.attrs_classes import define
-from vibe_llms.messages.views import BOUNDARY
+from vibe_llms.messages.texts import BOUNDARY
 
 _TEXTS: Final = frozenset({"text"})
 

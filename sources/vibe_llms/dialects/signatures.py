@@ -33,7 +33,7 @@ from vibe_llms.messages.canisters import (
 )
 from vibe_llms.messages.contents import AnyContent, Native, ReasoningContent, TextualContent
 from vibe_llms.messages.requests import Response
-from vibe_llms.messages.views import BOUNDARY
+from vibe_llms.messages.texts import BOUNDARY
 
 _BEGINNING: Final = "vibe-seal"  # of nine characters: in base 64 it stands alone
 MARK: Final = b64encode(_BEGINNING.encode()).decode()

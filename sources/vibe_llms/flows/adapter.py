@@ -16,7 +16,8 @@ from vibe_llms.application import Application, access_application
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.exceptions import ConfigurationError, ConverseError, Finding, StoreError
-from vibe_llms.flows.checking import TaskCheck, check_task
+from vibe_llms.flows.checking import check_task
+from vibe_llms.flows.checks import TaskCheck
 from vibe_llms.flows.predicates import GivenPredicates, gather_predicates
 from vibe_llms.flows.reading import TaskReading, Written, examine_task
 from vibe_llms.flows.records import FlowRecord, carry_over, read_record

@@ -16,7 +16,7 @@ import attrs
 
 from vibe_llms.exceptions import Finding
 from vibe_llms.flows.categorizing import find_rule
-from vibe_llms.flows.checking import DIAGRAM, TaskCheck
+from vibe_llms.flows.checks import DIAGRAM, FlowBound, TaskCheck
 from vibe_llms.flows.graphs import ENGAGED, FlowNode, NodeKind
 from vibe_llms.flows.reading import TaskReading
 from vibe_llms.flows.settings import AdapterConfig
@@ -36,29 +36,6 @@ _MILLION: Final = 1_000_000
 
 _FREE: Final = (0.0, 0.0)
 """Price of a token on the user's own machine."""
-
-
-@frozen(kw_only=True)
-class FlowBound:
-    """Upper bounds of a run of a flow.
-
-    Attributes:
-        requests: Maximum number of model responses.
-        tokens: Maximum input and output tokens; ``None`` if unknown.
-        cost_cents: Maximum cost in US cents, of models with paid vendors; ``None`` if unknown.
-        reasons: Why something is unknown, in words that end a sentence.
-        says: Maximum tokens of the final response; ``None`` if unknown.
-        greatest: Node with the greatest share; ``None`` if no node asks a model.
-        visits: Maximum number of visits of that node.
-    """
-
-    requests: int
-    tokens: int | None
-    cost_cents: float | None
-    reasons: tuple[str, ...] = ()
-    says: int | None = 0
-    greatest: FlowNode | None = None
-    visits: int = 0
 
 
 @frozen(kw_only=True)

@@ -5,16 +5,17 @@ The rule of a finding determines its effect on a run; see ``faults.SEVERITIES``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import attrs
 
-from vibe_llms.exceptions import ConfigurationError, Finding
-from vibe_llms.flows.acting import Tools, find_tool_faults, survey_acting
+from vibe_llms.exceptions import ConfigurationError
+from vibe_llms.flows.acting import find_tool_faults, survey_acting
+from vibe_llms.flows.checks import DIAGRAM, Surroundings, TaskCheck, sort_findings, weigh
 from vibe_llms.flows.compiling import compile_flow
-from vibe_llms.flows.faults import FlowFault, Severity, TaskRule
+from vibe_llms.flows.faults import FlowFault, TaskRule
 from vibe_llms.flows.graphs import Flow, FlowNode, NodeKind
 from vibe_llms.flows.interpolation import Template, read_template
 from vibe_llms.flows.invoking import InvocationTemplate, read_invocation
@@ -27,90 +28,12 @@ from vibe_llms.flows.salvaging import survey_entries, survey_names, survey_templ
 from vibe_llms.flows.soundness import find_graph_faults
 from vibe_llms.flows.splitting import find_split_faults
 from vibe_llms.flows.subflows import INPUT, SubflowRefusal, find_subflow
-from vibe_llms.flows.tasks import Task
-from vibe_llms.foundation.attrs_classes import define, frozen
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.mermaid import Diagram, parse_diagram
 from vibe_llms.tables.paths import KeyPath
 
-if TYPE_CHECKING:
-    from vibe_llms.flows.bounds import FlowBound
-
-DIAGRAM: Final[KeyPath] = ("flow_diagram", "mermaid")
-
 _FILES: Final = 100
 """Maximum number of tasks that one task may run as subflows, directly and indirectly."""
-
-
-@frozen(kw_only=True, eq=False)
-class Surroundings:
-    """Environment of a task when it runs; ``None`` stands for unknown.
-
-    Attributes:
-        variables: Names of the caller's variables.
-        tools: Tools of its ensembles and servers, by name.
-        predicates: Names of the predicates of plugins.
-        looks_at_tools: The tools of a subflow are connected and checked after this check.
-    """
-
-    variables: Collection[str] | None = None
-    tools: Tools | None = None
-    predicates: Collection[str] | None = None
-    looks_at_tools: bool = False
-
-
-@frozen(kw_only=True, eq=False)
-class TaskCheck:
-    """Result of checking a task.
-
-    Attributes:
-        task: The task, as far as it could be read.
-        reading: Source of the task, and how strictly it is checked.
-        flow: Flow of the task; ``None`` if the diagram is invalid.
-        templates: Templates of the prompts, in their order.
-        invocations: Invocations of tool nodes, by node id.
-        subflows: Checks of the tasks that subflow nodes run, by node id.
-        errors: Findings with which the task does not run, including those of subflows.
-        warnings: Findings with which the task runs.
-        bound: Maximum requests, tokens and cost of a run, if they were computed (``bounds``).
-    """
-
-    task: Task
-    reading: TaskReading
-    flow: Flow | None = None
-    templates: tuple[Template, ...] = ()
-    invocations: Mapping[str, InvocationTemplate] = attrs.field(factory=dict)
-    subflows: Mapping[str, TaskCheck] = attrs.field(factory=dict)
-    errors: tuple[Finding, ...] = ()
-    warnings: tuple[Finding, ...] = ()
-    bound: FlowBound | None = None
-
-    def survey_parts(self) -> tuple[TaskCheck, ...]:
-        """Return the task and all that it runs as subflows, each once."""
-        found, pending = dict[int, TaskCheck](), [self]
-        while pending:
-            part = pending.pop()
-            if id(part) not in found:
-                found[id(part)] = part
-                pending += part.subflows.values()
-        return tuple(found.values())
-
-    def add(self, errors: Iterable[Finding], warnings: Iterable[Finding] = ()) -> TaskCheck:
-        """Return the check with more findings, each listed once."""
-        return attrs.evolve(
-            self,
-            errors=_sort(dict.fromkeys((*self.errors, *errors))),
-            warnings=_sort(dict.fromkeys((*self.warnings, *warnings))),
-        )
-
-    def access_flow(self) -> Flow:
-        """Return the flow.
-
-        Raises:
-            ConfigurationError: The task has mistakes; lists all of them.
-        """
-        if self.errors or self.flow is None:
-            raise ConfigurationError(findings=self.errors)
-        return self.flow
 
 
 def check_task(reading: TaskReading, surroundings: Surroundings | None = None) -> TaskCheck:
@@ -119,17 +42,6 @@ def check_task(reading: TaskReading, surroundings: Surroundings | None = None) -
     Subflows are checked, too; their files are read for that.
     """
     return _Checker(reading, surroundings or Surroundings(), _Trail()).check()
-
-
-def weigh(reading: TaskReading, found: Iterable[Found]) -> tuple[list[Finding], list[Finding]]:
-    """Return the errors and the warnings of a task, with their places in its file."""
-    errors, warnings = list[Finding](), list[Finding]()
-    for path, fault in found:
-        weight = fault.weight
-        is_error = weight is Severity.ERROR or (weight is Severity.HARMLESS and reading.strict)
-        finding = reading.find(path, fault.message, fault.line, fault.column)
-        (errors if is_error else warnings).append(finding)
-    return errors, warnings
 
 
 _Key = tuple[Path, frozenset[str]]
@@ -180,8 +92,8 @@ class _Checker:
             templates=templates,
             invocations=invocations,
             subflows=subflows,
-            errors=_sort(self._errors),
-            warnings=_sort(self._warnings),
+            errors=sort_findings(self._errors),
+            warnings=sort_findings(self._warnings),
         )
 
     def _report(self, found: Iterable[Found]) -> None:
@@ -340,7 +252,3 @@ def _locate(diagram: Diagram, name: str, line: int, column: int) -> tuple[int, i
 def _fault(place: object, rule: TaskRule, message: str) -> FlowFault:
     line, column = getattr(place, "line", 0), getattr(place, "column", 0)
     return FlowFault(line=line, column=column, message=message, rule=rule)
-
-
-def _sort(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    return tuple(sorted(findings, key=lambda each: (each.place, each.line, each.column, each.path)))

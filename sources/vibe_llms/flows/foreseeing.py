@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from vibe_llms.exceptions import ConverseError, Finding, UnknownNameError
 from vibe_llms.flows.acting import Tools, find_tool_faults
-from vibe_llms.flows.checking import DIAGRAM, TaskCheck, weigh
+from vibe_llms.flows.checks import DIAGRAM, TaskCheck, weigh
 from vibe_llms.flows.contents import WAYS, find_file_fault, survey_contents
 from vibe_llms.flows.faults import FlowFault, TaskRule
 from vibe_llms.flows.interpolation import Template

@@ -28,7 +28,7 @@ from vibe_llms.exceptions import (
 )
 from vibe_llms.flows.budgets import BUDGETS
 from vibe_llms.flows.categorizing import Category, categorize
-from vibe_llms.flows.checking import TaskCheck
+from vibe_llms.flows.checks import TaskCheck
 from vibe_llms.flows.contents import RegistryContents, survey_contents
 from vibe_llms.flows.graphs import ENGAGED, Exits, FlowNode, NodeKind
 from vibe_llms.flows.interpolation import Template, TemplateScope, render_template

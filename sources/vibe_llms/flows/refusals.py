@@ -10,7 +10,7 @@ from datetime import date
 from typing import Final
 
 from vibe_llms.exceptions import ControlError
-from vibe_llms.flows.checking import TaskCheck
+from vibe_llms.flows.checks import TaskCheck
 from vibe_llms.flows.faults import FlowFault, TaskRule
 from vibe_llms.flows.graphs import NodeKind
 from vibe_llms.flows.labels import Found

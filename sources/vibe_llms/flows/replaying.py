@@ -22,7 +22,8 @@ from vibe_llms.events.flow import (
 )
 from vibe_llms.exceptions import UnknownConversationError
 from vibe_llms.flows.categorizing import find_rule
-from vibe_llms.flows.checking import TaskCheck, check_task
+from vibe_llms.flows.checking import check_task
+from vibe_llms.flows.checks import TaskCheck
 from vibe_llms.flows.graphs import Flow, FlowNode, NodeKind
 from vibe_llms.flows.interpolation import Reference
 from vibe_llms.flows.machine import Pass, Stop, VisitNode, decide

@@ -30,9 +30,10 @@ from vibe_llms.exceptions import (
 )
 from vibe_llms.flows.acting import Tools
 from vibe_llms.flows.asking import access_model
-from vibe_llms.flows.bounds import FlowBound, bound_flow, check_budget
+from vibe_llms.flows.bounds import bound_flow, check_budget
 from vibe_llms.flows.budgets import Budget, Spending, read_spending
-from vibe_llms.flows.checking import Surroundings, TaskCheck, check_task
+from vibe_llms.flows.checking import check_task
+from vibe_llms.flows.checks import FlowBound, Surroundings, TaskCheck
 from vibe_llms.flows.contents import RegistryContents, survey_private_hosts
 from vibe_llms.flows.driving import FlowDriver
 from vibe_llms.flows.foreseeing import (

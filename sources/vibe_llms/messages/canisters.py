@@ -14,7 +14,7 @@ from __future__ import annotations
 import enum
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias, cast, runtime_checkable
+from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 import attrs
 
@@ -24,6 +24,7 @@ from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.messages.contents import AnyContent, Native, ensure_contents
 from vibe_llms.messages.field_types import conform_fields
 from vibe_llms.messages.identities import access_now, ensure_utc, produce_identity
+from vibe_llms.messages.texts import join_answer, join_texts
 
 
 class StopReason(enum.StrEnum):
@@ -207,9 +208,7 @@ class _Said:
     @property
     def text(self) -> str:
         """The text, without reasoning: see :func:`vibe_llms.messages.views.text_of`."""
-        from vibe_llms.messages.views import text_of
-
-        return text_of(cast("AnyCanister", self))
+        return join_texts(self.content)
 
 
 class _Given(_Said):  # no attrs class: it has no fields, and each costs time at the start
@@ -278,6 +277,11 @@ class AssistantCanister(_Answered):
     """
 
     role: Literal["assistant"] = attrs.field(default="assistant", init=False)
+
+    @property
+    def text(self) -> str:
+        """The text, without reasoning: see :func:`vibe_llms.messages.views.text_of`."""
+        return join_answer(self.content)
 
 
 @frozen(slots=False, field_transformer=_conform_canister_fields)

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.canisters import (
     AnyCanister,
-    AssistantCanister,
     InvocationCanister,
     ResultCanister,
     Usage,
 )
 from vibe_llms.messages.contents import (
     MEDIA_CLASSES,
-    AnyContent,
     MediaContent,
-    NativeContent,
     RefusalContent,
     TextualContent,
 )
-
-BOUNDARY: Final = "\n\n"
-"""Separator of texts that are joined."""
+from vibe_llms.messages.texts import BOUNDARY
 
 
 def text_of(canisters: AnyCanister | Iterable[AnyCanister]) -> str:
@@ -33,26 +27,9 @@ def text_of(canisters: AnyCanister | Iterable[AnyCanister]) -> str:
     empty line separates canisters, a model's texts before and after reasoning or media, and all
     texts from others.
     """
-    if not isinstance(canisters, AssistantCanister):
-        if isinstance(canisters, Iterable):
-            return BOUNDARY.join(filter(None, map(text_of, canisters)))
-        texts = (item.text for item in canisters.content if isinstance(item, TextualContent))
-        return BOUNDARY.join(filter(None, texts))
-    pieces: list[str] = []
-    is_parted = False
-    for item in canisters.content:
-        if isinstance(item, TextualContent) and item.text:
-            pieces += [BOUNDARY] if is_parted and pieces else []
-            pieces.append(item.text)
-            is_parted = False
-        else:
-            is_parted = is_parted or parts_texts(item)
-    return "".join(pieces)
-
-
-def parts_texts(content: AnyContent) -> bool:
-    """Return whether a content separates the texts before and after it."""
-    return not isinstance(content, (TextualContent, NativeContent))
+    if isinstance(canisters, Iterable):
+        return BOUNDARY.join(filter(None, [each.text for each in canisters]))
+    return canisters.text
 
 
 def media_of(canisters: Iterable[AnyCanister]) -> tuple[MediaContent, ...]:

@@ -24,7 +24,7 @@ from vibe_llms.exceptions import CapabilityError, ConverseError, Stage, UnknownN
 from vibe_llms.messages.canisters import InvocationCanister, StopReason
 from vibe_llms.messages.contents import NativeContent, ReasoningContent, TextualContent
 from vibe_llms.messages.requests import Request
-from vibe_llms.messages.views import BOUNDARY
+from vibe_llms.messages.texts import BOUNDARY
 from vibe_llms.models.controls import check_controls
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.conversing import ModelBase

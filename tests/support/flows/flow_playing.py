@@ -19,7 +19,8 @@ from vibe_llms.conversations.run_logs.log import read_events
 from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 from vibe_llms.events.flow import FlowStartedEvent, LogEvent, NodeStartedEvent
 from vibe_llms.flows.budgets import Budget, Spending
-from vibe_llms.flows.checking import TaskCheck, check_task
+from vibe_llms.flows.checking import check_task
+from vibe_llms.flows.checks import TaskCheck
 from vibe_llms.flows.contents import RegistryContents
 from vibe_llms.flows.driving import FlowDriver
 from vibe_llms.flows.performing import Performer

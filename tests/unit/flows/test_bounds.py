@@ -23,8 +23,9 @@ from support.flows.flow_drawings import (
     write_whole,
 )
 from vibe_llms.events.flow import NodeFinishedEvent
-from vibe_llms.flows.bounds import FlowBound, bound_flow, check_budget
-from vibe_llms.flows.checking import Surroundings, check_task
+from vibe_llms.flows.bounds import bound_flow, check_budget
+from vibe_llms.flows.checking import check_task
+from vibe_llms.flows.checks import FlowBound, Surroundings
 from vibe_llms.flows.machine import Pass, Stop, VisitNode, choose, decide, escape
 from vibe_llms.flows.reading import examine_task
 from vibe_llms.flows.settings import AdapterConfig

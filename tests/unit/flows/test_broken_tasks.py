@@ -12,7 +12,8 @@ import tomli
 
 from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.flows.bounds import bound_flow, check_budget
-from vibe_llms.flows.checking import Surroundings, check_task
+from vibe_llms.flows.checking import check_task
+from vibe_llms.flows.checks import Surroundings
 from vibe_llms.flows.reading import examine_task
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.flows.sizing import Provision

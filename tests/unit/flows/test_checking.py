@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from vibe_llms.exceptions import ConfigurationError
-from vibe_llms.flows.checking import Surroundings, TaskCheck, check_task
+from vibe_llms.flows.checking import check_task
+from vibe_llms.flows.checks import Surroundings, TaskCheck
 from vibe_llms.flows.faults import SEVERITIES
 from vibe_llms.flows.reading import examine_task
 from vibe_llms.invocables.invokers import Effect, Invoker

@@ -15,7 +15,7 @@ from support.quality.properties import examples
 from vibe_llms.conversations.run_logs.log import read_events
 from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 from vibe_llms.events.flow import FlowEndedEvent, NodeFinishedEvent
-from vibe_llms.flows.checking import TaskCheck
+from vibe_llms.flows.checks import TaskCheck
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.flows.state import FlowState
 

@@ -14,7 +14,7 @@ from support.flows.flow_playing import Played, Player, check_flow, draw_nested, 
 from support.quality.properties import examples
 from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 from vibe_llms.events.flow import FlowEndedEvent, NodeFinishedEvent
-from vibe_llms.flows.checking import TaskCheck
+from vibe_llms.flows.checks import TaskCheck
 from vibe_llms.flows.records import replay_flow
 from vibe_llms.flows.replaying import FlowWalk
 from vibe_llms.flows.state import FlowState

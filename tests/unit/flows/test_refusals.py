@@ -14,7 +14,8 @@ from support.flows.flow_tasks import compose_task
 from vibe_llms.application import Application
 from vibe_llms.conversations import MemoryStore
 from vibe_llms.flows import AdapterConfig, UniversalAdapter
-from vibe_llms.flows.checking import TaskCheck, check_task
+from vibe_llms.flows.checking import check_task
+from vibe_llms.flows.checks import TaskCheck
 from vibe_llms.flows.reading import examine_task
 from vibe_llms.flows.refusals import find_refusals
 from vibe_llms.models.catalogue import Catalogue
@@ -170,7 +171,7 @@ def test_files_that_prompts_put_in_have_to_be_text(
 )
 def test_a_model_that_is_retired_is_told_with_its_successor(today: date, severity: str) -> None:
     """From that day on it is a mistake where strict; before, a warning."""
-    from vibe_llms.flows.checking import weigh
+    from vibe_llms.flows.checks import weigh
 
     task = make({"provider": "anthropic", "model": "claude-opus-4-1"})
     check = check_task(examine_task(task))

@@ -22,7 +22,8 @@ from support.flows.flow_drawings import (
     write_whole,
 )
 from vibe_llms.events.flow import NodeFinishedEvent
-from vibe_llms.flows.checking import Surroundings, TaskCheck, check_task
+from vibe_llms.flows.checking import check_task
+from vibe_llms.flows.checks import Surroundings, TaskCheck
 from vibe_llms.flows.graphs import Flow, FlowEdge, NodeKind
 from vibe_llms.flows.knowledge import Knowledge
 from vibe_llms.flows.prompting import survey_speaking

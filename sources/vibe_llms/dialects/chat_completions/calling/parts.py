@@ -32,7 +32,7 @@ from vibe_llms.messages.contents import (
     TextualContent,
     VideoContent,
 )
-from vibe_llms.messages.views import BOUNDARY
+from vibe_llms.messages.texts import BOUNDARY
 from vibe_llms.models.attributes import ModelAttributes
 
 _UNTOLD: Final = {"audio": ("transcript",), "file": ("title", "context")}

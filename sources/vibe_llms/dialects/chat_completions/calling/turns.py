@@ -36,7 +36,7 @@ from vibe_llms.messages.contents import (
     TextualContent,
     VideoContent,
 )
-from vibe_llms.messages.views import BOUNDARY, parts_texts
+from vibe_llms.messages.texts import BOUNDARY, parts_texts
 
 SAYING: Final = frozenset({"audio", "function_call", "refusal", "tool_calls"})
 """Fields with which a message of a request needs no content; reasoning is not one of them."""

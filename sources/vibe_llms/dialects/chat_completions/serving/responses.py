@@ -33,7 +33,7 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import AudioContent, Citation, ImageContent, TextualContent
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Response
-from vibe_llms.messages.views import BOUNDARY
+from vibe_llms.messages.texts import BOUNDARY
 
 _WORDS: Final = {
     StopReason.FAILED: "length",

@@ -47,7 +47,7 @@ from vibe_llms.messages.contents import (
     TextualContent,
 )
 from vibe_llms.messages.identities import access_now, produce_identity
-from vibe_llms.messages.views import BOUNDARY
+from vibe_llms.messages.texts import BOUNDARY
 
 _encode: Final = msgspec.json.Encoder().encode
 _HOLE: Final = uuid.uuid4().hex

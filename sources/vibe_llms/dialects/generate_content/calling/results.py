@@ -22,7 +22,7 @@ from vibe_llms.messages.contents import (
     NativeContent,
     TextualContent,
 )
-from vibe_llms.messages.views import BOUNDARY
+from vibe_llms.messages.texts import BOUNDARY
 
 
 def write_result(

@@ -30,7 +30,7 @@ from vibe_llms.messages.contents import (
     TextualContent,
     VideoContent,
 )
-from vibe_llms.messages.views import BOUNDARY, parts_texts
+from vibe_llms.messages.texts import BOUNDARY, parts_texts
 from vibe_llms.models.attributes import Capability, ModelAttributes
 
 

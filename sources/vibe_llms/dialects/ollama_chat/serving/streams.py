@@ -36,7 +36,7 @@ from vibe_llms.messages.canisters import InvocationCanister, Owner
 from vibe_llms.messages.contents import ReasoningContent, RefusalContent, TextualContent
 from vibe_llms.messages.identities import access_now
 from vibe_llms.messages.losses import Loss, LossKind
-from vibe_llms.messages.views import BOUNDARY
+from vibe_llms.messages.texts import BOUNDARY
 
 _encode: Final = msgspec.json.Encoder().encode
 _HOLE: Final = uuid.uuid4().hex

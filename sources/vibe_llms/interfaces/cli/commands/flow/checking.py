@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from vibe_llms.application import Application
     from vibe_llms.exceptions import Finding
-    from vibe_llms.flows.bounds import FlowBound
-    from vibe_llms.flows.checking import TaskCheck
+    from vibe_llms.flows.checks import FlowBound, TaskCheck
     from vibe_llms.flows.settings import AdapterConfig
 
 

@@ -1,0 +1,36 @@
+"""Texts of contents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from vibe_llms.messages.contents import AnyContent, NativeContent, TextualContent
+
+BOUNDARY: Final = "\n\n"
+"""Separator of texts that are joined."""
+
+
+def join_texts(contents: Iterable[AnyContent]) -> str:
+    """Join texts, separated by an empty line."""
+    texts = (item.text for item in contents if isinstance(item, TextualContent))
+    return BOUNDARY.join(filter(None, texts))
+
+
+def join_answer(contents: Iterable[AnyContent]) -> str:
+    """Join texts of a model directly; an empty line separates those around reasoning or media."""
+    pieces: list[str] = []
+    is_parted = False
+    for item in contents:
+        if isinstance(item, TextualContent) and item.text:
+            pieces += [BOUNDARY] if is_parted and pieces else []
+            pieces.append(item.text)
+            is_parted = False
+        else:
+            is_parted = is_parted or parts_texts(item)
+    return "".join(pieces)
+
+
+def parts_texts(content: AnyContent) -> bool:
+    """Return whether a content separates the texts before and after it."""
+    return not isinstance(content, (TextualContent, NativeContent))
