@@ -35,7 +35,7 @@ What is marked ``node`` needs more: see ``node_programs.py``.
 EQUIPPED = [*PROGRAMS, "node", "objects", "parquet", "postgresql", "schemathesis"]
 """Marks of tests that want more than Python and what ``development`` installs."""
 
-USUAL = "not slow and not soak"
+DEFAULT_MARKS = "not slow and not soak"
 """What ``pyproject.toml`` leaves to run where nobody says otherwise."""
 
 
@@ -48,8 +48,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     draw_seed(config)
     is_all = config.args_source is pytest.Config.ArgsSource.TESTPATHS
-    if is_all and config.option.markexpr == USUAL:
-        config.option.markexpr = f"{USUAL} and not ({' or '.join(EQUIPPED)})"
+    if is_all and config.option.markexpr == DEFAULT_MARKS:
+        config.option.markexpr = f"{DEFAULT_MARKS} and not ({' or '.join(EQUIPPED)})"
 
 
 def pytest_xdist_auto_num_workers() -> int:

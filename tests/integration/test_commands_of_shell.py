@@ -22,8 +22,8 @@ from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.invocables.invokers import Effect
 from vibe_llms.invocables.outcomes import Outcome
 from vibe_llms.invocables.shipped.shell import survey_ensembles
+from vibe_llms.invocables.shipped.shell.command_execution import HEAD_BYTES, TAIL_BYTES, Output
 from vibe_llms.invocables.shipped.shell.ensemble import ShellEnsemble
-from vibe_llms.invocables.shipped.shell.running import HEAD_BYTES, TAIL_BYTES, Output
 from vibe_llms.invocables.shipped.shell.settings import ShellSettings, produce_environment
 
 SOURCES = Path(vibe_llms.__file__).parents[1]

@@ -20,10 +20,10 @@ from support.stores.stored import change, describe
 from vibe_llms.conversations import DirectoryStore, verify
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.proof import collect_content, plan_collection
+from vibe_llms.conversations.stores.content_backends import DirectoryBackend, produce_backend
 from vibe_llms.conversations.stores.interfaces import ConversationStore
-from vibe_llms.conversations.stores.objects import ObjectPlace
-from vibe_llms.conversations.stores.places import DirectoryPlace, produce_place
-from vibe_llms.conversations.stores.postgresql.contents import MOVING
+from vibe_llms.conversations.stores.objects import ObjectBackend
+from vibe_llms.conversations.stores.postgresql.content_store import MOVING
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.exceptions import CorruptionError, StoreError
 from vibe_llms.messages.canisters import UserCanister
@@ -93,7 +93,7 @@ def test_000_content_lies_in_the_bucket_and_any_store_of_the_database_reads_it(
     """What was said lies in the database, which remembers where the bytes are."""
     say(store)
 
-    assert produce_place(address).read(ID) == DATA
+    assert produce_backend(address).read(ID) == DATA
     with store.database.transact() as connection:
         assert connection.execute("SELECT data FROM vibe_contents").fetchall() == [(None,)]
     with opened(tmp_path) as other:
@@ -112,8 +112,8 @@ def test_010_what_nothing_names_leaves_the_bucket(store: PostgresqlStore, addres
     done = collect_content(store, plan_collection(store, grace_seconds=0), grace_seconds=0)
 
     assert done.content_ids == (idle,)
-    assert not produce_place(address).has(idle, 4)
-    assert produce_place(address).has(ID, len(DATA))
+    assert not produce_backend(address).has(idle, 4)
+    assert produce_backend(address).has(ID, len(DATA))
     assert count_rows(store) == 1
 
 
@@ -122,15 +122,15 @@ def test_020_who_dies_while_content_is_put_leaves_nothing_that_is_not_found(
     store: PostgresqlStore, address: str, monkeypatch: pytest.MonkeyPatch, has_arrived: bool
 ) -> None:
     """It is not there for anybody; adding it again brings it, and a collection clears it away."""
-    put = ObjectPlace.put
+    put = ObjectBackend.put
 
-    def die(self: ObjectPlace, *given: Any, **more: Any) -> None:
+    def die(self: ObjectBackend, *given: Any, **more: Any) -> None:
         if has_arrived:
             put(self, *given, **more)
         raise Death
 
     with monkeypatch.context() as patched:
-        patched.setattr(ObjectPlace, "put", die)
+        patched.setattr(ObjectBackend, "put", die)
         with pytest.raises(Death):
             store.contents.add(DATA, mime_type="image/png")
         with pytest.raises(Death):
@@ -145,7 +145,7 @@ def test_020_who_dies_while_content_is_put_leaves_nothing_that_is_not_found(
     assert count_rows(store) == 2
     collect_content(store, plan_collection(store))
     assert count_rows(store) == 1
-    assert not produce_place(address).has(compute_content_id(b"two"), 3)
+    assert not produce_backend(address).has(compute_content_id(b"two"), 3)
 
 
 def test_030_what_was_lost_or_damaged_in_the_bucket_is_told_and_put_again(
@@ -153,7 +153,7 @@ def test_030_what_was_lost_or_damaged_in_the_bucket_is_told_and_put_again(
 ) -> None:
     """Each time that somebody brings the same, it is looked whether it is there."""
     say(store)
-    place = produce_place(address)
+    place = produce_backend(address)
     place.remove(ID)
     assert "is missing in" in find(store)
     store.contents.add(DATA, mime_type="image/png")
@@ -175,8 +175,8 @@ def find(store: PostgresqlStore) -> str:
 
 def damage(address: str, data: bytes) -> None:
     """Puts other bytes in the place of the picture."""
-    place = produce_place(address)
-    assert isinstance(place, ObjectPlace)
+    place = produce_backend(address)
+    assert isinstance(place, ObjectBackend)
     place._put(ID, data)
 
 
@@ -218,13 +218,13 @@ def test_041_content_of_one_database_is_moved_there_and_back(
             with alone.database.transact() as connection:
                 counted = "SELECT count(*) FROM vibe_contents WHERE place = %s AND data IS NULL"
                 assert connection.execute(counted, (address,)).fetchone() == (where,)
-            assert produce_place(address).has(ID, len(DATA)) == (target is store)
+            assert produce_backend(address).has(ID, len(DATA)) == (target is store)
         copy_store(alone, store)
         damage(address, b"x" * len(DATA))
         report = copy_store(store, alone)
         assert [each.place for each in report.refused] == [ID]
         assert not report.is_whole
-        assert produce_place(address).has(ID, len(DATA))
+        assert produce_backend(address).has(ID, len(DATA))
         assert alone.contents.contains(ID)
 
 
@@ -242,7 +242,7 @@ def test_042_content_is_not_moved_out_of_the_place_to_which_it_goes(
     ):
         say(here)
         if is_spoken_of:
-            produce_place(address).remove(ID)
+            produce_backend(address).remove(ID)
             set_row(alone, DATA, None, address)
         assert copy_store(alone, there).is_whole
         assert alone.contents.read(ID) == DATA
@@ -265,11 +265,11 @@ def test_043_who_puts_content_back_while_it_leaves_is_heeded(
     """He had looked before it was in the table, and found it gone; and only one moves at a time."""
     (tmp_path / "shared").mkdir()
     address = f"file://{tmp_path}/shared"
-    remove = DirectoryPlace.remove
+    remove = DirectoryBackend.remove
     with opened(tmp_path, address) as here, opened(tmp_path) as alone:
         say(here)
 
-        def put_back(self: DirectoryPlace, content_id: str) -> None:
+        def put_back(self: DirectoryBackend, content_id: str) -> None:
             remove(self, content_id)
             self.put(ID, DATA, mime_type="image/png", name=None)
             set_row(here, None, len(DATA), address)
@@ -277,7 +277,7 @@ def test_043_who_puts_content_back_while_it_leaves_is_heeded(
                 taken = "SELECT pg_try_advisory_xact_lock(%s)"
                 assert connection.execute(taken, (MOVING,)).fetchone() == (False,)
 
-        monkeypatch.setattr(DirectoryPlace, "remove", put_back)
+        monkeypatch.setattr(DirectoryBackend, "remove", put_back)
         assert copy_store(here, alone).is_whole
         assert alone.contents.read(ID) == DATA
 
@@ -323,8 +323,8 @@ def test_070_tables_of_the_format_before_become_those_of_now(tmp_path: Path, add
         assert new.contents.read(ID) == DATA
         new.contents.add(DATA, mime_type="image/png")
         added = new.contents.add(b"new", mime_type="image/png")
-        assert produce_place(address).read(added) == b"new"
-        assert not produce_place(address).has(ID, len(DATA))
+        assert produce_backend(address).read(added) == b"new"
+        assert not produce_backend(address).has(ID, len(DATA))
 
 
 def test_080_a_crowd_adds_while_others_collect(tmp_path: Path) -> None:
@@ -406,7 +406,7 @@ def test_090_a_place_belongs_to_one_database(tmp_path: Path, elsewhere: str) -> 
 def test_091_what_a_broken_move_left_is_found_and_removed(tmp_path: Path, elsewhere: str) -> None:
     """Not what is named, by whatever URL of the place, nor what was there before it was marked."""
     before, left = b"before", b"left"
-    place = produce_place(elsewhere)
+    place = produce_backend(elsewhere)
     place.put(compute_content_id(before), before, mime_type="text/plain", name=None)
     age(elsewhere, before)
     with opened(tmp_path, elsewhere) as store, opened(tmp_path, f"{elsewhere}/") as same:
@@ -471,7 +471,7 @@ def test_092_a_list_of_a_bucket_is_read_page_by_page(
 ) -> None:
     """With names of others between, which are none of ours."""
     monkeypatch.setattr("vibe_llms.conversations.stores.objects.PAGE_OBJECTS", 2)
-    place = produce_place(address)
+    place = produce_backend(address)
     assert place.claim("me 1") == "me 1"
     assert place.claim("you 2") == "me 1"
     wanted = set()

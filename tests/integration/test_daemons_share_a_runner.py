@@ -65,22 +65,22 @@ async def test_a_stream_goes_on_at_another_daemon_where_it_was(tmp_path: Path, b
     premises = Premises(tmp_path, shared=shared)
     async with asyncio.timeout(60), AsyncExitStack() as stack:
         worker = await stack.enter_async_context(serving(premises, url, "runs"))
-        desk = await stack.enter_async_context(serving(premises, url, ""))
+        front = await stack.enter_async_context(serving(premises, url, ""))
         order = premises.order([invoke("pay")], [say("Done.")])
-        run_id = (await desk.start(order, [UserCanister("Pay.")])).id
-        assert (await desk.wait(run_id, states=["waiting"])).waiting == 1
+        run_id = (await front.start(order, [UserCanister("Pay.")])).id
+        assert (await front.wait(run_id, states=["waiting"])).waiting == 1
         told: list[LoggedEvent] = []
-        async with aclosing(desk.watch(run_id)) as stream:
+        async with aclosing(front.watch(run_id)) as stream:
             async for event in stream:
                 if isinstance(event, LoggedEvent):
                     told.append(event)
                 if len(told) == 3:
                     break
-        (waiting,) = await desk.survey_approvals(run_id)
-        await desk.approve(run_id, allow(waiting.request))
+        (waiting,) = await front.survey_approvals(run_id)
+        await front.approve(run_id, allow(waiting.request))
         async with aclosing(worker.watch(run_id, after=3, follow=False)) as stream:
             told += [each async for each in stream if isinstance(each, LoggedEvent)]
         assert told == list(premises.store.open_log(run_id).read())
-        assert [(await each.find(run_id)).reason for each in (worker, desk)] == ["answered"] * 2
+        assert [(await each.find(run_id)).reason for each in (worker, front)] == ["answered"] * 2
     if shared is not None:
         shared.database.close()

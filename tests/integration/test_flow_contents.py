@@ -11,8 +11,8 @@ import pytest
 from aiohttp import web
 
 from vibe_llms.exceptions import RequestError
-from vibe_llms.flows import contents
-from vibe_llms.flows.contents import RegistryContents
+from vibe_llms.flows import registry_contents
+from vibe_llms.flows.registry_contents import RegistryContents
 from vibe_llms.flows.tasks import RegistryEntry, ResourceRegistry
 from vibe_llms.invocables.pages.getting import PageBounds
 
@@ -101,7 +101,7 @@ async def test_a_page_that_cannot_be_had_is_an_error(
     path: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where it redirects to what may not be had."""
-    monkeypatch.setattr(contents, "CONTENT_BYTES", 1_000)
+    monkeypatch.setattr(registry_contents, "CONTENT_BYTES", 1_000)
     bounds = PageBounds(schemes=("http",), page_bytes=1_500)
     async with serving(serve) as site:
         with pytest.raises(RequestError) as caught:
@@ -118,7 +118,7 @@ async def test_a_page_that_does_not_come_is_not_waited_for(
         await asyncio.sleep(60)
         return []
 
-    monkeypatch.setattr(contents, "PAGE_SECONDS", 0.01)
+    monkeypatch.setattr(registry_contents, "PAGE_SECONDS", 0.01)
     with pytest.raises(RequestError, match="did not load within"):
         await produce_contents("http://x.example", **{**WEB, "resolve": wait}).acquire(["e0"])
 

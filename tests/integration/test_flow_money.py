@@ -16,7 +16,7 @@ from vibe_llms.conversations import Conversation, DirectoryStore
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.flows import AdapterConfig, AdapterResult, UniversalAdapter
 from vibe_llms.flows.budgets import Spending, measure
-from vibe_llms.flows.running import TaskRun
+from vibe_llms.flows.task_runs import TaskRun
 from vibe_llms.invocables.approvals import allow
 from vibe_llms.runs import answer, survey_waiting
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.gateways.gateway_files import Routed
-from vibe_llms.daemons.server.running import serve
+from vibe_llms.daemons.server.launching import serve
 from vibe_llms.daemons.server.settings import ServerSettings
 from vibe_llms.testing.simulator import Simulator
 

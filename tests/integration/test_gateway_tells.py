@@ -13,7 +13,7 @@ import pytest
 from support.gateways.gateways import become, produce_application, serve_gateway
 from support.gateways.hostile_upstreams import gateway_process
 from support.network.wire_servers import Connection, serve
-from vibe_llms.daemons.contents import MOST_BYTES, BodyBeginning
+from vibe_llms.daemons.logged_bodies import MOST_BYTES, BodyBeginning
 from vibe_llms.daemons.logs import AccessLog
 from vibe_llms.foundation.secrets import HIDDEN
 from vibe_llms.testing.simulator import Say, Simulator

@@ -15,7 +15,7 @@ from vibe_llms import Conversation, Engine
 from vibe_llms.application import Application
 from vibe_llms.conversations import MemoryStore
 from vibe_llms.exceptions import LimitError, RequestError, StoreError
-from vibe_llms.instruments.living import Foresight, LiveComparison, LiveStep
+from vibe_llms.instruments.live_comparisons import Foresight, LiveComparison, LiveStep
 from vibe_llms.instruments.models import Model
 from vibe_llms.messages.canisters import SupervisorCanister
 from vibe_llms.testing.simulator import (

@@ -18,8 +18,8 @@ from support.screens.command_line import produce_environment
 from vibe_llms.agents.remote import connect
 from vibe_llms.daemons.agents.making import produce_service
 from vibe_llms.daemons.server import Server, ServerSettings
+from vibe_llms.interfaces.cli.command_line import run
 from vibe_llms.interfaces.cli.errors import ExitCode
-from vibe_llms.interfaces.cli.running import run
 from vibe_llms.interfaces.cli.runs.titles import Titles
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.messages.canisters import UserCanister

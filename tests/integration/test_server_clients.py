@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from support.network.serving import Message, Receive, Send, begin, compose, read_body, say, serving
-from vibe_llms.daemons.server.running import find_loop_factory
+from vibe_llms.daemons.server.launching import find_loop_factory
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.wire.direct import DirectTransport
 from vibe_llms.wire.exchanges import WireRequest

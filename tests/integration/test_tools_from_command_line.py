@@ -16,7 +16,7 @@ import tomli_w
 
 from support.flows.flow_tasks import compose_task
 from support.mcp.mcp_servers import FIXTURES
-from vibe_llms.interfaces.cli.running import run
+from vibe_llms.interfaces.cli.command_line import run
 
 _SCRIPT = """
 [[responses]]

@@ -14,7 +14,7 @@ import pytest
 
 from support.batches.vendor_batch_runner import POINTS, TEXTS
 from support.batches.vendor_batching import MODELS, read_lines
-from support.runs import parked_run_runner
+from support.runs import deferred_run_runner
 from support.screens.command_line import VIBE, produce_environment
 from vibe_llms.conversations.stores.directory import DirectoryStore
 from vibe_llms.messages.views import text_of
@@ -62,12 +62,12 @@ def test_kill_9_at_any_point_bills_no_request_of_a_run_twice(
     """Whoever starts next goes on with it: one batch, and one answer, for each run."""
     with SynchronousSimulator() as simulator:
         url = simulator.access_url("batch_polls=1")
-        program = TESTS / "support" / "runs" / "parked_run_runner.py"
+        program = TESTS / "support" / "runs" / "deferred_run_runner.py"
         runner = [sys.executable, program, provider, url, str(deaths)]
         subprocess.run(runner, check=True, timeout=120, env=produce_environment(tmp_path))
         made = [each for each in simulator.requests if each.path.endswith("/batches")]
 
-    points = ["whole", *parked_run_runner.POINTS]
+    points = ["whole", *deferred_run_runner.POINTS]
     assert sum(each.method == "POST" for each in made) == len(points)
     stored = DirectoryStore(tmp_path / ".local/share/vibe-llms")
     said = [[text_of(each) for each in stored.read(name).canisters] for name in stored.survey()]

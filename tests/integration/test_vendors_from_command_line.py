@@ -19,8 +19,8 @@ import tomli_w
 
 from support.quality.properties import sample
 from support.screens.command_line import VIBE, produce_environment
+from vibe_llms.interfaces.cli.command_line import run
 from vibe_llms.interfaces.cli.errors import ExitCode
-from vibe_llms.interfaces.cli.running import run
 from vibe_llms.testing.simulator import Say, SynchronousSimulator
 from vibe_llms.testing.simulator.behaviour import produce_png
 

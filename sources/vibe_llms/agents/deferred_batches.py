@@ -59,7 +59,7 @@ def answer(key: str, fate: str, body: str = "") -> GenerationAnsweredEvent:
 
 
 class DeferredBatches:
-    """Batches of deferred requests to one model; see :class:`vibe_llms.engine.parking.Parking`."""
+    """Batches of deferred requests to one model: a :class:`.DeferralBackend`."""
 
     tier = "batch"
 

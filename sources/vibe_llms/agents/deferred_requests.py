@@ -24,7 +24,7 @@ from vibe_llms.batches.vendor_backend import find_batches
 from vibe_llms.batches.vendor_chunks import SUFFIX, ChunkLog
 from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.conversations.stores.interfaces import ConversationStore
-from vibe_llms.events.engine import GenerationAnsweredEvent, GenerationParkedEvent
+from vibe_llms.events.engine import GenerationAnsweredEvent, GenerationDeferredEvent
 from vibe_llms.exceptions import (
     ConfigurationError,
     ConverseError,
@@ -44,7 +44,7 @@ _LOGGER = logging.getLogger(__name__)
 VENDOR: Final = "vendor"
 """Channel of an order whose requests are deferred to batches of the vendor."""
 
-_FOLDER: Final = "parked"
+_FOLDER: Final = "deferred"
 _NAME_DIGITS: Final = 16
 _WAITING: Final[tuple[RunState, ...]] = ("waiting",)
 
@@ -219,7 +219,7 @@ class DeferredRequests:
         A request that may be in an unreadable file is not returned, so that it is not sent twice.
         """
         deferred = find_deferred(self.store.open_log(run_id).read())
-        if deferred is None or deferred.desk != self.name:
+        if deferred is None or deferred.backend != self.name:
             return ""
         address = str(self._application.resolve_address(deferred.model)) if self._unread else ""
         return "" if address in self._unread else deferred.key
@@ -232,12 +232,12 @@ def refuse_workers() -> ConfigurationError:
     )
 
 
-def find_deferred(log: Iterable[LoggedEvent]) -> GenerationParkedEvent | None:
+def find_deferred(log: Iterable[LoggedEvent]) -> GenerationDeferredEvent | None:
     """Return the deferred request of a run, by its log; ``None`` if it has none."""
-    deferred: GenerationParkedEvent | None = None
+    deferred: GenerationDeferredEvent | None = None
     for logged in log:
         match logged.event:
-            case GenerationParkedEvent() as event:
+            case GenerationDeferredEvent() as event:
                 deferred = event
             case GenerationAnsweredEvent() as event if deferred and event.key == deferred.key:
                 deferred = None
@@ -256,12 +256,12 @@ def refuse_foreign(log: Iterable[LoggedEvent], own_name: str) -> None:
         RequestError: Another process has deferred a request of the run.
     """
     deferred = find_deferred(log)
-    if deferred is not None and deferred.desk != own_name:
+    if deferred is not None and deferred.backend != own_name:
         raise RequestError(
             path="run",
             detail="Its request is in a batch of its vendor that another machine, or another data "
-            f"directory, has submitted ({deferred.desk}): here it would be submitted, and billed, "
-            "once more.",
+            f"directory, has submitted ({deferred.backend}): here it would be submitted, and "
+            "billed, once more.",
             remedy="Resume the run on that machine with `vibe agents` or a local: runner; "
             "or stop the run and fork it.",
             stage=Stage.EXECUTE,

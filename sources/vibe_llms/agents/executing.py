@@ -129,10 +129,10 @@ class RunExecutor:
         if order.task is not None:
             await self._perform_flow(order, claimed, tools, share)
             return
-        parking = None
+        deferral_backend = None
         if order.channel == VENDOR:
             refuse_foreign(log, self.deferred.name)
-            parking = await self.deferred.access(order.model)
+            deferral_backend = await self.deferred.access(order.model)
         engine = Engine(
             order.model,
             tools,
@@ -140,7 +140,7 @@ class RunExecutor:
             store=self.store,
             listener=self._listen(conversation.id),
             application=self.application,
-            parking=parking,
+            deferral_backend=deferral_backend,
         )
         await self.connections.hold(order.model)
         async with engine:

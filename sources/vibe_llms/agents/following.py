@@ -35,7 +35,7 @@ restart."""
 DELETED_WORD: Final = "run.deleted"
 
 
-class _Place(msgspec.Struct):
+class _Visit(msgspec.Struct):
     node: str
     visit: int
     branch: int
@@ -44,7 +44,7 @@ class _Place(msgspec.Struct):
 class _Piece(msgspec.Struct):
     event: msgspec.Raw
     sequence: int | None = None
-    visits: tuple[_Place, ...] = ()
+    visits: tuple[_Visit, ...] = ()
 
 
 class Follower:

@@ -44,9 +44,9 @@ from vibe_llms.exceptions import (
     UnknownConversationError,
 )
 from vibe_llms.flows.forking import begin_fork
-from vibe_llms.flows.hearing import find_hearer
 from vibe_llms.flows.outlines import Outline, read_outline
 from vibe_llms.flows.reading import examine_task
+from vibe_llms.flows.recipients import find_recipient
 from vibe_llms.flows.visiting import begin_conversation
 from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.foundation.json_types import JsonValue
@@ -369,7 +369,7 @@ class LocalRuns:
 
     def _send_to_visit(self, run_id: str, letter: MessageReceivedEvent) -> None:
         """Send a message to the visit of a flow that asks a model."""
-        identity = find_hearer(self.store, run_id)
+        identity = find_recipient(self.store, run_id)
         if identity is None:
             raise _refuse(
                 "run",

@@ -13,7 +13,7 @@ from typing import Any
 import tomli
 
 from vibe_llms.configuration.classes import Configuration, Layer
-from vibe_llms.configuration.places import access_user_file
+from vibe_llms.configuration.paths import access_user_file
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import ConfigurationError, Finding, UnknownNameError
 from vibe_llms.foundation.files import read_regular, replace_file

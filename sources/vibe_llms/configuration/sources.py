@@ -23,7 +23,7 @@ from vibe_llms.configuration.definitions import (
     define_limit,
 )
 from vibe_llms.configuration.merging import Layers, merge_layers
-from vibe_llms.configuration.places import (
+from vibe_llms.configuration.paths import (
     FILE_VARIABLE,
     access_user_directory,
     access_user_file,

@@ -5,7 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from vibe_llms.conversations.stores.interfaces import ConversationStore, HasPlaces, LeftBytes, Seen
+from vibe_llms.conversations.stores.interfaces import (
+    ConversationStore,
+    HasContentBackends,
+    LeftBytes,
+    Seen,
+)
 from vibe_llms.exceptions import ConverseError, Finding, StoreError
 from vibe_llms.foundation.attrs_classes import frozen
 
@@ -109,7 +114,7 @@ def plan_collection(
 
 def _survey_strays(store: ConversationStore, grace_seconds: float) -> tuple[LeftBytes, ...]:
     contents = store.contents
-    if not isinstance(contents, HasPlaces):
+    if not isinstance(contents, HasContentBackends):
         return ()
     return tuple(contents.survey_strays(grace_seconds=grace_seconds))
 
@@ -158,6 +163,6 @@ def collect_content(
         for content_id in doomed:
             store.contents.remove(content_id)
         for stray in strays:
-            assert isinstance(store.contents, HasPlaces)
+            assert isinstance(store.contents, HasContentBackends)
             store.contents.remove_stray(stray)
     return collected

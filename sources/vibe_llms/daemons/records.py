@@ -6,7 +6,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import TypeAlias
 
-from vibe_llms.daemons.contents import Contents
+from vibe_llms.daemons.logged_bodies import Contents
 from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.messages.losses import Loss

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from vibe_llms.daemons.admission import Admission, ServiceLimits
 from vibe_llms.daemons.asgi import STAGE_HEADER, HttpCall, drop_frames, read_credential
-from vibe_llms.daemons.contents import Contents
 from vibe_llms.daemons.lateness import LoopWatch
+from vibe_llms.daemons.logged_bodies import Contents
 from vibe_llms.daemons.pages import ASKED_METHOD, compose_page_headers
 from vibe_llms.daemons.records import CallRecord, Listener
 from vibe_llms.daemons.routes import Route, RouteTable, write_plain_error

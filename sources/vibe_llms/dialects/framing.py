@@ -11,11 +11,11 @@ from vibe_llms.messages.canisters import AnyCanister, DocumentCanister
 from vibe_llms.messages.contents import AnyContent, TextualContent
 from vibe_llms.messages.texts import BOUNDARY
 
-PlacedContent: TypeAlias = tuple[AnyContent, str]
+ContentWithPath: TypeAlias = tuple[AnyContent, str]
 """A content, and its path in the conversation."""
 
 
-def survey_contents(canister: AnyCanister, path: str, ledger: Ledger) -> list[PlacedContent]:
+def survey_contents(canister: AnyCanister, path: str, ledger: Ledger) -> list[ContentWithPath]:
     """Return the contents of a canister; those of a document between marks, without instructions.
 
     The marks are joined to the texts at either end; without a text, they are texts of their own.

@@ -61,7 +61,7 @@ class HistoryRules:
 
 
 @frozen
-class Placed:
+class HistoryEntry:
     """A canister of the repaired conversation, and the path of its original."""
 
     canister: AnyCanister
@@ -70,7 +70,7 @@ class Placed:
 
 def repair_history(
     canisters: Sequence[AnyCanister], rules: HistoryRules, ledger: Ledger
-) -> tuple[Placed, ...]:
+) -> tuple[HistoryEntry, ...]:
     """Return the conversation in the form that vendors require.
 
     A missing result is made up, a result without its invocation becomes a user's message, a late
@@ -80,23 +80,23 @@ def repair_history(
     ledger.survey_files(canisters)
     if {*map(type, canisters)}.isdisjoint((InvocationCanister, ResultCanister)):
         # Fast path: only invocations need repair.
-        return tuple([Placed(each, f"canisters[{i}]") for i, each in enumerate(canisters)])
+        return tuple([HistoryEntry(each, f"canisters[{i}]") for i, each in enumerate(canisters)])
     answers = pair_results(canisters)
     names = _survey_names(canisters, rules, ledger)
     answering = set(answers.values())
     breaks = _count_breaks(canisters)
-    placed: list[Placed] = []
+    entries: list[HistoryEntry] = []
     for run in _split_turns(canisters):
         for index in run:
             canister, path = canisters[index], f"canisters[{index}]"
             if not isinstance(canister, ResultCanister) or canister.owner is Owner.VENDOR:
-                placed.append(Placed(_rename(canister, names.get(index)), path))
+                entries.append(HistoryEntry(_rename(canister, names.get(index)), path))
             elif index not in answering:
                 ledger.coerce(path, "a result without its invocation goes as the user's words")
-                placed.append(Placed(tell_result(canister), path))
+                entries.append(HistoryEntry(tell_result(canister), path))
         owed = [index for index in run if _is_our_invocation(canisters[index])]
-        placed += _place_results(canisters, owed, answers, names, breaks, ledger)
-    return tuple(placed)
+        entries += _place_results(canisters, owed, answers, names, breaks, ledger)
+    return tuple(entries)
 
 
 def pair_results(canisters: Sequence[AnyCanister]) -> dict[int, int]:
@@ -192,14 +192,14 @@ def _place_results(
     names: Mapping[int, str],
     breaks: Sequence[int],
     ledger: Ledger,
-) -> Iterator[Placed]:
+) -> Iterator[HistoryEntry]:
     """Yield the results of a turn's invocations, in their order, then those made up."""
     given = sorted((answers[index], index) for index in owed if index in answers)
     for position, index in given:
         path = f"canisters[{position}]"
         if breaks[index] != breaks[position]:
             ledger.coerce(path, "the result moves to the turn of its invocation")
-        yield Placed(_rename(canisters[position], names.get(index)), path)
+        yield HistoryEntry(_rename(canisters[position], names.get(index)), path)
     for index in owed:
         if index in answers:
             continue
@@ -214,7 +214,7 @@ def _place_results(
             name=canister.name,
             is_error=True,
         )
-        yield Placed(result, path)
+        yield HistoryEntry(result, path)
 
 
 def _count_breaks(canisters: Sequence[AnyCanister]) -> list[int]:

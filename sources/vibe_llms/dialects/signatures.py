@@ -208,8 +208,8 @@ def unwrap_signatures(canisters: Sequence[AnyCanister]) -> tuple[AnyCanister, ..
     if not any(map(_has_envelope, canisters)):
         return tuple(canisters)
     shown = _find_shown(canisters)
-    places: dict[_Place, _Envelope] = {}
-    gone: set[_Place] = set()
+    places: dict[_Position, _Envelope] = {}
+    gone: set[_Position] = set()
     calls: dict[str, _Envelope] = {}
     for canister_index, canister in enumerate(canisters):
         for index, content in enumerate(canister.content if _has_envelope(canister) else ()):
@@ -237,7 +237,7 @@ def unwrap_signatures(canisters: Sequence[AnyCanister]) -> tuple[AnyCanister, ..
     return tuple(opened)
 
 
-_Place: TypeAlias = tuple[int, int]
+_Position: TypeAlias = tuple[int, int]
 """Index of a canister, and of a content in it."""
 
 
@@ -263,13 +263,13 @@ def _read_text(content: AnyContent) -> str:
 
 def _find_shown(
     canisters: Sequence[AnyCanister],
-) -> dict[tuple[str | None, str], list[_Place]]:
+) -> dict[tuple[str | None, str], list[_Position]]:
     """Index reasoning without an envelope by its turn and its joined text."""
-    found: dict[tuple[str | None, str], list[_Place]] = {}
+    found: dict[tuple[str | None, str], list[_Position]] = {}
     for canister_index, canister in enumerate(canisters):
         if not isinstance(canister, AssistantCanister):
             continue
-        run: list[_Place] = []
+        run: list[_Position] = []
         texts: list[str] = []
         for index, content in enumerate((*canister.content, None)):
             is_shown = isinstance(content, ReasoningContent) and not is_wrapped(content.signature)
@@ -285,8 +285,8 @@ def _find_shown(
 def _open_canister(
     canister: AssistantCanister,
     canister_index: int,
-    places: Mapping[_Place, _Envelope],
-    gone: Set[_Place],
+    places: Mapping[_Position, _Envelope],
+    gone: Set[_Position],
 ) -> Iterator[AnyCanister]:
     """Split a canister so that each part holds the contents of one vendor."""
     here = [(canister_index, index) for index in range(len(canister.content))]

@@ -12,11 +12,11 @@ from vibe_llms.engine.approving import ApprovalGate
 from vibe_llms.engine.attention import Attention, describe_stop, leave_run
 from vibe_llms.engine.calls import examine_owed
 from vibe_llms.engine.contexts import Journal, RunContext
+from vibe_llms.engine.deferral import RequestDeferred
 from vibe_llms.engine.executing import Executor
 from vibe_llms.engine.generating import Generator, ModelCall, describe_stored
 from vibe_llms.engine.limits import Readings, export_limits
 from vibe_llms.engine.machine import Await, Command, End, Execute, Generate, decide
-from vibe_llms.engine.parking import Parked
 from vibe_llms.engine.recovery import Record
 from vibe_llms.engine.replaying import SPOKEN, STATES, Spoken, find_situation
 from vibe_llms.engine.states import Reason, State
@@ -112,7 +112,7 @@ class Driver:
         self._record = Record.read(context.survey())
         self._readings = Readings() if spent is None else attrs.evolve(spent)
         self._passing = passing
-        self._parking = asking.parking
+        self._deferral_backend = asking.deferral_backend
         self._generator = Generator(
             asking,
             journal,
@@ -172,12 +172,12 @@ class Driver:
             match end:
                 case End():
                     await self._conclude(end)
-                case Parked():
-                    await self._park(end)
+                case RequestDeferred():
+                    await self._defer(end)
                 case _:
                     await self._suspend(end)
 
-    async def _work_in_time(self) -> End | Parked | tuple[ApprovalRequest, ...]:
+    async def _work_in_time(self) -> End | RequestDeferred | tuple[ApprovalRequest, ...]:
         try:
             left = self._limits.run_seconds - self._readings.seconds
             async with self._attention.bound(left) as clock:
@@ -193,7 +193,9 @@ class Driver:
             )
             return End(reason=Reason.LIMIT, limit="run_seconds", detail=detail)
 
-    async def _work(self, clock: asyncio.Timeout) -> End | Parked | tuple[ApprovalRequest, ...]:
+    async def _work(
+        self, clock: asyncio.Timeout
+    ) -> End | RequestDeferred | tuple[ApprovalRequest, ...]:
         spoken: Spoken | None = None
         started = time.monotonic() - self._readings.seconds
         while True:
@@ -230,9 +232,9 @@ class Driver:
                 case Generate():
                     try:
                         spoken = await self._ask(command, spoken)
-                    except Parked as parked:
+                    except RequestDeferred as deferred:
                         if not self._has_answer():  # else the answer arrived during the write
-                            return parked
+                            return deferred
 
     def _has_answer(self) -> bool:
         """Tell whether the answer to a deferred request is here; it is handled first."""
@@ -298,11 +300,11 @@ class Driver:
             GenerationDoubtedEvent(key=begun.key, turn=begun.turn, model=begun.model)
         )
 
-    async def _park(self, parked: Parked) -> None:
+    async def _defer(self, deferred: RequestDeferred) -> None:
         await self._suspend(())
-        assert self._parking is not None
+        assert self._deferral_backend is not None
         # Last: its answer is a message to a suspended run.
-        self._parking.put(self._journal.conversation_id, parked.request)
+        self._deferral_backend.put(self._journal.conversation_id, deferred.request)
 
     async def _suspend(self, requests: tuple[ApprovalRequest, ...]) -> None:
         digests = tuple(request.digest for request in requests)

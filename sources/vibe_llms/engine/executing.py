@@ -21,11 +21,11 @@ from vibe_llms.events.engine import (
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.json_types import JsonObject, escape_halves
 from vibe_llms.invocables.argument_faults import explain_faults
+from vibe_llms.invocables.call_execution import Interrupted, perform_fitting
 from vibe_llms.invocables.calls import canonicalize, compose_result, group_identical
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Effect, Invoker
 from vibe_llms.invocables.outcomes import Outcome, fail
-from vibe_llms.invocables.performing import Interrupted, perform_fitting
 from vibe_llms.invocables.registry import Registry
 from vibe_llms.messages.canisters import InvocationCanister, ResultCanister
 from vibe_llms.messages.contents import TextualContent

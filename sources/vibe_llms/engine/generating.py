@@ -9,16 +9,16 @@ from typing import TypeAlias
 import attrs
 
 from vibe_llms.engine.contexts import Journal, RunContext
+from vibe_llms.engine.deferral import DeferralBackend, RequestDeferred
 from vibe_llms.engine.limits import Readings
 from vibe_llms.engine.machine import Generate
-from vibe_llms.engine.parking import Parked, Parking
 from vibe_llms.engine.patterns import digest_pattern
 from vibe_llms.engine.recovery import Record
 from vibe_llms.events.engine import (
     GenerationAnsweredEvent,
+    GenerationDeferredEvent,
     GenerationFailedEvent,
     GenerationFinishedEvent,
-    GenerationParkedEvent,
     GenerationStartedEvent,
 )
 from vibe_llms.events.reactors import ConversationReactors
@@ -48,7 +48,7 @@ class ModelCall:
         reactors: Receive every response.
         stream: Whether to stream responses.
         price: Returns the cost of a response in US cents; ``None`` if unknown.
-        parking: Backend of deferred requests; ``None`` to ask at once.
+        deferral_backend: Backend of deferred requests; ``None`` to ask at once.
         hear: Called with each event of a streamed response, and awaited.
     """
 
@@ -57,7 +57,7 @@ class ModelCall:
     reactors: ConversationReactors | None = None
     stream: bool = True
     price: Callable[[Origin], float | None] | None = None
-    parking: Parking | None = None
+    deferral_backend: DeferralBackend | None = None
     hear: Hear | None = None
 
     @property
@@ -105,15 +105,15 @@ class Generator:
 
         Raises:
             ConverseError: There is no complete response; what arrived is in the conversation.
-            Parked: The request was deferred.
+            RequestDeferred: The request was deferred.
         """
         if await self._registry.refresh():
             self._request = None  # the invocables have changed
             self._pattern = None  # and so have the digests
         request = self._compose(command)
-        parking = self._asking.parking
-        if parking is not None and (said := self._record.answers.get(request.canisters[-1].id)):
-            return await self._take(parking, said, request, turn)
+        backend = self._asking.deferral_backend
+        if backend is not None and (said := self._record.answers.get(request.canisters[-1].id)):
+            return await self._take(backend, said, request, turn)
         pattern: dict[str, JsonValue] = {}
         if self._pattern is None:  # recorded once, and after each change
             pattern = {**digest_pattern(self._asking.fields, self._registry.describe())}
@@ -126,12 +126,12 @@ class Generator:
         )
         # From here on it may be billed: the log must survive a power failure.
         await self._context.emit(event, durable=True)
-        if parking is not None:
-            parked = GenerationParkedEvent(
-                key=event.key, turn=turn, model=event.model, desk=parking.name
+        if backend is not None:
+            deferred = GenerationDeferredEvent(
+                key=event.key, turn=turn, model=event.model, backend=backend.name
             )
-            await self._context.emit(parked)
-            raise Parked(request)
+            await self._context.emit(deferred)
+            raise RequestDeferred(request)
         started = time.monotonic()
         self._arrived = ()
         try:
@@ -144,19 +144,23 @@ class Generator:
         return response
 
     async def _take(
-        self, parking: Parking, said: GenerationAnsweredEvent, request: Request, turn: int
+        self,
+        backend: DeferralBackend,
+        said: GenerationAnsweredEvent,
+        request: Request,
+        turn: int,
     ) -> Response:
         """Add the answer to a deferred request; no model is asked."""
         event = GenerationStartedEvent(key=said.key, turn=turn, model=self._asking.address)
         started = time.monotonic() - said.seconds
         self._arrived = ()
         try:
-            response = await parking.read(said, request)
+            response = await backend.read(said, request)
         except Exception as error:  # a cancelled run keeps the answer
             await self._fail(event, error, started)
             raise
         await self._journal.append(response.canisters)
-        await self._finish(event, response, started, tier=parking.tier)
+        await self._finish(event, response, started, tier=backend.tier)
         return response
 
     async def _ask(self, request: Request) -> Response:

@@ -13,10 +13,10 @@ import attrs
 from vibe_llms.events.engine import (
     ApprovalAnsweredEvent,
     GenerationAnsweredEvent,
+    GenerationDeferredEvent,
     GenerationDoubtedEvent,
     GenerationFailedEvent,
     GenerationFinishedEvent,
-    GenerationParkedEvent,
     GenerationStartedEvent,
     InvocationFinishedEvent,
     InvocationStartedEvent,
@@ -71,7 +71,7 @@ class Record:
                 self._note_approval(event)
             case GenerationStartedEvent():
                 self.generation = event
-            case GenerationParkedEvent():
+            case GenerationDeferredEvent():
                 self.generation = None
             case GenerationAnsweredEvent():
                 if event.fate != "unsent":

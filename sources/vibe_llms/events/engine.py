@@ -147,21 +147,21 @@ class GenerationDoubtedEvent:
 
 
 @frozen(kw_only=True, slots=False)
-class GenerationParkedEvent:
+class GenerationDeferredEvent:
     """A request was deferred to a vendor's batch; the run is suspended until it is answered.
 
     Attributes:
         key: The place in the conversation: the id of the last canister that is sent.
         turn: The number of the generation in its run, from 1.
         model: The address of the model.
-        desk: Name of the service that submits it, and puts the answer into the run's inbox.
+        backend: Name of the service that submits it, and puts the answer into the run's inbox.
     """
 
-    type: Literal["generation.parked"] = attrs.field(default="generation.parked", init=False)
+    type: Literal["generation.deferred"] = attrs.field(default="generation.deferred", init=False)
     key: str
     turn: int
     model: str
-    desk: str
+    backend: str
 
 
 @frozen(kw_only=True, slots=False)
@@ -352,7 +352,7 @@ EngineEvent: TypeAlias = (
     | GenerationFinishedEvent
     | GenerationFailedEvent
     | GenerationDoubtedEvent
-    | GenerationParkedEvent
+    | GenerationDeferredEvent
     | GenerationAnsweredEvent
     | ApprovalRequestedEvent
     | ApprovalAnsweredEvent

@@ -22,8 +22,8 @@ from vibe_llms.flows.predicates import GivenPredicates, gather_predicates
 from vibe_llms.flows.reading import TaskReading, Written, examine_task
 from vibe_llms.flows.records import FlowRecord, carry_over, read_record
 from vibe_llms.flows.results import AdapterResult, refuse
-from vibe_llms.flows.running import FlowListener, TaskRun
 from vibe_llms.flows.settings import AdapterConfig
+from vibe_llms.flows.task_runs import FlowListener, TaskRun
 from vibe_llms.flows.visiting import begin_conversation
 from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.foundation.portal import access_portal

@@ -17,10 +17,10 @@ from vibe_llms.exceptions import ConverseError
 from vibe_llms.flows.budgets import tell_limit
 from vibe_llms.flows.debugging import enable_logging, log_event
 from vibe_llms.flows.machine import Pass, Stop, VisitNode, decide
-from vibe_llms.flows.performing import Performer, Rest
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.flows.state import Branch, FlowState
 from vibe_llms.flows.verifying import FlowOutcome, GoalVerification, Verdict, verify
+from vibe_llms.flows.visit_execution import Performer, Rest
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.foundation.portal import finish

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Protocol
 from vibe_llms.exceptions import ConverseError, Finding, UnknownNameError
 from vibe_llms.flows.acting import Tools, find_tool_faults
 from vibe_llms.flows.checks import DIAGRAM, TaskCheck, weigh
-from vibe_llms.flows.contents import WAYS, find_file_fault, survey_contents
 from vibe_llms.flows.faults import FlowFault, TaskRule
 from vibe_llms.flows.interpolation import Template
 from vibe_llms.flows.labels import Found
 from vibe_llms.flows.naming import find_unknown_names
 from vibe_llms.flows.refusals import asks_model, find_refusals
+from vibe_llms.flows.registry_contents import WAYS, find_file_fault, survey_contents
 from vibe_llms.flows.tasks import SCRIPTED, Task
 from vibe_llms.messages.identities import access_now
 from vibe_llms.tables.paths import KeyPath

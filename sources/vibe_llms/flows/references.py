@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from vibe_llms.flows.contents import WAYS, find_address_fault
 from vibe_llms.flows.faults import FlowFault, TaskRule
 from vibe_llms.flows.graphs import Flow
 from vibe_llms.flows.interpolation import Reference
 from vibe_llms.flows.knowledge import Knowledge
+from vibe_llms.flows.registry_contents import WAYS, find_address_fault
 from vibe_llms.flows.soundness import find_way, write_way
 from vibe_llms.flows.tasks import CONTENT, RegistryEntry
 from vibe_llms.foundation.attrs_classes import frozen

@@ -138,7 +138,7 @@ async def replay_flow_run(
     other = None if task is None else _Version.read(task, record)
     usual = AdapterConfig().max_iterations
     bound = record.settings.get("max_iterations", usual)
-    walk = FlowWalk(
+    replay = FlowReplay(
         record.flow,
         bound if isinstance(bound, int) else usual,
         lambda name: "" if other is None else own.compare(other, name),
@@ -146,7 +146,7 @@ async def replay_flow_run(
     )
     steps: list[ReplayStep] = []
     for logged in record.log:
-        for step in walk.check(logged):
+        for step in replay.check(logged):
             steps.append(step)
             if step.difference:
                 return _conclude(record, steps)
@@ -154,7 +154,7 @@ async def replay_flow_run(
             steps += await _replay_visit(store, logged.event, other)
             if steps and steps[-1].difference:
                 return _conclude(record, steps)
-        walk.state.apply(logged.event)
+        replay.state.apply(logged.event)
     return _conclude(record, steps)
 
 
@@ -182,7 +182,7 @@ async def _replay_visit(
     return [attrs.evolve(step, run_id=identity) for step in replayed.steps]
 
 
-class FlowWalk:
+class FlowReplay:
     """Walk through the events of a run.
 
     Attributes:

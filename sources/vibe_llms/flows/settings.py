@@ -16,7 +16,7 @@ from vibe_llms.tables.reading import require
 _CENTS: Final = Kind("a number above 0", lambda value: is_number(value) and value > 0)
 
 
-class _Usual(int):
+class _Default(int):
     """Default value of a limit, distinct from an equal value that the user chose.
 
     On resume, an explicit ``max_iterations=1000`` replaces the limit that the run was started with;
@@ -44,8 +44,8 @@ class AdapterConfig:
         model: Model to use instead of the task's, as ``provider:model``.
     """
 
-    max_iterations: Count = _Usual(1000)
-    timeout_ms: Count = _Usual(300_000)
+    max_iterations: Count = _Default(1000)
+    timeout_ms: Count = _Default(300_000)
     debug_mode: bool = False
     strict_validation: bool = True
     require_all_conditions: bool = True

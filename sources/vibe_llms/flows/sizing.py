@@ -9,9 +9,9 @@ from typing import Final
 import attrs
 
 from vibe_llms.flows.acting import Tools
-from vibe_llms.flows.contents import CONTENT_BYTES
 from vibe_llms.flows.interpolation import Reference, Template
 from vibe_llms.flows.invoking import InvocationTemplate
+from vibe_llms.flows.registry_contents import CONTENT_BYTES
 from vibe_llms.flows.tasks import CONTENT, Task
 from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.foundation.json_types import JsonValue

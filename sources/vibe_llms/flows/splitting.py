@@ -12,7 +12,7 @@ _FAILURES = (EdgeKind.ERROR, EdgeKind.LIMIT)
 
 
 @define
-class _Walk:
+class _SplitPaths:
     """Observations on the paths of a split's branches, up to its join.
 
     Attributes:
@@ -42,16 +42,16 @@ def find_split_faults(flow: Flow, acting: Mapping[str, str]) -> Iterator[FlowFau
     early = flow.find_postdominators(set(EdgeKind) - set(_FAILURES)) if flow.joins else {}
     # Inner splits come first, and outer ones step over them: no node is visited twice.
     for name in reversed([each for each in reached if each in flow.joins]):
-        walk = _walk(flow, name, acting, acts)
-        acts[name] = {what: node for what, (_, node) in walk.acts.items()}
-        yield from _tell(flow, name, walk, early.get(name, ""))
+        paths = _follow_branches(flow, name, acting, acts)
+        acts[name] = {what: node for what, (_, node) in paths.acts.items()}
+        yield from _tell(flow, name, paths, early.get(name, ""))
 
 
-def _walk(
+def _follow_branches(
     flow: Flow, split: str, acting: Mapping[str, str], inner: Mapping[str, Mapping[str, str]]
-) -> _Walk:
+) -> _SplitPaths:
     join = flow.joins[split]
-    walk = _Walk({}, [], {})
+    paths = _SplitPaths({}, [], {})
     for place, first in enumerate(flow.exits[split].plain):
         pending = [first]
         while pending:
@@ -60,16 +60,16 @@ def _walk(
             if name == join:
                 continue
             if name == split:
-                walk.back = walk.back or edge
+                paths.back = paths.back or edge
                 continue
-            if name in walk.owners:
-                if walk.owners[name] != place:
-                    walk.shared = walk.shared or name
+            if name in paths.owners:
+                if paths.owners[name] != place:
+                    paths.shared = paths.shared or name
                 continue
-            walk.owners[name] = place
-            _take_acts(walk, place, {acting[name]: name} if name in acting else {})
+            paths.owners[name] = place
+            _take_acts(paths, place, {acting[name]: name} if name in acting else {})
             if name in flow.joins:
-                _take_acts(walk, place, inner.get(name, {}))
+                _take_acts(paths, place, inner.get(name, {}))
                 # An inner split is already done: one edge from it to its join represents all of
                 # it.
                 stepped = flow.joins[name]
@@ -85,30 +85,30 @@ def _walk(
                 )
                 continue
             pending += flow.leaving[name]
-            walk.failures += [each for each in flow.leaving[name] if each.kind in _FAILURES]
-    return walk
+            paths.failures += [each for each in flow.leaving[name] if each.kind in _FAILURES]
+    return paths
 
 
-def _take_acts(walk: _Walk, place: int, acts: Mapping[str, str]) -> None:
+def _take_acts(paths: _SplitPaths, place: int, acts: Mapping[str, str]) -> None:
     for what, node in acts.items():
-        other, there = walk.acts.setdefault(what, (place, node))
+        other, there = paths.acts.setdefault(what, (place, node))
         if other != place:
-            walk.clash = walk.clash or (what, there, node)
+            paths.clash = paths.clash or (what, there, node)
 
 
-def _tell(flow: Flow, split: str, walk: _Walk, early: str) -> Iterator[FlowFault]:
+def _tell(flow: Flow, split: str, paths: _SplitPaths, early: str) -> Iterator[FlowFault]:
     join = flow.joins[split]
-    if walk.back is not None:
+    if paths.back is not None:
         message = (
             f"A branch of {split} leads back to {split} before it meets the others at "
             f"{join}, and splits again: lead back from the meeting point instead."
         )
-        yield _fault(walk.back, TaskRule.SPLIT_AGAIN, message)
-    meets_early = early in walk.owners
-    if walk.shared or meets_early:
-        shared = early if meets_early else walk.shared
+        yield _fault(paths.back, TaskRule.SPLIT_AGAIN, message)
+    meets_early = early in paths.owners
+    if paths.shared or meets_early:
+        shared = early if meets_early else paths.shared
         node = flow.nodes[shared]
-        past = (each for each in walk.failures if each.target != early)
+        past = (each for each in paths.failures if each.target != early)
         why = next(past, None) if meets_early else None
         reason, remedy = "a path leads past it", f"lead that path to {shared}"
         if why is not None:
@@ -123,8 +123,8 @@ def _tell(flow: Flow, split: str, walk: _Walk, early: str) -> Iterator[FlowFault
         yield FlowFault(
             line=place.line, column=place.column, message=message, rule=TaskRule.SPLIT_CROSSED
         )
-    if walk.clash is not None:
-        what, one, other = walk.clash
+    if paths.clash is not None:
+        what, one, other = paths.clash
         message = (
             f"{one} and {other} may invoke {what} at the same time, on branches of {split}: "
             "if they change the same thing, run one after the other."

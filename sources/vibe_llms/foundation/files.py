@@ -21,7 +21,7 @@ _DRAFTING = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _AT_ONCE | getattr(os, "O_NOF
 _BLOCK_BYTES = 1 << 16
 _STDOUT = 1
 
-_USUAL_REMEDY = "Check that the disk has space and that the folder may be written to."
+_DEFAULT_REMEDY = "Check that the disk has space and that the folder may be written to."
 _REMEDIES = {
     errno.ENOSPC: "Make room on that disk, and do it again.",
     errno.EDQUOT: "Remove something of yours there, or ask for a larger quota.",
@@ -50,7 +50,7 @@ def advise(error: OSError, *, is_named: bool = False) -> str:
         is_named: Whether the user has named the file, and can name another.
     """
     remedies = _REMEDIES | _REMEDIES_OF_NAMED if is_named else _REMEDIES
-    return remedies.get(error.errno or 0, _USUAL_REMEDY)
+    return remedies.get(error.errno or 0, _DEFAULT_REMEDY)
 
 
 def is_full(error: BaseException | None) -> bool:

@@ -39,4 +39,6 @@ MOVED = {f"vibe_llms.{old}": f"vibe_llms.foundation.{new}" for old, new in _NAME
     f"vibe_llms.agents.{old}": f"vibe_llms.agents.{new}" for old, new in _AGENTS.items()
 }
 MOVED["vibe_llms.instruments.channels.batches"] = "vibe_llms.batches"
+MOVED["vibe_llms.instruments.living"] = "vibe_llms.instruments.live_comparisons"
+MOVED["vibe_llms.conversations.contents"] = "vibe_llms.conversations.canister_media"
 """New names of modules by their old ones, for the errors of old imports."""

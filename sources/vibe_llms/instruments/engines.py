@@ -23,14 +23,14 @@ from typing import (
 import attrs
 
 from vibe_llms.application import Application
-from vibe_llms.conversations.contents import hydrate, needs_content_store
+from vibe_llms.conversations.canister_media import hydrate, needs_content_store
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.contexts import RunEvent
+from vibe_llms.engine.deferral import DeferralBackend
 from vibe_llms.engine.driver import Driver, RunEnding
 from vibe_llms.engine.generating import Hear, ModelCall
 from vibe_llms.engine.limits import Readings
-from vibe_llms.engine.parking import Parking
 from vibe_llms.engine.states import Reason
 from vibe_llms.engine.tails import read_tail
 from vibe_llms.events.bus import EventBus
@@ -222,8 +222,8 @@ class Engine(Closing):
         listener: Receives every event of a run and of its answers.
         stream: Whether answers are streamed.
         application: The configuration to use; by default that of this process.
-        parking: Defers requests, to be answered later: the run is suspended at each of them, as at
-            an approval. Requires a store.
+        deferral_backend: Defers requests, to be answered later: the run is suspended at each
+            of them, as at an approval. Requires a store.
         options: See :class:`EngineOptions`.
     """
 
@@ -239,7 +239,7 @@ class Engine(Closing):
         listener: Callable[[RunEvent], object] | None = None,
         stream: bool = True,
         application: Application | None = None,
-        parking: Parking | None = None,
+        deferral_backend: DeferralBackend | None = None,
         **options: Unpack[EngineOptions],
     ) -> None:
         self.model = read_model(client, application)
@@ -251,7 +251,7 @@ class Engine(Closing):
         self._limits = limits
         self._reactors = reactors
         self._stream = stream
-        self._parking = parking
+        self._deferral_backend = deferral_backend
         self._options = options
         self._registry: Registry | None = None
 
@@ -276,7 +276,7 @@ class Engine(Closing):
             "store": self.store,
             "reactors": self._reactors,
             "listener": self.listener,
-            "parking": self._parking,
+            "deferral_backend": self._deferral_backend,
         }
         return [name for name, value in given.items() if value is not None]
 
@@ -384,13 +384,13 @@ class Engine(Closing):
             fields=fields,
             reactors=reactors,
             stream=self._stream,
-            price=price_in_cents if self._parking is None else self._price_parked,
-            parking=self._parking,
+            price=price_in_cents if self._deferral_backend is None else self._price_deferred,
+            deferral_backend=self._deferral_backend,
         )
 
-    def _price_parked(self, origin: Origin) -> float | None:
-        assert self._parking is not None
-        return price_in_cents(origin, self._parking.tier)
+    def _price_deferred(self, origin: Origin) -> float | None:
+        assert self._deferral_backend is not None
+        return price_in_cents(origin, self._deferral_backend.tier)
 
     async def produce_pattern(self) -> Request:
         """Return the empty request that all runs share.

@@ -22,7 +22,7 @@ from typing import (
 import attrs
 
 from vibe_llms.application import Application, access_application
-from vibe_llms.conversations.contents import hydrate, needs_content_store
+from vibe_llms.conversations.canister_media import hydrate, needs_content_store
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.async_closing import Closing
 from vibe_llms.foundation.json_types import JsonValue

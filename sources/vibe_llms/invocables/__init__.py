@@ -11,12 +11,12 @@ from vibe_llms.foundation.lazy_imports import produce_attribute_access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from vibe_llms.invocables.call_execution import perform
     from vibe_llms.invocables.contexts import InvocationContext
     from vibe_llms.invocables.costs import measure_schemas
     from vibe_llms.invocables.ensembles import Ensemble, FunctionsEnsemble
     from vibe_llms.invocables.invokers import invocable, produce_invoker
     from vibe_llms.invocables.libraries import produce_prompt, produce_resource
-    from vibe_llms.invocables.performing import perform
     from vibe_llms.invocables.registry import Registry
     from vibe_llms.invocables.validation import produce_validator
 
@@ -43,7 +43,7 @@ __getattr__, __dir__ = produce_attribute_access(
         "Registry": "registry",
         "invocable": "invokers",
         "measure_schemas": "costs",
-        "perform": "performing",
+        "perform": "call_execution",
         "produce_invoker": "invokers",
         "produce_prompt": "libraries",
         "produce_resource": "libraries",

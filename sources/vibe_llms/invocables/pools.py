@@ -25,7 +25,7 @@ MOST_IDLE: Final = 8
 MOST_IDLE_OF_ALL: Final = 64
 """Maximum number of unused connections, of all servers and owners: a server may be a program."""
 
-_Place: TypeAlias = tuple[str, str]
+_PoolKey: TypeAlias = tuple[str, str]
 """Owner of a connection, and the name of its ensemble."""
 
 
@@ -54,8 +54,8 @@ class EnsemblePool:
     """
 
     idle_seconds: float = IDLE_SECONDS
-    _idle: dict[_Place, list[_Kept]] = attrs.field(factory=dict, init=False)
-    _places: dict[_Kept, _Place] = attrs.field(factory=dict, init=False)
+    _idle: dict[_PoolKey, list[_Kept]] = attrs.field(factory=dict, init=False)
+    _places: dict[_Kept, _PoolKey] = attrs.field(factory=dict, init=False)
     _ending: set[asyncio.Task[None]] = attrs.field(factory=set, init=False)
     _is_closed: bool = attrs.field(default=False, init=False)
 
@@ -70,7 +70,7 @@ class EnsemblePool:
             for each in ensembles
         ]
 
-    async def take(self, place: _Place, ensemble: Ensemble) -> _Kept:
+    async def take(self, place: _PoolKey, ensemble: Ensemble) -> _Kept:
         """Return a connection that answers; connect the ensemble if none is idle.
 
         Raises:
@@ -98,7 +98,7 @@ class EnsemblePool:
             raise
         return kept
 
-    def give(self, place: _Place, kept: _Kept) -> None:
+    def give(self, place: _PoolKey, kept: _Kept) -> None:
         """Take a connection back, and close it later unless it is wanted again."""
         kept.listener = None
         idle = self._idle.get(place, ())
@@ -154,7 +154,7 @@ class PooledEnsemble:
         self.connect_seconds: float = getattr(ensemble, "connect_seconds", 0.0)
         self.may_grow: bool = getattr(ensemble, "may_grow", False)
         self._pool, self._ensemble = pool, ensemble
-        self._place: _Place = (owner, ensemble.name)
+        self._place: _PoolKey = (owner, ensemble.name)
         self._listener: Callable[[], None] | None = None
         self._kept: _Kept | None = None
         self._is_surveyed = False

@@ -21,7 +21,7 @@ _SILENT: Final = frozenset(
 """Keywords that assert nothing in the draft."""
 
 
-class _Unusual(Exception):
+class _Unsupported(Exception):
     """The schema contains something that is left to jsonschema."""
 
 
@@ -39,7 +39,7 @@ def compile_check(schema: Any, *, with_patterns: bool = False) -> Check | None:
         return None
     try:
         return _compile(schema)
-    except (_Unusual, RecursionError):
+    except (_Unsupported, RecursionError):
         return None
 
 
@@ -70,7 +70,7 @@ def _compile(schema: Any) -> Check:
     if schema is True:
         return _admit
     if not isinstance(schema, Mapping):
-        raise _Unusual
+        raise _Unsupported
     checks = []
     for keyword, content in schema.items():
         # These three depend on other keywords, and are compiled together below.
@@ -78,7 +78,7 @@ def _compile(schema: Any) -> Check:
             continue
         compiler = _COMPILERS.get(keyword)
         if compiler is None:
-            raise _Unusual
+            raise _Unsupported
         checks.append(compiler(content, schema))
     if {"properties", "required"} & schema.keys() and "additionalProperties" not in schema:
         checks.append(_compile_object(True, schema))
@@ -117,7 +117,7 @@ _CLASSES: Final[Mapping[str, tuple[type, ...]]] = {
 def _compile_type(content: Any, schema: Mapping[str, Any]) -> Check:
     names = content if isinstance(content, list) else [content]
     if not names or not all(isinstance(name, str) and name in _CLASSES for name in names):
-        raise _Unusual
+        raise _Unsupported
     # By class: isinstance accepts True as an int, but JSON distinguishes them.
     admitted = frozenset(kind for name in names for kind in _CLASSES[name])
     whole = "integer" in names and "number" not in names
@@ -132,7 +132,7 @@ def _compile_enum(content: Any, schema: Mapping[str, Any]) -> Check:
     if not isinstance(content, list) or not all(
         isinstance(word, str) or word is None for word in content
     ):
-        raise _Unusual  # 1, 1.0 and True are equal in Python, but not all of them in JSON
+        raise _Unsupported  # 1, 1.0 and True are equal in Python, but not all of them in JSON
     words = frozenset(content)
     return lambda value: value.__class__ in (str, type(None)) and value in words
 
@@ -140,9 +140,9 @@ def _compile_enum(content: Any, schema: Mapping[str, Any]) -> Check:
 def _compile_object(content: Any, schema: Mapping[str, Any]) -> Check:
     properties, required = schema.get("properties", {}), schema.get("required", [])
     if not isinstance(properties, Mapping) or not isinstance(required, list):
-        raise _Unusual
+        raise _Unsupported
     if not all(isinstance(name, str) for name in required):
-        raise _Unusual
+        raise _Unsupported
     members = {name: _compile(member) for name, member in properties.items()}
     others = None if content is False else _compile(content)
     needed = tuple(required)
@@ -184,13 +184,13 @@ def _compile_items(content: Any, prefix: tuple[Check, ...] = ()) -> Check:
 
 def _compile_prefix(content: Any, schema: Mapping[str, Any]) -> Check:
     if not isinstance(content, list):
-        raise _Unusual
+        raise _Unsupported
     return _compile_items(schema.get("items", True), tuple(map(_compile, content)))
 
 
 def _compile_alternatives(content: Any, schema: Mapping[str, Any]) -> Check:
     if not isinstance(content, list) or not content:
-        raise _Unusual
+        raise _Unsupported
     alternatives = tuple(map(_compile, content))
 
     def check(value: Any) -> bool:
@@ -204,7 +204,7 @@ def _compile_alternatives(content: Any, schema: Mapping[str, Any]) -> Check:
 
 def _compile_all(content: Any, schema: Mapping[str, Any]) -> Check:
     if not isinstance(content, list) or not content:
-        raise _Unusual
+        raise _Unsupported
     return _join([_compile(each) for each in content])
 
 
@@ -213,7 +213,7 @@ def _compile_pattern(content: Any, schema: Mapping[str, Any]) -> Check:
         # Anywhere in the text: patterns of JSON Schema are not anchored.
         search = re.compile(content).search
     except (re.error, TypeError) as error:
-        raise _Unusual from error
+        raise _Unsupported from error
     return lambda value: not isinstance(value, str) or search(value) is not None
 
 
@@ -223,7 +223,7 @@ def _bound(kind: type | tuple[type, ...], holds: Callable[[Any, Any], bool]) -> 
     def compile_bound(content: Any, schema: Mapping[str, Any]) -> Check:
         # A limit of True is not a number in JSON, though Python would compare with it.
         if content.__class__ not in (int, float):
-            raise _Unusual
+            raise _Unsupported
         return lambda value: not isinstance(value, kind) or holds(value, content)
 
     return compile_bound

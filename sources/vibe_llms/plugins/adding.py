@@ -23,7 +23,7 @@ from vibe_llms.foundation.files import read_file
 from vibe_llms.plugins.availability import is_importable
 from vibe_llms.plugins.installation import Pip, read_requirement, write_command
 from vibe_llms.plugins.specification.hooks import ALWAYS_IN_USE, HOOKS
-from vibe_llms.processes.running import run_program
+from vibe_llms.processes.finished_programs import run_program
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement

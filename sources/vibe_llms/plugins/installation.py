@@ -22,7 +22,7 @@ from vibe_llms.configuration.redaction import redact_addresses
 from vibe_llms.exceptions import ConfigurationError, DependencyError, Finding, TrustError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.plugins.availability import is_importable
-from vibe_llms.processes.running import run_program
+from vibe_llms.processes.finished_programs import run_program
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement

@@ -55,7 +55,7 @@ class Lease:
         self._budgets = budgets
         self._name = name
         self._unit_seconds = _MINUTE / per_minute
-        self._usual = max(1.0, per_minute * _AHEAD_SECONDS // _MINUTE)
+        self._default = max(1.0, per_minute * _AHEAD_SECONDS // _MINUTE)
         self._clock = clock
         self._filling = threading.Lock()
         self._lock = threading.Lock()
@@ -97,7 +97,7 @@ class Lease:
                     return
                 change = self._owed - self._left
                 self._owed, self._left = 0.0, 0.0
-            size = max(amount, self._usual)
+            size = max(amount, self._default)
             try:
                 seconds = self._budgets.reserve(self._name, (size + change) * self._unit_seconds)
             except BaseException:

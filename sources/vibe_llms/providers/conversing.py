@@ -18,11 +18,11 @@ from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.messages.views import asks_nothing
 from vibe_llms.models.attributes import Capability
+from vibe_llms.providers.answer_events import AnswerEventDispatcher
 from vibe_llms.providers.assembly import Assembler
+from vibe_llms.providers.complete_responses import receive_complete, receive_with_reactors
 from vibe_llms.providers.interfaces import ConversationTokenizer, ModelDescriptor, Translation
 from vibe_llms.providers.streams import EventSource, ResponseStream
-from vibe_llms.providers.telling import Teller
-from vibe_llms.providers.wholes import receive_heard, receive_whole
 
 _Native = TypeVar("_Native")
 
@@ -123,10 +123,10 @@ class ModelBase(abc.ABC, Generic[_Native]):
         """Answer a request; see :class:`vibe_llms.providers.interfaces.ConverserModel`."""
         streaming = stream and self._can_stream
         if reactors is None:
-            return await receive_whole(self, request, streaming=streaming)
+            return await receive_complete(self, request, streaming=streaming)
         if request.window == "stop":
-            return await receive_heard(self, request, reactors, streaming=streaming)
-        return await self._answer(request, reactors, streaming=streaming).receive_whole()
+            return await receive_with_reactors(self, request, reactors, streaming=streaming)
+        return await self._answer(request, reactors, streaming=streaming).receive_complete()
 
     @property
     def _can_stream(self) -> bool:
@@ -220,7 +220,7 @@ class ModelBase(abc.ABC, Generic[_Native]):
     def resume(
         self,
         request: Request,
-        teller: Teller,
+        dispatcher: AnswerEventDispatcher,
         open_source: Callable[[], Awaitable[Translation[EventSource]]],
         *,
         started: float,
@@ -236,7 +236,7 @@ class ModelBase(abc.ABC, Generic[_Native]):
             assembler=self.produce_assembler(),
             open_source=open_source,
             limits=self._limits,
-            teller=teller,
+            dispatcher=dispatcher,
             started=started,
         )
 

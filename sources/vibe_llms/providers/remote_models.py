@@ -12,6 +12,7 @@ from vibe_llms.foundation.portal import finish
 from vibe_llms.messages.losses import Loss, Translation
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.providers.attempts import Attempt, HeldAnswer
+from vibe_llms.providers.complete_responses import read_whole
 from vibe_llms.providers.conversing import ModelBase
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.request_templates import RequestTemplates, are_verbatim
@@ -20,7 +21,6 @@ from vibe_llms.providers.simple_responses import SimpleResponseSource
 from vibe_llms.providers.sources import WireSource
 from vibe_llms.providers.streams import EventSource, close_quietly
 from vibe_llms.providers.vendors import Vendor, VendorClient
-from vibe_llms.providers.wholes import read_whole
 from vibe_llms.providers.written import keep_written
 
 if TYPE_CHECKING:
@@ -39,10 +39,10 @@ class RemoteModel(ModelBase[JsonObject]):
         self.keeps_responses = bool(getattr(vendor, "keeps_responses", False))
         self._processors = keep_written(client.processors)
         # A vendor that composes the body itself may look at the texts.
-        is_usual = type(vendor).nativize is Vendor.nativize and are_verbatim(client.processors)
-        self._write = RequestTemplates(self._translate).nativize if is_usual else self._translate
-        self._read_usual = vendor.find_simple_reader(streaming=False)
-        self._read_usual_stream = vendor.find_simple_reader(streaming=True)
+        is_simple = type(vendor).nativize is Vendor.nativize and are_verbatim(client.processors)
+        self._write = RequestTemplates(self._translate).nativize if is_simple else self._translate
+        self._read_simple = vendor.find_simple_reader(streaming=False)
+        self._read_simple_stream = vendor.find_simple_reader(streaming=True)
         self._policy = RetryPolicy.of(vendor.context.limits)
 
     def nativize(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
@@ -70,11 +70,11 @@ class RemoteModel(ModelBase[JsonObject]):
 
         attempt = Attempt(self._client, self._descriptor, native, request, streaming)
         source = attempt.produce_source()
-        read = self._read_usual_stream if streaming else self._read_usual
+        read = self._read_simple_stream if streaming else self._read_simple
         if read is not None and isinstance(source, WireSource):
             provider = self._descriptor.provider
             try:
-                said = await source.receive_usual(read, self._limits.event_bytes)
+                said = await source.receive_simple(read, self._limits.event_bytes)
             except BaseException:  # usually cancelled
                 await finish(close_quietly(source, provider))
                 raise

@@ -1,7 +1,7 @@
 """Cache of translated request templates.
 
 Programs mostly send the same model the same kind of request with another text: a prompt, perhaps
-after instructions. The first is translated with marks in place of its texts; later requests fill
+after instructions. The first is translated with marks in path of its texts; later requests fill
 in the template.
 
 This requires processors for which texts have no effect on the rest of the body
@@ -32,7 +32,7 @@ KEPT: Final = 64
 
 _make_translation: Final = trusted(Translation)
 _SHAPES: Final = ((UserCanister,), (SupervisorCanister, UserCanister))
-Place: TypeAlias = tuple[str | int, ...]
+_Path: TypeAlias = tuple[str | int, ...]
 
 
 @frozen
@@ -40,20 +40,20 @@ class RequestTemplate:
     """A translated request without its texts.
 
     Attributes:
-        body: The native request, with marks in place of the texts.
-        places: For each text, the names and indexes on its path.
+        body: The native request, with marks in path of the texts.
+        paths: For each text, the names and indexes on its path.
         losses: Losses of the translation.
     """
 
     body: JsonObject
-    places: tuple[Place, ...]
+    paths: tuple[_Path, ...]
     losses: tuple[Loss, ...]
 
     def fill(self, texts: Sequence[str]) -> Translation[JsonObject]:
         """Return the request with these texts; parts without texts are shared."""
         body: Any = self.body
-        for place, text in zip(self.places, texts, strict=True):
-            body = _put(body, place, text)
+        for path, text in zip(self.paths, texts, strict=True):
+            body = _put(body, path, text)
         return _make_translation(value=body, losses=self.losses)
 
 
@@ -106,11 +106,9 @@ class RequestTemplates:
         marked = self._translate(replace_canisters(request, canisters), streaming)
         found = [list(_find(marked.value, mark)) for mark in marks]
         # A mark that is missing, repeated or part of another text cannot be filled in.
-        if any(len(places) != 1 for places in found):
+        if any(len(paths) != 1 for paths in found):
             return None
-        template = RequestTemplate(
-            marked.value, tuple(places[0] for places in found), marked.losses
-        )
+        template = RequestTemplate(marked.value, tuple(paths[0] for paths in found), marked.losses)
         filled = template.fill(texts)
         # Verify it with this request: the texts must not affect the rest.
         is_same = msgspec.json.encode(filled.value) == msgspec.json.encode(translation.value)
@@ -154,19 +152,19 @@ def read_texts(request: Request) -> list[str] | None:
     return texts
 
 
-def _put(node: Any, place: Place, text: str) -> Any:
-    """Return the data with a text in a place; the other branches are shared."""
+def _put(node: Any, path: _Path, text: str) -> Any:
+    """Return the data with a text in a path; the other branches are shared."""
     copied = whole = node.copy()
-    for name in place[:-1]:
+    for name in path[:-1]:
         within = copied[name].copy()
         copied[name] = within
         copied = within
-    copied[place[-1]] = text
+    copied[path[-1]] = text
     return whole
 
 
-def _find(node: Any, mark: str) -> Iterator[Place]:
-    """Yield the place of a mark; two places if it is part of a text, so that it is not used."""
+def _find(node: Any, mark: str) -> Iterator[_Path]:
+    """Yield the path of a mark; two paths if it is part of a text, so that it is not used."""
     if isinstance(node, str) and mark in node:
         yield ()
         if node != mark:
@@ -174,7 +172,7 @@ def _find(node: Any, mark: str) -> Iterator[Place]:
     elif isinstance(node, dict):
         for name, each in node.items():
             yield from _find(name, mark) if mark in name else ()
-            yield from ((name, *place) for place in _find(each, mark))
+            yield from ((name, *path) for path in _find(each, mark))
     elif isinstance(node, list):
         for index, each in enumerate(node):
-            yield from ((index, *place) for place in _find(each, mark))
+            yield from ((index, *path) for path in _find(each, mark))

@@ -86,7 +86,7 @@ class WireSource:
         self._ended = False
         self._has_rest = False
 
-    async def receive_usual(
+    async def receive_simple(
         self, read: Callable[[bytes], SimpleResponse | None], most_bytes: int
     ) -> SimpleResponse | None:
         """Return a complete simple answer (fast path).

@@ -30,10 +30,10 @@ from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import access_now
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, Response
+from vibe_llms.providers.answer_events import AnswerEventDispatcher
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.providers.interfaces import Translation
 from vibe_llms.providers.simple_responses import SimpleResponseSource
-from vibe_llms.providers.telling import Teller
 from vibe_llms.providers.words import iterate_words
 
 
@@ -64,7 +64,7 @@ class ResponseStream(Closing):
         reactors: Receive all events.
         limits: ``reactor_queue_events`` applies.
         streaming: Whether the answer was requested as a stream; for the reactors.
-        teller: Used instead of reactors: has already reported the start.
+        dispatcher: Used instead of reactors: has already reported the start.
         started: The time of the start, by ``time.perf_counter``; by default the first use.
     """
 
@@ -77,7 +77,7 @@ class ResponseStream(Closing):
         reactors: ConversationReactors | None = None,
         limits: Limits | None = None,
         streaming: bool = True,
-        teller: Teller | None = None,
+        dispatcher: AnswerEventDispatcher | None = None,
         started: float | None = None,
     ) -> None:
         self._request = request
@@ -87,7 +87,7 @@ class ResponseStream(Closing):
         self._limits = limits
         self._streaming = streaming
         self._source: EventSource | None = None
-        self._teller = teller
+        self._dispatcher = dispatcher
         self._events: AsyncIterator[StreamEvent] | None = None
         self._started = started or 0.0
         self._first_seconds: float | None = None
@@ -135,7 +135,7 @@ class ResponseStream(Closing):
         error.keep_arrived(self.canisters)
         raise error
 
-    async def receive_whole(self) -> Response:
+    async def receive_complete(self) -> Response:
         """Receive everything and return the response, if no other task uses the stream.
 
         Raises:
@@ -183,8 +183,8 @@ class ResponseStream(Closing):
                 # Closed during the wait: do not report events that arrived later.
                 batch = None if self._cleaning is not None else self._process(received)
             # Slow reactors pause the stream, instead of a queue that grows without limit.
-            if self._teller is not None and self._teller.is_full:
-                await self._teller.wait_for_room()
+            if self._dispatcher is not None and self._dispatcher.is_full:
+                await self._dispatcher.wait_for_room()
             if self._response is not None:
                 # Before the last events are returned, as the caller may never read again.
                 await self._end("completed")
@@ -212,8 +212,10 @@ class ResponseStream(Closing):
     async def _open(self) -> list[StreamEvent] | None:
         self._started = self._started or time.perf_counter()
         if self._reactors is not None:
-            self._teller = Teller(self._reactors, self._request.conversation_id, self._limits)
-            self._teller.tell_start(
+            self._dispatcher = AnswerEventDispatcher(
+                self._reactors, self._request.conversation_id, self._limits
+            )
+            self._dispatcher.dispatch_start(
                 provider=self._assembler.provider,
                 model=self._assembler.model,
                 streaming=self._streaming,
@@ -234,18 +236,18 @@ class ResponseStream(Closing):
         seconds = time.perf_counter() - self._started
         self._response = answer.produce_response(self._request, losses, seconds)
         events = answer.list_events(self._response, losses)
-        if self._teller is not None:
-            self._teller.tell_text(events, self._response.canisters[0].timestamp)
+        if self._dispatcher is not None:
+            self._dispatcher.dispatch_text(events, self._response.canisters[0].timestamp)
         return events
 
     def _process(self, received: Sequence[StreamEvent] | None) -> list[StreamEvent]:
         if received is None:
             raise produce_truncation()
         feed_delta = self._assembler.feed_delta
-        teller = self._teller
-        if teller is not None:
-            teller.moment = access_now()
-        hearer = teller if teller is not None and teller.wants_progress else None
+        dispatcher = self._dispatcher
+        if dispatcher is not None:
+            dispatcher.moment = access_now()
+        hearer = dispatcher if dispatcher is not None and dispatcher.wants_progress else None
         taken: list[StreamEvent] = []
         for event in received:
             # Fast path for all pieces of text: quicker than `isinstance` and `_take`.
@@ -254,7 +256,7 @@ class ResponseStream(Closing):
                 if self._first_seconds is None:
                     self._first_seconds = time.perf_counter() - self._started
                 if hearer is not None and event.channel != "signature":
-                    hearer.tell_progress(event)
+                    hearer.dispatch_progress(event)
                 taken.append(event)
             else:
                 taken.append(self._take(event))
@@ -265,8 +267,8 @@ class ResponseStream(Closing):
         event = self._assembler.feed(event)
         if isinstance(event, ResponseFinishedEvent):
             event = self._complete(event)
-        if self._teller is not None:
-            self._teller.tell_update(event)
+        if self._dispatcher is not None:
+            self._dispatcher.dispatch_update(event)
         return event
 
     def _complete(self, event: ResponseFinishedEvent) -> ResponseFinishedEvent:
@@ -302,24 +304,24 @@ class ResponseStream(Closing):
             if self._cleaning is None:
                 # A task, so that cancelling those who wait for it does not end it.
                 self._cleaning = asyncio.ensure_future(self._clean(outcome))
-        if self._teller is not None and self._teller.runs_in(asyncio.current_task()):
+        if self._dispatcher is not None and self._dispatcher.runs_in(asyncio.current_task()):
             return  # a reactor closes its own stream: the clean-up waits for the reactor
         # A cancelled caller also waits for the clean-up, which has limits of its own.
         await finish(self._cleaning)
 
     def _has_ended_at_once(self, outcome: Ending) -> bool:
         """End without a task if there is nothing to wait for, as after a call."""
-        teller = self._teller
+        dispatcher = self._dispatcher
         if not getattr(self._source, "is_spent", False):
             return False
-        if teller is not None and not teller.is_idle:
+        if dispatcher is not None and not dispatcher.is_idle:
             return False
         self._cleaning = asyncio.get_running_loop().create_future()
         self._cleaning.set_result(None)
-        if teller is not None:
-            rest = teller.dispatch_all(self._produce_last_events(outcome))
-            if rest or not teller.is_idle:
-                self._cleaning = asyncio.ensure_future(teller.finish(*rest))
+        if dispatcher is not None:
+            rest = dispatcher.dispatch_all(self._produce_last_events(outcome))
+            if rest or not dispatcher.is_idle:
+                self._cleaning = asyncio.ensure_future(dispatcher.finish(*rest))
                 return False
         return True
 
@@ -328,12 +330,12 @@ class ResponseStream(Closing):
             if self._source is not None:
                 await close_quietly(self._source, self._assembler.origin.provider)
         finally:
-            if self._teller is not None:
-                await self._teller.finish(*self._produce_last_events(outcome))
+            if self._dispatcher is not None:
+                await self._dispatcher.finish(*self._produce_last_events(outcome))
 
     def _produce_last_events(self, outcome: Ending) -> list[ConversationEvent]:
-        assert self._teller is not None
-        return self._teller.list_last(
+        assert self._dispatcher is not None
+        return self._dispatcher.list_last(
             outcome, self.canisters, response=self._response, error=self._error
         )
 

@@ -10,7 +10,7 @@ import abc
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import ClassVar, Final, NamedTuple
 
-from vibe_llms.dialects.history import HistoryRules, Placed, repair_history
+from vibe_llms.dialects.history import HistoryEntry, HistoryRules, repair_history
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.processors import EstimatingTokenizer
 from vibe_llms.events.stream import (
@@ -136,7 +136,7 @@ class TextModel(ModelBase[Sequence[Utterance]]):
             if getattr(request, name):
                 ledger.drop(name, "this model takes and gives words alone")
         history = repair_history(request.canisters, HistoryRules(), ledger)
-        return Translation([_read(placed, ledger) for placed in history], ledger.losses)
+        return Translation([_read(entry, ledger) for entry in history], ledger.losses)
 
     async def send(
         self, native: Sequence[Utterance], request: Request, *, streaming: bool
@@ -149,23 +149,23 @@ class TextModel(ModelBase[Sequence[Utterance]]):
         )
 
 
-def _read(placed: Placed, ledger: Ledger) -> Utterance:
+def _read(entry: HistoryEntry, ledger: Ledger) -> Utterance:
     """Read a canister. Losses have the path from before repairs."""
-    canister, path = placed.canister, placed.path
+    canister, path = entry.canister, entry.path
     ledger.omit_native(canister.native, path)
     for name in ("title", "is_error"):
         if getattr(canister, name, None):
             ledger.drop(f"{path}.{name}", "this model is told the words alone")
-    texts = list(filter(None, _read_texts(placed, ledger)))
+    texts = list(filter(None, _read_texts(entry, ledger)))
     if isinstance(canister, InvocationCanister):
         ledger.coerce(path, "an invocation is sent as its name and arguments")
         texts.insert(0, f"{canister.name} {canister.arguments}")
     return Utterance(canister.role, BOUNDARY.join(texts))
 
 
-def _read_texts(placed: Placed, ledger: Ledger) -> Iterator[str]:
-    for index, content in enumerate(placed.canister.content):
-        place = f"{placed.path}.content[{index}]"
+def _read_texts(entry: HistoryEntry, ledger: Ledger) -> Iterator[str]:
+    for index, content in enumerate(entry.canister.content):
+        place = f"{entry.path}.content[{index}]"
         match content:
             case ReasoningContent() | NativeContent():
                 ledger.withhold(place, "only the model that produced it understands it")

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import msgspec
 
-from vibe_llms.dialects.places import look_up
+from vibe_llms.dialects.request_paths import look_up
 from vibe_llms.exceptions import ControlError
 from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.messages.canisters import UserCanister
@@ -54,7 +54,7 @@ def leave_out_controls(
 
 
 def add_native(
-    request: Request, body: object, produce_usual: Callable[[Request], object]
+    request: Request, body: object, produce_default: Callable[[Request], object]
 ) -> tuple[object, tuple[Loss, ...]]:
     """Return a native request with the caller's native parameters, and the losses.
 
@@ -64,7 +64,7 @@ def add_native(
     Args:
         request: The caller's request; its native data do not name a protocol.
         body: The translation of the rest of the request.
-        produce_usual: Returns the translation without the request's parameters, to find defaults.
+        produce_default: Returns the translation without the request's parameters, to find defaults.
     """
     assert request.native is not None
     told = msgspec.json.decode(request.native.data, type=dict[str, Any])
@@ -74,7 +74,7 @@ def add_native(
     told = {name: value for name, value in told.items() if name not in _OURS}
     overruled = dict(_find_overruled(told, body, ()))
     if overruled:
-        usual = produce_usual(Request(canisters=[UserCanister("?")], model=request.model))
+        usual = produce_default(Request(canisters=[UserCanister("?")], model=request.model))
         losses += [
             Loss(
                 kind=LossKind.COERCED,

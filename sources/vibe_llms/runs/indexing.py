@@ -48,7 +48,7 @@ _FRESH_SECONDS: Final = 1.0
 _SHARE: Final = 20
 """Pause between checks of all runs, as a multiple of the duration of a check."""
 
-_Place: TypeAlias = tuple[datetime, str]
+_SortKey: TypeAlias = tuple[datetime, str]
 """Sort key of runs: time of the last event, and id."""
 
 
@@ -74,7 +74,7 @@ class _Entry:
     owner: str | None = None
 
     @property
-    def place(self) -> _Place:
+    def sort_key(self) -> _SortKey:
         """Sort key of runs."""
         return self.updated, self.identity
 
@@ -113,7 +113,7 @@ class RunIndex:
         self.tended: Container[str] = ()
         self._foldings: OrderedDict[str, _Folding] = OrderedDict()
         self._entries: dict[str, _Entry] = {}
-        self._orders: defaultdict[tuple[bool, str | None, frozenset[RunState]], list[_Place]] = (
+        self._orders: defaultdict[tuple[bool, str | None, frozenset[RunState]], list[_SortKey]] = (
             defaultdict(list)
         )
         self._dirty: set[str] = set()
@@ -218,14 +218,14 @@ class RunIndex:
                     # A run without an owner may have one by now.
                     entry.is_part, entry.owner = known.is_part, known.owner or None
                 self._entries[identity] = entry
-                insort(self._orders[entry.kind], entry.place)
+                insort(self._orders[entry.kind], entry.sort_key)
 
     def _remove(self, identity: str) -> None:
         self._take_out(self._entries.pop(identity))
 
     def _take_out(self, entry: _Entry) -> None:
         order = self._orders[entry.kind]
-        del order[bisect_left(order, entry.place)]
+        del order[bisect_left(order, entry.sort_key)]
         if not order:
             del self._orders[entry.kind]
 
@@ -240,7 +240,7 @@ class RunIndex:
                 yield
             finally:
                 if is_kept:
-                    insort(self._orders[entry.kind], entry.place)
+                    insort(self._orders[entry.kind], entry.sort_key)
 
     def survey(
         self,
@@ -292,12 +292,12 @@ class RunIndex:
     ) -> Iterator[_Entry]:
         """Yield possible matches, the newest first, in their current order."""
         with self._lock:
-            place: _Place | None = None
+            place: _SortKey | None = None
             if after:
                 behind = self._entries.get(after)
                 if behind is None or not self._is_of(behind, owner):
                     raise UnknownConversationError(identity=after)
-                place = behind.place
+                place = behind.sort_key
             orders = [
                 order[: None if place is None else bisect_left(order, place)]
                 for (is_part, whose, possible), order in self._orders.items()

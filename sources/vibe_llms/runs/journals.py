@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import nullcontext
 
-from vibe_llms.conversations.contents import hydrate, needs_content_store
+from vibe_llms.conversations.canister_media import hydrate, needs_content_store
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.run_logs.log import FencedLog, RunLog, wait_for_room
 from vibe_llms.conversations.stores.interfaces import ConversationStore

@@ -120,18 +120,18 @@ async def replay_run(
         raise StoreError(detail=f"{identity} has no run to replay.")
     events = [each.event for each in logged]
     async with Registry([_produce_recorded(events, conversation.canisters)]) as registry:
-        walk = _Walk(conversation.canisters, events, registry, variant or Variant())
-        walk.events += survey_inherited(store, conversation)
-        walk.perform(logged)
+        replayer = _Replayer(conversation.canisters, events, registry, variant or Variant())
+        replayer.events += survey_inherited(store, conversation)
+        replayer.perform(logged)
     if base := max(each.sequence if each.kept else 0 for each in logged):
-        walk.remarks.append(
+        replayer.remarks.append(
             f"The log was compacted up to event {base}: the states before it are gone."
         )
     return Replay(
         identity=identity,
         state=summarize(logged, identity).state,
-        steps=tuple(walk.steps),
-        remarks=tuple(dict.fromkeys(walk.remarks)),
+        steps=tuple(replayer.steps),
+        remarks=tuple(dict.fromkeys(replayer.remarks)),
     )
 
 
@@ -189,7 +189,7 @@ def _find_finals(events: Sequence[LogEvent], canisters: Sequence[AnyCanister]) -
     return found
 
 
-class _Walk:
+class _Replayer:
     """Walk through a log, event by event."""
 
     def __init__(

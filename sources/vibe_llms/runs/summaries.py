@@ -13,8 +13,8 @@ from vibe_llms.engine.limits import Readings
 from vibe_llms.events.engine import (
     ApprovalAnsweredEvent,
     GenerationAnsweredEvent,
+    GenerationDeferredEvent,
     GenerationFinishedEvent,
-    GenerationParkedEvent,
     InvocationStartedEvent,
     RunEndedEvent,
     RunStartedEvent,
@@ -39,7 +39,7 @@ from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.runs.delivering import OpenRequests
 
 RunKind: TypeAlias = Literal["conversation", "flow"]
-_PARKED: Final = "It waits for a vendor's batch."
+_DEFERRED: Final = "It waits for a vendor's batch."
 
 _WELL: Final = frozenset({"", "answered", "ended"})
 """Reasons of runs that have ended well."""
@@ -159,7 +159,7 @@ class RunFold:
     _request: RunRequestedEvent | None = None
     _is_attached: bool = False
     _is_wanted: bool = False  # requested once more while it worked
-    _is_parked: bool = False  # waits for a vendor's batch
+    _is_deferred: bool = False  # waits for a vendor's batch
     _is_resumed: bool = False  # the same, by a user who revoked a stop
     _stop: LoggedEvent | None = None
     _starts: int = 0
@@ -193,11 +193,11 @@ class RunFold:
                 self._ask_for(event)
             case RunStartedEvent() | FlowStartedEvent():
                 self._begin(logged, event)
-            case GenerationParkedEvent():
-                self._is_parked = True
+            case GenerationDeferredEvent():
+                self._is_deferred = True
             case RunSuspendedEvent():
-                self._rest("waiting", ("", _PARKED if self._is_parked else "", ""))
-                self._is_parked = False
+                self._rest("waiting", ("", _DEFERRED if self._is_deferred else "", ""))
+                self._is_deferred = False
             case RunEndedEvent() | FlowEndedEvent():
                 self._end(event)
             case StopRequestedEvent():

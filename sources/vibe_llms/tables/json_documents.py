@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn
 
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.tables.documents import Document, refuse
-from vibe_llms.tables.json_places import JsonPlaces, locate_values
+from vibe_llms.tables.json_offsets import JsonOffsets, locate_values
 from vibe_llms.tables.paths import KeyPath
 from vibe_llms.tables.reading import TableReader
 
@@ -25,20 +25,20 @@ class JsonDocument(Document):
     """Content of a JSON file."""
 
     @cached_property
-    def places(self) -> JsonPlaces:
+    def offsets(self) -> JsonOffsets:
         """Positions of keys and values, for error messages."""
         return locate_values(self.text)
 
     @cached_property
     def lines(self) -> Mapping[KeyPath, int]:
         """The line, counted from 1, on which each key stands."""
-        return {path: self.places.tell(offset)[0] for path, offset in self.places.keys.items()}
+        return {path: self.offsets.tell(offset)[0] for path, offset in self.offsets.keys.items()}
 
     def find_place(self, path: KeyPath) -> tuple[int, int]:
         """Return line and column of a key or an element, or of the nearest around it."""
-        while path not in self.places.keys:
+        while path not in self.offsets.keys:
             path = path[:-1]
-        return self.places.tell(self.places.keys[path])
+        return self.offsets.tell(self.offsets.keys[path])
 
     def find_within(self, path: KeyPath, line: int, column: int) -> tuple[int, int]:
         """Return the position in the file of a character of a text, which may be escaped."""
@@ -47,12 +47,12 @@ class JsonDocument(Document):
             text = text[part]
         starts = [0, *(index + 1 for index, each in enumerate(text) if each == "\n")]
         index = starts[min(line, len(starts)) - 1] + column - 1
-        return self.places.tell(self.places.find_character(path, index))
+        return self.offsets.tell(self.offsets.find_character(path, index))
 
     def produce_reader(self, base: Path | None = None) -> TableReader:
         """Make a reader that has already reported duplicate keys."""
         reader = super().produce_reader(base)
-        for path in self.places.repeated:
+        for path in self.offsets.repeated:
             reader.report(path, "The key occurs twice: remove one.")
         return reader
 

@@ -32,9 +32,9 @@ def locate_keys(text: str) -> Mapping[Path, int]:
     Args:
         text: TOML that tomli has accepted; for other text the answer means nothing.
     """
-    walk = _Walk(text)
-    walk.follow_document()
-    return walk.lines
+    scanner = _TomlScanner(text)
+    scanner.follow_document()
+    return scanner.lines
 
 
 class Scanner:
@@ -60,7 +60,7 @@ class Scanner:
         return match.group()
 
 
-class _Walk(Scanner):
+class _TomlScanner(Scanner):
     """Lines found up to the position."""
 
     def __init__(self, text: str) -> None:

@@ -17,10 +17,10 @@ from vibe_llms.events.conversation import (
 from vibe_llms.events.engine import (
     ApprovalAnsweredEvent,
     ApprovalRequestedEvent,
+    GenerationDeferredEvent,
     GenerationDoubtedEvent,
     GenerationFailedEvent,
     GenerationFinishedEvent,
-    GenerationParkedEvent,
     GenerationStartedEvent,
     InvocationFinishedEvent,
     InvocationStartedEvent,
@@ -42,13 +42,15 @@ from vibe_llms.messages.canisters import AnyCanister, Origin
 from vibe_llms.messages.identities import access_now
 from vibe_llms.telemetry.accounts import Account, ModelAccount, ToolAccount, join_accounts
 from vibe_llms.telemetry.measuring import measure_generation
-from vibe_llms.telemetry.watches import Hearing, Stopwatch
+from vibe_llms.telemetry.stopwatches import AnswerTiming, Stopwatch
 
 _UNPRICED_ANSWERS: Final = 1000
 """Number of answers without prices after which prices are looked up without being asked for."""
 
-_NOTHING: Final[Mapping[object, Hearing]] = MappingProxyType({})
-_hearings: ContextVar[Mapping[object, Hearing]] = ContextVar("vibe_llms_hearings", default=_NOTHING)
+_NOTHING: Final[Mapping[object, AnswerTiming]] = MappingProxyType({})
+_timings: ContextVar[Mapping[object, AnswerTiming]] = ContextVar(
+    "vibe_llms_timings", default=_NOTHING
+)
 """State of each odometer for the answer that the current task receives. It tells answers at the
 same time apart; tasks that clean up after an answer inherit it.
 """
@@ -67,7 +69,7 @@ class Odometer:
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        # Its key in the mapping of hearings: several odometers may listen in one task.
+        # Its key in the mapping of timings: several odometers may listen in one task.
         self._name = object()
         self._models: tuple[ModelAccount, ...] = ()
         self._answers: list[Mapping[str, Any]] = []
@@ -88,12 +90,12 @@ class Odometer:
                     self._working.stop_all()
                     self._waiting.stop_all()
             case GenerationStartedEvent():
-                self._remember(Hearing(model=event.model, is_in_run=True))
+                self._remember(AnswerTiming(model=event.model, is_in_run=True))
             case GenerationFinishedEvent():
                 self._hear_answer(event)
             case GenerationFailedEvent():
                 self._keep_failure(self._forget(), event.canisters, event.seconds)
-            case GenerationParkedEvent():
+            case GenerationDeferredEvent():
                 self._forget()
             case GenerationDoubtedEvent():
                 self._doubted += 1
@@ -108,10 +110,10 @@ class Odometer:
                 self._hear_result(event)
             case ResponseStartedEvent() | ContentStartedEvent():
                 is_reasoning = isinstance(event, ContentStartedEvent) and event.kind == "reasoning"
-                self._access_hearing().follow(self._clock(), is_reasoning)
+                self._access_timing().follow(self._clock(), is_reasoning)
             case RetryEvent():
                 self._retries += 1
-                self._access_hearing().follow(self._clock())
+                self._access_timing().follow(self._clock())
             case ResponseFinishedEvent() | ResponseFailedEvent():
                 self._hear_response(event)
 
@@ -154,15 +156,15 @@ class Odometer:
     # Events of an engine
 
     def _hear_answer(self, event: GenerationFinishedEvent) -> None:
-        hearing = self._forget()
-        origin = hearing.origin
+        timing = self._forget()
+        origin = timing.origin
         self._keep(
             provider=origin.provider if origin else event.provider,
             model=origin.model if origin else event.model.removeprefix(f"{event.provider}:"),
             usage=event.usage,
             seconds=event.seconds,
             tier=event.tier,
-            reasoning_seconds=hearing.reasoning_seconds,
+            reasoning_seconds=timing.reasoning_seconds,
         )
 
     def _hear_result(self, event: InvocationFinishedEvent) -> None:
@@ -179,12 +181,12 @@ class Odometer:
     # Events of a stream
 
     def _hear_response(self, event: ResponseFinishedEvent | ResponseFailedEvent) -> None:
-        hearing = self._access_hearing()
-        hearing.follow(self._clock())
+        timing = self._access_timing()
+        timing.follow(self._clock())
         response = event.response if isinstance(event, ResponseFinishedEvent) else None
         if response is not None:
-            hearing.origin = response.metadata.origin
-        if hearing.is_in_run:
+            timing.origin = response.metadata.origin
+        if timing.is_in_run:
             return  # the engine reports the end
         if isinstance(event, ResponseFailedEvent):
             self._keep_failure(self._forget(), event.canisters)
@@ -195,56 +197,56 @@ class Odometer:
                 model=response.metadata.origin.model,
                 usage=response.metadata.usage,
                 seconds=response.metadata.duration_seconds,
-                reasoning_seconds=hearing.reasoning_seconds,
+                reasoning_seconds=timing.reasoning_seconds,
             )
 
     # Events of the reactors of a call without an engine
 
     def _react_to_start(self, event: ConversationStartedEvent) -> None:
-        if not self._access_hearing().is_in_run:
+        if not self._access_timing().is_in_run:
             said = event.metadata
             model = f"{said.get('provider', '')}:{said.get('model', '')}"
             is_streamed = said.get("streaming") is not False
-            self._remember(Hearing(model=model, began=self._clock(), is_streamed=is_streamed))
+            self._remember(AnswerTiming(model=model, began=self._clock(), is_streamed=is_streamed))
 
     def _react_to_update(self, event: ConversationUpdatedEvent) -> None:
         # Within a run the engine sends its listener the same, which would count twice.
-        if not self._access_hearing().is_in_run:
+        if not self._access_timing().is_in_run:
             self(event.event)
 
     def _react_to_end(self, event: ConversationEndedEvent) -> None:
-        if event.outcome != "completed" and not self._access_hearing().is_in_run:
+        if event.outcome != "completed" and not self._access_timing().is_in_run:
             self._keep_failure(self._forget(), event.canisters)
 
     def _keep_failure(
-        self, hearing: Hearing, canisters: tuple[AnyCanister, ...], seconds: float | None = None
+        self, timing: AnswerTiming, canisters: tuple[AnyCanister, ...], seconds: float | None = None
     ) -> None:
-        if seconds is None and hearing.began is not None:
-            seconds = self._clock() - hearing.began
+        if seconds is None and timing.began is not None:
+            seconds = self._clock() - timing.began
         origin = _access_origin(canisters)
         self._keep(
             provider=origin.provider if origin else "",
-            model=origin.model if origin else hearing.model,
+            model=origin.model if origin else timing.model,
             usage=origin.usage if origin else None,
             seconds=seconds,
-            reasoning_seconds=hearing.reasoning_seconds,
+            reasoning_seconds=timing.reasoning_seconds,
             is_failure=True,
         )
 
-    def _access_hearing(self) -> Hearing:
-        hearing = _hearings.get().get(self._name)
-        return self._remember(Hearing()) if hearing is None else hearing
+    def _access_timing(self) -> AnswerTiming:
+        timing = _timings.get().get(self._name)
+        return self._remember(AnswerTiming()) if timing is None else timing
 
-    def _remember(self, hearing: Hearing) -> Hearing:
+    def _remember(self, timing: AnswerTiming) -> AnswerTiming:
         # A new mapping: tasks started with the old one keep it.
-        _hearings.set({**_hearings.get(), self._name: hearing})
-        return hearing
+        _timings.set({**_timings.get(), self._name: timing})
+        return timing
 
-    def _forget(self) -> Hearing:
-        hearings = dict(_hearings.get())
-        hearing = hearings.pop(self._name, None)
-        _hearings.set(hearings)
-        return hearing or Hearing()
+    def _forget(self) -> AnswerTiming:
+        timings = dict(_timings.get())
+        timing = timings.pop(self._name, None)
+        _timings.set(timings)
+        return timing or AnswerTiming()
 
 
 def measure_events(log: Iterable[tuple[datetime, LogEvent]]) -> Account:

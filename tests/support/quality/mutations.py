@@ -52,7 +52,7 @@ SUBJECTS = [
 TESTS = [
     "tests/contracts/test_postgresql_store_contract.py",
     "tests/integration/test_hosted_runs.py",
-    "tests/integration/test_parked_runs.py",
+    "tests/integration/test_deferred_runs.py",
     "tests/integration/test_postgresql_store.py",
     "tests/unit/configuration",
     "tests/unit/engine",

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 _T = TypeVar("_T")
-_USUAL = 100
+_DEFAULT_EXAMPLES = 100
 _SHARES: Final = {"fixed": 1 / 6, "many": 1.0, "random": 1.0, "brief": 0.03, "unshrunk": 0.25}
 PROFILE: Final = os.environ.get("HYPOTHESIS_PROFILE", "fixed")
 
@@ -57,7 +57,7 @@ def load_profile() -> None:
             database=None,
             print_blob=True,
             phases=[Phase.explicit, Phase.generate] if name == "unshrunk" else tuple(Phase),
-            max_examples=_scale(_USUAL, name),
+            max_examples=_scale(_DEFAULT_EXAMPLES, name),
         )
     settings.load_profile(PROFILE)
 

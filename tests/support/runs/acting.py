@@ -12,9 +12,9 @@ import attrs
 from support.runs.scripting import produce_model
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.run_logs.memory_log import MemoryLog
+from vibe_llms.engine.deferral import DeferralBackend
 from vibe_llms.engine.driver import Driver, RunEnding
 from vibe_llms.engine.generating import ModelCall
-from vibe_llms.engine.parking import Parking
 from vibe_llms.events.engine import EngineEvent
 from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.foundation.limits import Limits
@@ -78,7 +78,7 @@ class Stage:
     runs: int = 0
     price: Callable[[Origin], float | None] | None = None
     reactors: ConversationReactors | None = None
-    parking: Parking | None = None
+    deferral_backend: DeferralBackend | None = None
 
     def __attrs_post_init__(self) -> None:
         if not len(self.conversation):
@@ -105,7 +105,7 @@ class Stage:
                     model=self.model,
                     fields=fields,
                     reactors=self.reactors,
-                    parking=self.parking,
+                    deferral_backend=self.deferral_backend,
                     stream=stream,
                     price=self.price,
                 ),

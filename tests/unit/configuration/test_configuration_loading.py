@@ -15,7 +15,7 @@ import pytest
 from vibe_llms.configuration.classes import Configuration, Layer
 from vibe_llms.configuration.definitions import SETTINGS
 from vibe_llms.configuration.explanations import explain_configuration
-from vibe_llms.configuration.places import access_user_directory
+from vibe_llms.configuration.paths import access_user_directory
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import ConfigurationError
 

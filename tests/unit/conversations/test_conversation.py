@@ -13,7 +13,7 @@ import pytest
 
 from support.stores.disks import HastyDisk
 from vibe_llms.conversations import Conversation, ConversationStore, DirectoryStore, MemoryStore
-from vibe_llms.conversations.contents import hydrate
+from vibe_llms.conversations.canister_media import hydrate
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.exceptions import StaleConversationError, StoreError, UnknownConversationError
 from vibe_llms.messages.canisters import AssistantCanister, UserCanister

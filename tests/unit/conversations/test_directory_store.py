@@ -29,7 +29,7 @@ from strategies import messages
 from support.quality.properties import examples
 from support.stores.disks import HastyDisk
 from vibe_llms.conversations import DirectoryStore, verify
-from vibe_llms.conversations.contents import hydrate, replace_media
+from vibe_llms.conversations.canister_media import hydrate, replace_media
 from vibe_llms.conversations.lookup import find_newest
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.proof import collect_content, plan_collection

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from strategies.messages import canisters
 from vibe_llms.conversations import Conversation, MemoryStore
-from vibe_llms.conversations.contents import hydrate
+from vibe_llms.conversations.canister_media import hydrate
 from vibe_llms.conversations.exchange import export_json, import_json
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
 from vibe_llms.exceptions import CodecError, StoreError

@@ -19,7 +19,7 @@ import pytest
 from support.stores.bucket_servers import BUCKET, Answer, Asked, Bucket, Service, served
 from vibe_llms.conversations.stores import object_stores, objects
 from vibe_llms.conversations.stores.object_stores import locate
-from vibe_llms.conversations.stores.objects import ObjectPlace
+from vibe_llms.conversations.stores.objects import ObjectBackend
 from vibe_llms.exceptions import (
     ConfigurationError,
     CorruptionError,
@@ -54,12 +54,12 @@ def stack() -> Iterator[ExitStack]:
         yield stack
 
 
-def open_place(url: str, scheme: str = "s3", steps: str = "bucket/some%20where") -> ObjectPlace:
+def open_place(url: str, scheme: str = "s3", steps: str = "bucket/some%20where") -> ObjectBackend:
     address = f"{scheme}+{url}/{steps}"
-    return ObjectPlace(address, locate(address))
+    return ObjectBackend(address, locate(address))
 
 
-def produce(stack: ExitStack, *answers: Answer) -> tuple[ObjectPlace, Service]:
+def produce(stack: ExitStack, *answers: Answer) -> tuple[ObjectBackend, Service]:
     service = Service(answers)
     return open_place(stack.enter_context(served(service.answer))), service
 
@@ -423,15 +423,15 @@ def test_the_first_of_two_marks_counts(
     monkeypatch.setenv("GCE_METADATA_HOST", url.removeprefix("http://"))
     steps = f"{bucket.account}/{BUCKET}".strip("/")
     first, second = open_place(url, scheme, steps), open_place(url, scheme, steps)
-    read = ObjectPlace.read_mark
+    read = ObjectBackend.read_mark
 
-    def read_late(self: ObjectPlace) -> str:
+    def read_late(self: ObjectBackend) -> str:
         mark = read(self)
         if self is second and not mark:
             first.claim("first")
         return mark
 
-    monkeypatch.setattr(ObjectPlace, "read_mark", read_late)
+    monkeypatch.setattr(ObjectBackend, "read_mark", read_late)
     assert second.claim("second") == "first"
 
 

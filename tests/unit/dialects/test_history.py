@@ -33,7 +33,7 @@ def repair(
 ) -> tuple[list[AnyCanister], Ledger]:
     """Repairs and returns what became of the canisters, and the losses."""
     ledger = Ledger(protocol="any")
-    return [placed.canister for placed in repair_history(canisters, rules, ledger)], ledger
+    return [entry.canister for entry in repair_history(canisters, rules, ledger)], ledger
 
 
 def call(identity: str, turn: str | None = "t") -> InvocationCanister:

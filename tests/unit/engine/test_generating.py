@@ -185,10 +185,10 @@ async def test_the_log_says_how_long_an_answer_and_a_call_took_and_whether_it_fa
     assert (ended.seconds, ended.is_fault) == (7.0, True)
 
 
-class Desk:
+class Backend:
     """Has an answer, or what came in its place, by now."""
 
-    name, tier = "desk", "batch"
+    name, tier = "backend", "batch"
 
     def __init__(self, answer: Callable[[Request], Awaitable[Response]]) -> None:
         self._answer = answer
@@ -211,7 +211,7 @@ async def answer_late(stage: Stage) -> Acted:
 
 async def test_an_answer_that_came_later_took_as_long_as_it_took_and_costs_what_it_does() -> None:
     stage = Stage(script([say("Done.")]))
-    stage.parking = Desk(stage.model.converse)
+    stage.deferral_backend = Backend(stage.model.converse)
 
     acted = await answer_late(stage)
 
@@ -227,7 +227,7 @@ async def test_the_log_says_why_an_answer_that_was_to_come_later_is_none() -> No
         raise refusal
 
     stage = Stage(script([say("Never said.")]))
-    stage.parking = Desk(refuse)
+    stage.deferral_backend = Backend(refuse)
 
     acted = await answer_late(stage)
 

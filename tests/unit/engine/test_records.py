@@ -12,10 +12,10 @@ from vibe_llms.engine.recovery import Record
 from vibe_llms.events.engine import (
     ApprovalAnsweredEvent,
     GenerationAnsweredEvent,
+    GenerationDeferredEvent,
     GenerationDoubtedEvent,
     GenerationFailedEvent,
     GenerationFinishedEvent,
-    GenerationParkedEvent,
     GenerationStartedEvent,
     InvocationFinishedEvent,
     InvocationStartedEvent,
@@ -36,7 +36,7 @@ RESULT = ResultCanister("paid", invocation_id="i", name="pay")
 ENDED = InvocationFinishedEvent(key="k", invocation_id="i", name="pay", result=RESULT)
 ALLOWED = ApprovalAnsweredEvent(key="k", name="pay", digest="d", decision="allow", scope="once")
 ASKED = GenerationStartedEvent(key="g", turn=1, model="m")
-PARKED = GenerationParkedEvent(key="g", turn=1, model="m", desk="d")
+DEFERRED = GenerationDeferredEvent(key="g", turn=1, model="m", backend="d")
 ANSWERED = GenerationAnsweredEvent(key="g", fate="answered")
 DONE = GenerationFinishedEvent(
     key="g", turn=1, model="m", provider="p", canisters=1, stop_reason=StopReason.ANSWERED
@@ -55,16 +55,16 @@ def test_a_call_that_has_begun_is_open_until_it_has_a_result() -> None:
     assert Record.read([attrs.evolve(BEGUN, key="x"), ENDED]).started.keys() == {"x"}
 
 
-def test_a_model_is_being_asked_until_something_came_of_it_or_it_is_parked() -> None:
+def test_a_model_is_being_asked_until_something_came_of_it_or_it_is_deferred() -> None:
     assert Record.read([ASKED]).generation == ASKED
-    assert Record.read([ASKED, PARKED, ASKED]).generation == ASKED
-    for event in (PARKED, DONE, BROKEN, DOUBTED):
+    assert Record.read([ASKED, DEFERRED, ASKED]).generation == ASKED
+    for event in (DEFERRED, DONE, BROKEN, DOUBTED):
         assert Record.read([ASKED, event]).generation is None
     assert Record.read([BROKEN]).broken == {ARRIVED.id}
     assert Record.read([DONE, DOUBTED]).broken == set()
 
 
-def test_an_answer_to_what_was_parked_stays_until_it_is_in_the_conversation() -> None:
+def test_an_answer_to_what_was_deferred_stays_until_it_is_in_the_conversation() -> None:
     """One that was not sent is none."""
     assert Record.read([ANSWERED]).answers == {"g": ANSWERED}
     assert Record.read([attrs.evolve(ANSWERED, fate="unsent")]).answers == {}

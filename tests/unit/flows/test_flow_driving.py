@@ -16,7 +16,7 @@ from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 from vibe_llms.events.flow import FlowEndedEvent, NodeFinishedEvent
 from vibe_llms.flows.checks import TaskCheck
 from vibe_llms.flows.records import replay_flow
-from vibe_llms.flows.replaying import FlowWalk
+from vibe_llms.flows.replaying import FlowReplay
 from vibe_llms.flows.state import FlowState
 
 SEEDS = st.integers(0, 1_000_000)
@@ -55,7 +55,7 @@ def test_where_a_run_stands_is_what_it_has_written(seed: int) -> None:
     check = draw_nested(random.Random(seed))
     log = MemoryLog()
     examine(check, asyncio.run(play(check, Player(seed), log=log)))
-    walk = FlowWalk(check.access_flow(), 200)
+    walk = FlowReplay(check.access_flow(), 200)
     for logged in log.read():
         assert not [step for step in walk.check(logged) if step.difference]
         walk.state.apply(logged.event)
@@ -71,7 +71,7 @@ def test_a_run_that_went_elsewhere_does_not_replay(seed: int) -> None:
     whole = log.read()
     visits = [each for each in whole if isinstance(each.event, NodeFinishedEvent)]
     missing = random.Random(seed).choice(visits)
-    walk = FlowWalk(check.access_flow(), 200)
+    walk = FlowReplay(check.access_flow(), 200)
     differences = []
     for logged in whole:
         if logged is not missing:

@@ -21,8 +21,8 @@ from vibe_llms.exceptions import CapabilityError, ParseError, RequestError
 from vibe_llms.instruments.parsers.choosing import Mode
 from vibe_llms.instruments.parsers.dialogue import Dialogue, ParseAttempt, Parsed
 from vibe_llms.instruments.parsers.parsers import Parser
+from vibe_llms.invocables.call_execution import perform
 from vibe_llms.invocables.contexts import InvocationContext
-from vibe_llms.invocables.performing import perform
 from vibe_llms.messages.canisters import (
     AssistantCanister,
     InvocationCanister,

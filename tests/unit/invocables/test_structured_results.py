@@ -11,9 +11,9 @@ import pytest
 from vibe_llms.exceptions import RequestError
 from vibe_llms.invocables import (
     InvocationContext,
+    call_execution,
     contexts,
     perform,
-    performing,
     produce_invoker,
 )
 from vibe_llms.invocables.asking import compose_form, compose_roots, compose_sampling
@@ -112,7 +112,7 @@ async def test_the_clock_of_a_call_stands_still_while_somebody_is_asked(
     """However long a person takes; and what comes behind it is bounded as ever."""
     client, asking, waiting = Client(), Clock(), Clock()
     monkeypatch.setattr(contexts, "time", asking)
-    monkeypatch.setattr(performing, "time", waiting)
+    monkeypatch.setattr(call_execution, "time", waiting)
 
     async def ask(context: InvocationContext) -> str:
         assert context.can_ask(compose_roots())

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from vibe_llms.processes import running as running_module
+from vibe_llms.processes import finished_programs
+from vibe_llms.processes.finished_programs import Ended, run_program
 from vibe_llms.processes.outputs import OutputLog
 from vibe_llms.processes.programs import Program
-from vibe_llms.processes.running import Ended, run_program
 from vibe_llms.processes.watchdog import SIGNAL_STATUS
 
 is_linux = sys.platform == "linux"
@@ -97,7 +97,7 @@ def test_a_program_that_takes_too_long_is_ended_with_what_it_started(tmp_path: P
 
 def test_a_program_that_writes_without_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it wrote until then is kept, and no more."""
-    monkeypatch.setattr(running_module, "OUTPUT_BYTES", 100_000)
+    monkeypatch.setattr(finished_programs, "OUTPUT_BYTES", 100_000)
 
     ended = run_program(python("while True: print('x' * 1000)"))
 
@@ -123,7 +123,7 @@ def test_nothing_of_a_program_outlives_us(tmp_path: Path) -> None:
     """Not even where we are killed."""
     mark = tmp_path / "child"
     program = python(STAYING, str(mark))
-    code = f"from vibe_llms.processes.running import run_program; run_program({program})"
+    code = f"from vibe_llms.processes.finished_programs import run_program; run_program({program})"
     ours = subprocess.Popen([sys.executable, "-c", code])
     await_file(mark)
 

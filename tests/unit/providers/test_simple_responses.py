@@ -44,7 +44,7 @@ BODY = msgspec.json.encode(
     }
 )
 HEADERS = {"Content-Type": "application/json", "x-request-id": "r-1"}
-USUAL = MemoryAnswer(headers=HEADERS, chunks=[BODY])
+SIMPLE = MemoryAnswer(headers=HEADERS, chunks=[BODY])
 CUT = MemoryAnswer(headers=HEADERS, chunks=[BODY[:30], BODY[30:]])
 """The same answer in pieces, which takes the long way."""
 
@@ -102,7 +102,7 @@ def describe(response: Response) -> object:
 
 async def test_both_ways_make_the_same_response(tmp_path: Path, shortcuts: Shortcuts) -> None:
     """An answer in one piece takes the short way; the same in two pieces does not."""
-    model, _ = await access_model(tmp_path, USUAL, CUT)
+    model, _ = await access_model(tmp_path, SIMPLE, CUT)
 
     short = await model.converse(REQUEST, stream=False)
     assert shortcuts.taken == 1
@@ -135,7 +135,7 @@ async def test_what_fails_at_first_is_sent_again_by_the_one_policy(
     def hear(event: ConversationUpdatedEvent) -> None:
         heard.append(event.event)
 
-    model, counterpart = await access_model(tmp_path, failure, USUAL)
+    model, counterpart = await access_model(tmp_path, failure, SIMPLE)
     reactors = ConversationReactors(updater=hear)
 
     response = await model.converse(REQUEST, reactors, stream=False)
@@ -163,7 +163,7 @@ async def test_a_connection_that_breaks_in_the_answer_is_tried_again(
 ) -> None:
     """Wherever it breaks, for nothing of the answer had been read."""
     model, counterpart = await access_model(
-        tmp_path, MemoryAnswer(headers=HEADERS, chunks=chunks()), USUAL
+        tmp_path, MemoryAnswer(headers=HEADERS, chunks=chunks()), SIMPLE
     )
 
     response = await model.converse(REQUEST, stream=False)
@@ -223,7 +223,7 @@ async def test_a_stream_that_nobody_asked_for_is_read_as_one(
 
 async def test_an_answer_beyond_the_limit_is_refused(tmp_path: Path) -> None:
     """The short way knows when it is too long for it."""
-    model, _ = await access_model(tmp_path, USUAL, limits=Limits(content_characters=1))
+    model, _ = await access_model(tmp_path, SIMPLE, limits=Limits(content_characters=1))
 
     with pytest.raises(LimitError, match="content_characters"):
         await model.converse(REQUEST, stream=False)
@@ -233,7 +233,7 @@ async def test_tokens_that_are_paced_are_counted_by_the_long_way(
     tmp_path: Path, shortcuts: Shortcuts
 ) -> None:
     """Where the user bounds the tokens, what an answer used is settled."""
-    model, _ = await access_model(tmp_path, USUAL, tokens_per_minute=1_000_000)
+    model, _ = await access_model(tmp_path, SIMPLE, tokens_per_minute=1_000_000)
 
     await model.converse(REQUEST, stream=False)
 
@@ -243,7 +243,7 @@ async def test_tokens_that_are_paced_are_counted_by_the_long_way(
 async def test_losses_are_told_or_refused(tmp_path: Path) -> None:
     """What the request lost is in the response, and refuses a strict one."""
     request = attrs.evolve(REQUEST, controls={"no_such": 1}, lenient=True)
-    model, _ = await access_model(tmp_path, USUAL, CUT)
+    model, _ = await access_model(tmp_path, SIMPLE, CUT)
 
     short = await model.converse(request, stream=False)
     long = await model.converse(request, stream=False)
@@ -264,7 +264,7 @@ async def test_reactors_hear_the_same_both_ways(tmp_path: Path, shortcuts: Short
         await asyncio.sleep(0)
         heard[-1].append(event)
 
-    model, _ = await access_model(tmp_path, USUAL, CUT, USUAL)
+    model, _ = await access_model(tmp_path, SIMPLE, CUT, SIMPLE)
     responses = []
     for listener in (hear, hear, hear_late):
         heard.append([])
@@ -295,7 +295,7 @@ async def test_reactors_hear_of_values_as_anybody_makes_them(
 ) -> None:
     """What is made without being checked has all its fields, and what they are by default."""
     heard: list[Any] = []
-    model, _ = await access_model(tmp_path, USUAL, CUT)
+    model, _ = await access_model(tmp_path, SIMPLE, CUT)
     await model.converse(REQUEST, hear_all(heard), stream=False)
     await model.converse(REQUEST, hear_all(heard), stream=False)
 
@@ -358,7 +358,7 @@ async def test_a_reactor_that_turns_out_asynchronous_is_waited_for(tmp_path: Pat
     reactors = ConversationReactors(
         progress=lambda event: hear(event), deallocator=lambda event: hear(event)
     )
-    model, _ = await access_model(tmp_path, USUAL)
+    model, _ = await access_model(tmp_path, SIMPLE)
     await model.converse(REQUEST, reactors, stream=False)
 
     assert heard == ["conversation.progress", "conversation.ended"]
@@ -366,7 +366,7 @@ async def test_a_reactor_that_turns_out_asynchronous_is_waited_for(tmp_path: Pat
 
 async def test_a_stream_of_a_model_that_cannot_stream_has_the_events(tmp_path: Path) -> None:
     """Whoever follows an answer that came at once sees it from its beginning to its end."""
-    model, _ = await access_model(tmp_path, USUAL)
+    model, _ = await access_model(tmp_path, SIMPLE)
     stream = model._answer(REQUEST, None, streaming=False)
 
     async with stream:
@@ -516,7 +516,7 @@ async def test_closed_while_it_is_waited_for_a_stream_leaves_no_connection(tmp_p
 
 
 @pytest.mark.parametrize("place", ["allocator", "updater", "progress", "success"])
-@pytest.mark.parametrize("answer", [USUAL, CUT], ids=["short", "long"])
+@pytest.mark.parametrize("answer", [SIMPLE, CUT], ids=["short", "long"])
 async def test_the_last_is_told_to_whom_a_reactor_ends_the_program(
     tmp_path: Path, answer: MemoryAnswer, place: str
 ) -> None:

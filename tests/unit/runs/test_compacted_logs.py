@@ -131,7 +131,7 @@ def act(
     return conversation.id
 
 
-USUAL = [[invoke("look", "a", where="x"), invoke("pay", "b", amount=2)], [say("Done.")]]
+SIMPLE = [[invoke("look", "a", where="x"), invoke("pay", "b", amount=2)], [say("Done.")]]
 
 
 def describe(store: ConversationStore, identity: str) -> dict[str, Any]:
@@ -171,7 +171,7 @@ def read(store: ConversationStore, identity: str, after: int = 0) -> list[Logged
 
 def test_000_it_is_shorter_and_says_the_same(store: ConversationStore) -> None:
     """Where it stands, what runs to come need, what a replay, a diff and forks see."""
-    identity = act(store, USUAL, [[say("Again.")]], USUAL)
+    identity = act(store, SIMPLE, [[say("Again.")]], SIMPLE)
     store.fork(identity, from_index=4, child="fork")
     before, old = describe(store, identity), read(store, identity)
 
@@ -190,7 +190,7 @@ def test_000_it_is_shorter_and_says_the_same(store: ConversationStore) -> None:
 
 def test_010_numbers_are_what_they_were(store: ConversationStore) -> None:
     """Whoever has heard up to any of them, one that has left too, goes on behind it."""
-    identity = act(store, USUAL, USUAL)
+    identity = act(store, SIMPLE, SIMPLE)
     old = {each.sequence: each.event.type for each in read(store, identity)}
 
     compact(store, identity)
@@ -204,7 +204,7 @@ def test_010_numbers_are_what_they_were(store: ConversationStore) -> None:
 
 def test_020_a_run_goes_on_behind_it_and_it_is_compacted_again(store: ConversationStore) -> None:
     """With the next number; and what is behind the last end is left alone."""
-    identity = act(store, USUAL)
+    identity = act(store, SIMPLE)
     first = compact(store, identity)
     asyncio.run(_say(store, identity, [invoke("pay", "z", amount=1)]))
 
@@ -293,9 +293,9 @@ def test_030_whatever_happened_it_says_the_same(
 
 def test_040_only_what_ended_long_ago(store: ConversationStore) -> None:
     """Up to the last end before that moment; what is younger keeps everything."""
-    identity = act(store, USUAL)
+    identity = act(store, SIMPLE)
     (end,) = [each for each in read(store, identity) if each.event.type == "run.ended"]
-    act_again = act(store, USUAL)
+    act_again = act(store, SIMPLE)
     assert compact_log(store, identity, end.timestamp) is None
     assert compact_log(store, act_again, end.timestamp) is None
 
@@ -305,7 +305,7 @@ def test_040_only_what_ended_long_ago(store: ConversationStore) -> None:
 
 def test_050_what_somebody_has_or_was_written_to_is_left_alone(store: ConversationStore) -> None:
     """A run on its way has the log; and a letter may be in the log already."""
-    identity = act(store, USUAL)
+    identity = act(store, SIMPLE)
     old = read(store, identity)
     other = store.open_log(identity)
     other.claim()
@@ -326,7 +326,7 @@ def test_060_a_sudden_end_leaves_one_of_both(tmp_path: Path) -> None:
     """Killed before each write and in the middle of it: the log is as it was, or compacted."""
     for steps in range(1, 100):
         store = DirectoryStore(tmp_path / str(steps), disk=HastyDisk())
-        identity = act(store, USUAL, USUAL)
+        identity = act(store, SIMPLE, SIMPLE)
         before, old = describe(store, identity), read(store, identity)
         crashing = DirectoryStore(tmp_path / str(steps), disk=CrashingDisk(steps))
         try:
@@ -357,7 +357,7 @@ def test_060_a_sudden_end_leaves_one_of_both(tmp_path: Path) -> None:
 def test_070_whoever_follows_a_log_hears_each_event_once(tmp_path: Path, heard: int) -> None:
     """Also where it is compacted twice meanwhile, so that the file has the number that it had."""
     store = DirectoryStore(tmp_path, disk=HastyDisk())
-    identity = act(store, USUAL)
+    identity = act(store, SIMPLE)
     tail = store.open_log(identity).tail(min(heard, len(read(store, identity))))
     told = [] if heard != 3 else [line.sequence for line in tail.read()]
     start = told[-1] if told else min(heard, len(read(store, identity)))
@@ -378,7 +378,7 @@ def test_070_whoever_follows_a_log_hears_each_event_once(tmp_path: Path, heard: 
 def test_080_a_line_that_is_missing_is_missed(tmp_path: Path, line: int) -> None:
     """Within what was compacted, and behind it; and it is not gone on with."""
     store = DirectoryStore(tmp_path, disk=HastyDisk())
-    identity = act(store, USUAL)
+    identity = act(store, SIMPLE)
     compact(store, identity)
     asyncio.run(_say(store, identity, [say("On.")]))
     path = Path(FileLog(store.locate(identity)).path)
@@ -399,7 +399,7 @@ def test_081_what_is_lost_after_it_is_missed_also_where_nobody_had_counted(
 ) -> None:
     """As after a writer that was killed before it could note how much it had written."""
     store = DirectoryStore(tmp_path, disk=HastyDisk())
-    identity = act(store, USUAL, USUAL)
+    identity = act(store, SIMPLE, SIMPLE)
     log = FileLog(store.locate(identity))
     count = len(read(store, identity))
     tally = Path(store.locate(identity)) / "runs.tally"
@@ -418,7 +418,7 @@ def test_081_what_is_lost_after_it_is_missed_also_where_nobody_had_counted(
 def test_082_in_memory_a_log_that_cannot_be_replaced_is_as_it_was() -> None:
     """Nothing of it is gone before all that comes in its place is there."""
     store = MemoryStore()
-    identity = act(store, USUAL)
+    identity = act(store, SIMPLE)
     old = read(store, identity)
     log = store.open_log(identity)
     log.claim()
@@ -433,7 +433,7 @@ def test_082_in_memory_a_log_that_cannot_be_replaced_is_as_it_was() -> None:
 
 def test_090_a_call_that_a_fork_shares_is_not_made_again(store: ConversationStore) -> None:
     """Its result left the parent's log, and is in the parent's conversation."""
-    identity = act(store, USUAL)
+    identity = act(store, SIMPLE)
     compact(store, identity)
     child = store.fork(identity, from_index=3, child="fork")  # both calls, and no result
     conversation = Conversation.restore(store, child)
@@ -556,7 +556,7 @@ def test_095_what_is_at_work_or_has_not_run_hides_no_other() -> None:
 def test_093_a_copy_knows_how_many_there_were(tmp_path: Path) -> None:
     """Else a loss behind what was compacted would go unnoticed."""
     source, target = MemoryStore(), DirectoryStore(tmp_path, disk=HastyDisk())
-    identity = act(source, USUAL)
+    identity = act(source, SIMPLE)
     until = compact(source, identity).until
 
     assert copy_store(source, target).is_whole

@@ -21,8 +21,8 @@ from vibe_llms.events.engine import (
     ApprovalAnsweredEvent,
     ApprovalRequestedEvent,
     GenerationAnsweredEvent,
+    GenerationDeferredEvent,
     GenerationFinishedEvent,
-    GenerationParkedEvent,
     InvocationStartedEvent,
     RunEndedEvent,
     RunStartedEvent,
@@ -310,19 +310,19 @@ def test_015_what_is_ordered_names_it_until_it_says_more() -> None:
 
 
 def test_016_what_it_waits_for_and_why_it_stopped_is_told() -> None:
-    """A request that is parked waits for a vendor, and no longer when it is answered."""
-    parked = GenerationParkedEvent(key="g", turn=1, model="m", desk="d")
+    """A request that is deferred waits for a vendor, and no longer when it is answered."""
+    deferred = GenerationDeferredEvent(key="g", turn=1, model="m", backend="d")
     asleep = RunSuspendedEvent(run_id="r", digests=())
-    waiting = fold(STARTED, parked, asleep)
+    waiting = fold(STARTED, deferred, asleep)
     assert (waiting.state, waiting.reason, waiting.limit) == ("waiting", "", "")
     assert "batch" in waiting.detail
-    answered = fold(STARTED, parked, asleep, GenerationAnsweredEvent(key="g", fate="answered"))
+    answered = fold(STARTED, deferred, asleep, GenerationAnsweredEvent(key="g", fate="answered"))
     assert (answered.state, answered.detail) == ("due", "")
     assert (answered.reason, answered.limit) == ("", "")
     failed = RunRetriedEvent(detail="No gateway.", attempt=1, seconds=1.0)
     retried = fold(STARTED, end("limit", limit="run_steps"), failed)
     assert (retried.reason, retried.detail, retried.limit) == ("", "No gateway.", "")
-    assert fold(STARTED, parked, asleep, STARTED, ASKED, SUSPENDED).detail == ""
+    assert fold(STARTED, deferred, asleep, STARTED, ASKED, SUSPENDED).detail == ""
     assert fold(STARTED, STOP, end("cancelled", detail="Now.")).detail == "Now."
     stopped = fold(STARTED, STOP)
     assert (stopped.reason, stopped.detail, stopped.limit) == ("", "Too dear.", "")

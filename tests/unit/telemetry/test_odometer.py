@@ -18,10 +18,10 @@ from vibe_llms.events.conversation import (
 from vibe_llms.events.engine import (
     ApprovalAnsweredEvent,
     ApprovalRequestedEvent,
+    GenerationDeferredEvent,
     GenerationDoubtedEvent,
     GenerationFailedEvent,
     GenerationFinishedEvent,
-    GenerationParkedEvent,
     GenerationStartedEvent,
     InvocationFinishedEvent,
     InvocationStartedEvent,
@@ -568,11 +568,11 @@ async def test_odometers_that_listen_in_one_task_hear_each_for_itself() -> None:
     assert (first.account.generations, second.account.generations) == (0, 1)
 
 
-async def test_a_request_that_is_parked_is_not_under_way_any_more() -> None:
+async def test_a_request_that_is_deferred_is_not_under_way_any_more() -> None:
     """So that a call which comes next counts for itself."""
     odometer = Odometer()
     odometer(_start("u1"))
-    odometer(GenerationParkedEvent(key="u1", turn=1, model="openai:gpt", desk="d"))
+    odometer(GenerationDeferredEvent(key="u1", turn=1, model="openai:gpt", backend="d"))
     await _follow(_answer(), odometer)
 
     assert odometer.account.generations == 1

@@ -105,7 +105,7 @@ streams = st.builds(
     st.lists(st.tuples(lines, ends), max_size=14),
     st.sampled_from([b"", b"data: cut", b"event: x", b"\r"]),
 )
-usual_streams = st.lists(
+simple_streams = st.lists(
     st.sampled_from(
         [
             b"data: {}\n\n",
@@ -120,7 +120,7 @@ usual_streams = st.lists(
 ).map(b"".join)
 
 
-@given(st.one_of(streams, usual_streams), st.lists(st.integers(0, 10_000), max_size=12))
+@given(st.one_of(streams, simple_streams), st.lists(st.integers(0, 10_000), max_size=12))
 def test_any_stream_cut_anywhere_gives_what_the_rules_say(stream: bytes, places: list[int]) -> None:
     """The frames are those of a literal reading of the rules."""
     oracle = Oracle().interpret(stream)
@@ -128,7 +128,7 @@ def test_any_stream_cut_anywhere_gives_what_the_rules_say(stream: bytes, places:
     assert feed(framer, cut_at(stream, places)) == oracle.frames
 
 
-@given(st.one_of(streams, usual_streams))
+@given(st.one_of(streams, simple_streams))
 def test_a_stream_byte_by_byte_is_the_stream_at_once(stream: bytes) -> None:
     """Every cut at once: the same frames, and the same word on whether one is pending."""
     whole, pieces = SseFramer(Limits()), SseFramer(Limits())

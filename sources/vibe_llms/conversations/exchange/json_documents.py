@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vibe_llms.conversations.contents import hydrate
+from vibe_llms.conversations.canister_media import hydrate
 from vibe_llms.conversations.exchange.interfaces import Exportable
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.interfaces import ContentStore

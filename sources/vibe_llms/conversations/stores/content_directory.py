@@ -10,7 +10,7 @@ from datetime import datetime
 
 import attrs
 
-from vibe_llms.conversations.contents import examine_content
+from vibe_llms.conversations.canister_media import examine_content
 from vibe_llms.conversations.stores.interfaces import ContentMetadata
 from vibe_llms.conversations.stores.mapping import mapping_errors
 from vibe_llms.conversations.stores.naming import ensure_content_id, is_content_id

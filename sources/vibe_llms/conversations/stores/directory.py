@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from vibe_llms.conversations.contents import needs_content_store
+from vibe_llms.conversations.canister_media import needs_content_store
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink, order_tags
 from vibe_llms.conversations.stores import chain, parts
 from vibe_llms.conversations.stores import descriptors as toml

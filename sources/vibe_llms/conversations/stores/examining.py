@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate
 
-from vibe_llms.conversations.contents import find_required
+from vibe_llms.conversations.canister_media import find_required
 from vibe_llms.conversations.metadata import ParentLink
 from vibe_llms.conversations.stores import chain, parts
 from vibe_llms.conversations.stores.descriptors import Table, merged_bytes_of

@@ -72,7 +72,7 @@ class History:
         identity: The id of the conversation.
         metadata: Its name, tags, model, times and parent.
         canisters: All of them, those of its ancestors first. Media bytes are not loaded:
-            :func:`vibe_llms.conversations.contents.hydrate` does that.
+            :func:`vibe_llms.conversations.canister_media.hydrate` does that.
         position: End of the conversation when it was read.
         notices: Findings of the read.
     """
@@ -166,28 +166,28 @@ class ContentStore(Protocol):
 
 
 class LeftBytes(NamedTuple):  # cheap to define, since it is imported at every start
-    """Stray bytes: they are in a place for content, but unknown to their database.
+    """Stray bytes: they are in a content backend, but unknown to their database.
 
     Attributes:
-        place: The URL of the place.
+        location: The URL of the backend.
         content_id: Their id there.
         size_bytes: Their size.
     """
 
-    place: str
+    location: str
     content_id: str
     size_bytes: int
 
 
 @runtime_checkable
-class HasPlaces(Protocol):
-    """Content store with bytes in external places, where strays may be left over."""
+class HasContentBackends(Protocol):
+    """Content store with bytes in external backends, where strays may be left over."""
 
     def survey_strays(self, *, grace_seconds: float) -> Iterator[LeftBytes]:
         """Yield unreferenced bytes that are older than a number of seconds.
 
         Raises:
-            StoreError: A place is unreachable.
+            StoreError: A backend is unreachable.
         """
 
     def remove_stray(self, stray: LeftBytes) -> None:

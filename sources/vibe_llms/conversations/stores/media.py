@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import attrs
 
-from vibe_llms.conversations.contents import is_held_elsewhere, replace_media
+from vibe_llms.conversations.canister_media import is_held_elsewhere, replace_media
 from vibe_llms.conversations.stores.interfaces import ContentStore
 from vibe_llms.exceptions import StoreError
 from vibe_llms.messages.canisters import AnyCanister

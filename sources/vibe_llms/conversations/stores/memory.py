@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from vibe_llms.conversations.contents import find_required
+from vibe_llms.conversations.canister_media import find_required
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
 from vibe_llms.conversations.stores.defaults import StoreDefaults
 from vibe_llms.conversations.stores.interfaces import (

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
+from vibe_llms.conversations.stores.content_backends import MARKER, StoredBytes, describe_missing
 from vibe_llms.conversations.stores.naming import ensure_content_id, is_content_id
 from vibe_llms.conversations.stores.object_stores import (
     KEY_REMEDIES,
@@ -24,7 +25,6 @@ from vibe_llms.conversations.stores.object_stores import (
     list_secrets,
     open_object_store,
 )
-from vibe_llms.conversations.stores.places import MARKER, PlacedBytes, describe_missing
 from vibe_llms.exceptions import (
     CorruptionError,
     StoreError,
@@ -47,8 +47,8 @@ _Answer = TypeVar("_Answer")
 
 
 @define(eq=False)
-class ObjectPlace:
-    """Part of a bucket; see :class:`.places.ContentPlace`."""
+class ObjectBackend:
+    """Part of a bucket; see :class:`.ContentBackend`."""
 
     address: str
     _location: ObjectLocation
@@ -103,7 +103,7 @@ class ObjectPlace:
         data = self._get(MARKER)
         return "" if data is None else data.decode("utf-8", "replace")
 
-    def survey(self) -> Iterator[PlacedBytes]:
+    def survey(self) -> Iterator[StoredBytes]:
         """List the objects that are younger than the marker, page by page."""
         marker = self._head(MARKER)
         if marker is None:
@@ -115,7 +115,7 @@ class ObjectPlace:
                 # The time in a list has fractions of a second, but not that in a HEAD response.
                 if is_content_id(each["path"]) and moment >= marker["last_modified"]:
                     age = (datetime.now(UTC) - moment).total_seconds()
-                    yield PlacedBytes(each["path"], each["size"], age)
+                    yield StoredBytes(each["path"], each["size"], age)
 
     def _put(self, path: str, data: bytes, **options: Any) -> None:
         self._perform(lambda store: store.put(path, data, use_multipart=False, **options))

@@ -53,7 +53,7 @@ class ConversationFork:
     from_index: Amount | None = None
 
 
-class ConversationDesk:
+class ConversationHandlers:
     """Request handlers for conversations.
 
     Args:

@@ -31,7 +31,7 @@ Perform: TypeAlias = Callable[[HttpCall, str], Awaitable[None]]
 
 @frozen
 class RouteRow:
-    """One route of a desk.
+    """One route of the daemon.
 
     Attributes:
         method: HTTP method.

@@ -17,11 +17,11 @@ from vibe_llms.conversations.index.interfaces import Index
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.daemons.agents.attaching import Attachments
 from vibe_llms.daemons.agents.availability import Availability
-from vibe_llms.daemons.agents.conversations import ConversationDesk
+from vibe_llms.daemons.agents.conversations import ConversationHandlers
 from vibe_llms.daemons.agents.frames import EVENT_STREAM
 from vibe_llms.daemons.agents.guarding import Guard
 from vibe_llms.daemons.agents.page import PLACE, produce_page_routes
-from vibe_llms.daemons.agents.routes import Desk
+from vibe_llms.daemons.agents.routes import RunHandlers
 from vibe_llms.daemons.agents.settings import AgentsSettings
 from vibe_llms.daemons.agents.streams import pass_on
 from vibe_llms.daemons.arrivals import find_hosts
@@ -90,8 +90,8 @@ def produce_service(
     runs = LocalRuns(store, application, rules=rules, host=host)
     availability = Availability(store, lambda: begin())
     guard = Guard(authorizer=authorizer, hosts=hosts, ensure_begun=availability.ensure_begun)
-    desk = Desk(runs, subscriptions, guard, watchers=settings.watchers)
-    conversations = ConversationDesk(
+    handlers = RunHandlers(runs, subscriptions, guard, watchers=settings.watchers)
+    conversations = ConversationHandlers(
         LocalConversations(runs, conversation_index), subscriptions, guard
     )
     attachments = Attachments(runs, subscriptions, settings.attached_seconds)
@@ -110,7 +110,7 @@ def produce_service(
 
     service = Service(
         [
-            *desk.produce_routes(),
+            *handlers.produce_routes(),
             *conversations.produce_routes(),
             *produce_page_routes(hosts),
         ],
@@ -118,7 +118,7 @@ def produce_service(
         listeners=listeners,
         start=availability.start,
         stop=stop,
-        on_drain=desk.drain,
+        on_drain=handlers.drain,
     )
     add_health(
         service,

@@ -37,7 +37,7 @@ FACE: Final = "runs"
 _WORDS: Final = ("true", "false")
 
 
-class Desk:
+class RunHandlers:
     """Request handlers for runs.
 
     Args:

@@ -11,11 +11,11 @@ from vibe_llms.agents.local import LocalRuns
 from vibe_llms.application import Application
 from vibe_llms.conversations.index.interfaces import Index
 from vibe_llms.conversations.stores.interfaces import ConversationStore
-from vibe_llms.daemons.agents.conversations import ConversationDesk
+from vibe_llms.daemons.agents.conversations import ConversationHandlers
 from vibe_llms.daemons.agents.frames import EVENT_STREAM
 from vibe_llms.daemons.agents.guarding import Guard
 from vibe_llms.daemons.agents.page import PLACE, produce_page_routes
-from vibe_llms.daemons.agents.routes import Desk
+from vibe_llms.daemons.agents.routes import RunHandlers
 from vibe_llms.daemons.health import add_health
 from vibe_llms.daemons.service import Service
 from vibe_llms.exceptions import AccessError, ProviderFault
@@ -83,17 +83,17 @@ def produce_view(
     runs = LocalRuns(store, application, is_owner=True)
     guard = Guard(authorizer=KeyHolder(key), hosts=hosts)
     subscriptions = LogSubscriptions(runs.index, EVENT_STREAM)
-    desk = Desk(runs, subscriptions, guard, watchers=WATCHERS)
-    conversations = ConversationDesk(
+    handlers = RunHandlers(runs, subscriptions, guard, watchers=WATCHERS)
+    conversations = ConversationHandlers(
         LocalConversations(runs, conversation_index), subscriptions, guard
     )
     service = Service(
         [
-            *desk.produce_routes(has_host=False),
+            *handlers.produce_routes(has_host=False),
             *conversations.produce_routes(),
             *produce_page_routes(hosts),
         ],
-        on_drain=desk.drain,
+        on_drain=handlers.drain,
     )
     add_health(service, guard=guard.admit, needs_key=True, page=PLACE.removeprefix("/"))
     return service

@@ -1,4 +1,4 @@
-"""Find the images in a request by their place, in any protocol.
+"""Find the images in a request by their path, in any protocol.
 
 Magic numbers alone are not enough: a text may begin like an image.
 """
@@ -20,14 +20,14 @@ _PICTURE: Final = re.compile(
 _COMMAS: Final = 200_000
 """Bodies with more commas are not searched, to save time; they count as text."""
 
-_Place = tuple[str, ...]
+_Path = tuple[str, ...]
 
 
-def _list_places(*places: str) -> frozenset[_Place]:
-    return frozenset(tuple(place.split(".")) for place in places)
+def _list_paths(*paths: str) -> frozenset[_Path]:
+    return frozenset(tuple(path.split(".")) for path in paths)
 
 
-_ADDRESSES: Final = _list_places(
+_ADDRESSES: Final = _list_paths(
     "messages.content.image_url",
     "messages.content.image_url.url",
     "messages.images.image_url.url",
@@ -37,7 +37,7 @@ _ADDRESSES: Final = _list_places(
     "request.canisters.content.url",
 )
 """Fields with an image as a data URL."""
-_DATA: Final = _list_places(
+_DATA: Final = _list_paths(
     "messages.content.source.data",
     "messages.content.content.source.data",
     "messages.content.source.content.source.data",
@@ -48,12 +48,12 @@ _DATA: Final = _list_places(
     "request.canisters.content.data",
 )
 """Fields with bare base64, if a neighbouring field says that it is an image."""
-_PICTURES_ALONE: Final = _list_places("images", "messages.images")
+_PICTURES_ALONE: Final = _list_paths("images", "messages.images")
 """Fields that contain only images, as bare base64."""
 _WAYS: Final = frozenset(
-    place[:length]
-    for place in _ADDRESSES | _DATA | _PICTURES_ALONE
-    for length in range(len(place) + 1)
+    path[:length]
+    for path in _ADDRESSES | _DATA | _PICTURES_ALONE
+    for length in range(len(path) + 1)
 )
 """Fields on the path to an image."""
 
@@ -87,18 +87,18 @@ def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any] | None:
     return fields if len(fields) == len(pairs) else None
 
 
-def _walk(value: Any, place: _Place, *, is_shown: bool = False) -> Iterator[int]:
+def _walk(value: Any, path: _Path, *, is_shown: bool = False) -> Iterator[int]:
     """Yield the sizes of images.
 
     Args:
-        place: Keys on the path to the value.
+        path: Keys on the path to the value.
         is_shown: Whether a neighbouring field says that it is an image.
     """
-    if place not in _WAYS:
+    if path not in _WAYS:
         return
     if isinstance(value, list):
         for each in value:
-            yield from _walk(each, place)
+            yield from _walk(each, path)
     elif isinstance(value, dict):
         kinds = [value[name] for name in _KINDS if name in value]
         is_other = not all(isinstance(kind, str) and kind.startswith("image") for kind in kinds)
@@ -106,11 +106,11 @@ def _walk(value: Any, place: _Place, *, is_shown: bool = False) -> Iterator[int]
         is_shown = bool(kinds) or value.get("type") in _PICTURE_TYPES
         for name, each in value.items():
             if not (is_other and isinstance(each, str)):
-                yield from _walk(each, (*place, name), is_shown=is_shown)
+                yield from _walk(each, (*path, name), is_shown=is_shown)
     elif isinstance(value, str) and (picture := _PICTURE.match(value)):
         if picture["address"] is not None:
-            is_picture = place in _ADDRESSES
+            is_picture = path in _ADDRESSES
         else:
-            is_picture = place in _PICTURES_ALONE or (is_shown and place in _DATA)
+            is_picture = path in _PICTURES_ALONE or (is_shown and path in _DATA)
         if is_picture:
             yield len(picture["data"])

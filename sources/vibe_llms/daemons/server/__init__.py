@@ -18,7 +18,7 @@ from vibe_llms.foundation.lazy_imports import produce_attribute_access
 
 if TYPE_CHECKING:
     from vibe_llms.daemons.server.binding import check_binding
-    from vibe_llms.daemons.server.running import run, serve
+    from vibe_llms.daemons.server.launching import run, serve
     from vibe_llms.daemons.server.serving import Server
     from vibe_llms.daemons.server.settings import ServerSettings, override
 
@@ -31,7 +31,7 @@ __getattr__, __dir__ = produce_attribute_access(
         "ServerSettings": "settings",
         "check_binding": "binding",
         "override": "settings",
-        "run": "running",
-        "serve": "running",
+        "run": "launching",
+        "serve": "launching",
     },
 )

@@ -16,9 +16,9 @@ from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.routes import Route, write_plain_error
 from vibe_llms.daemons.server.words import Application
 from vibe_llms.daemons.tools.settings import SessionLimits
-from vibe_llms.invocables.mcp.serving.desk import ToolServer
 from vibe_llms.invocables.mcp.serving.messages import MalformedMessage, read_message
 from vibe_llms.invocables.mcp.serving.sessions import HEARD, produce_manager, produce_user
+from vibe_llms.invocables.mcp.serving.tool_server import ToolServer
 from vibe_llms.plugins.specification.daemons import Authorizer, Grant
 
 PATH: Final = "/mcp"

@@ -22,7 +22,7 @@ from vibe_llms.invocables.registry import Registry
 from vibe_llms.plugins.specification.daemons import Authorizer
 
 if TYPE_CHECKING:
-    from vibe_llms.invocables.mcp.serving.desk import ToolServer
+    from vibe_llms.invocables.mcp.serving.tool_server import ToolServer
 
 _LOGGER: Final = logging.getLogger("vibe_llms.daemons.tools")
 
@@ -101,7 +101,7 @@ async def open_server(
             logged, and the others are offered.
     """
     from vibe_llms.invocables.mcp.serving.approving import Doorkeeper
-    from vibe_llms.invocables.mcp.serving.desk import HostLimits, ToolServer
+    from vibe_llms.invocables.mcp.serving.tool_server import HostLimits, ToolServer
 
     policy = await application.produce_approver(settings.approver)
     is_named = bool(settings.ensembles or settings.mcp)

@@ -31,7 +31,7 @@ def _hide(number: int) -> str:
 
 
 @define(eq=False)
-class Placements:
+class ContentMarks:
     """The contents that one rendering places.
 
     Attributes:
@@ -42,7 +42,7 @@ class Placements:
     contents: list[AnyContent] = attrs.field(factory=list)
     nonce: str = attrs.field(factory=lambda: _hide(secrets.randbits(64)))
 
-    def place(self, content: AnyContent) -> str:
+    def add(self, content: AnyContent) -> str:
         """Return the mark that stands for a content."""
         self.contents.append(content)
         return f"{_EDGE}{self.nonce}{_EDGE}{_hide(len(self.contents) - 1)}{_EDGE}"
@@ -79,11 +79,11 @@ class RenderingBudget:
     Attributes:
         limits: ``prompt_characters`` limits each text, and eightfold all intermediate texts;
             ``prompt_seconds`` limits the processor time.
-        placements: The contents that are placed in the prompt.
+        content_marks: Marks of the contents that are placed in the prompt.
     """
 
     limits: Limits
-    placements: Placements = attrs.field(factory=Placements)
+    content_marks: ContentMarks = attrs.field(factory=ContentMarks)
     _room: int = attrs.field(init=False)
     _deadline: float = attrs.field(init=False)
 

@@ -14,7 +14,7 @@ from vibe_llms.exceptions import Finding
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.suggestions import suggest
 from vibe_llms.instruments.prompts.partials import PartialProblem, Partials
-from vibe_llms.instruments.prompts.places import place_error, produce_finding
+from vibe_llms.instruments.prompts.positions import place_error, produce_finding
 from vibe_llms.instruments.prompts.scopes import Variables, find_variables
 from vibe_llms.instruments.prompts.templates import Sandbox
 

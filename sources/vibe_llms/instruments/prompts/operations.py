@@ -34,7 +34,7 @@ def produce_text(value: Any) -> str:
     if isinstance(value, Undefined):
         return str(value)  # raises an error that names it
     if isinstance(value, _CONTENTS):
-        return budget.placements.place(value)
+        return budget.content_marks.add(value)
     if isinstance(value, _MUTE) or callable(value) or _says_nothing(type(value)):
         raise SecurityError(
             f"Values of the type {type(value).__name__!r} cannot be printed: print their "

@@ -178,7 +178,7 @@ class Prompt:
 
         budget = RenderingBudget(self._limits)
         text = produce_text(self._templates[key], self._places, values, budget)
-        contents = budget.placements.cut(text)
+        contents = budget.content_marks.cut(text)
         if contents is None:
             raise RequestError(
                 path=self._places[key],

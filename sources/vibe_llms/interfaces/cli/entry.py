@@ -20,7 +20,7 @@ def main() -> None:
     import gc
 
     gc.set_threshold(_GARBAGE_THRESHOLD)
-    from vibe_llms.interfaces.cli.running import run
+    from vibe_llms.interfaces.cli.command_line import run
 
     code = run(arguments)
     gc.freeze()  # the final garbage collections cost half an interpreter start

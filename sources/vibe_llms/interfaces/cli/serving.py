@@ -13,7 +13,7 @@ from vibe_llms.interfaces.cli.options import refuse_empty
 
 if TYPE_CHECKING:
     from vibe_llms.application import Application
-    from vibe_llms.daemons.server.running import Produce
+    from vibe_llms.daemons.server.launching import Produce
     from vibe_llms.daemons.server.settings import ServerSettings
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import yarl
 
     from vibe_llms.wire.http.connection import HttpConnection
-    from vibe_llms.wire.http.names import Place
+    from vibe_llms.wire.http.names import SocketAddress
 
 _URL_CHARACTERS: Final = 4_000
 _CONNECT_SECONDS: Final = 10.0
@@ -220,7 +220,7 @@ class _Guard:
         self._is_allowed = is_allowed
         self._refused = False
 
-    async def look_up(self, host: str, port: int) -> list[Place]:
+    async def look_up(self, host: str, port: int) -> list[SocketAddress]:
         """Return the addresses of a host, all of which are permitted."""
         from vibe_llms.wire.http.names import read_address
 

@@ -55,7 +55,7 @@ def produce_grant(text: str, is_writable: bool, working_directory: Path) -> Dire
 
 
 @frozen(kw_only=True)
-class Place:
+class GrantedPath:
     """Target of a walk.
 
     Attributes:
@@ -148,7 +148,7 @@ class Grants:
         )
 
     @contextmanager
-    def walk(self, path: str, *, makes: bool = False) -> Iterator[Place]:
+    def walk(self, path: str, *, makes: bool = False) -> Iterator[GrantedPath]:
         """Walk to a path, including links on the way and at its end.
 
         Args:
@@ -158,11 +158,11 @@ class Grants:
         Raises:
             Refusal: It leaves the grants, or a component on the way is not a directory.
         """
-        walker = _Walker(self, path, makes)
+        resolver = _PathResolver(self, path, makes)
         try:
-            yield walker.walk()
+            yield resolver.walk()
         finally:
-            walker.leave()
+            resolver.leave()
 
 
 @frozen
@@ -174,7 +174,7 @@ class _Step:
     grant: DirectoryGrant
 
 
-class _Walker:
+class _PathResolver:
     """One walk: the directories on its way, and the remaining components."""
 
     def __init__(self, grants: Grants, path: str, makes: bool) -> None:
@@ -185,7 +185,7 @@ class _Walker:
         self._ahead: list[str] = []
         self._links = 0
 
-    def walk(self) -> Place:
+    def walk(self) -> GrantedPath:
         """Walk to the end."""
         _ensure_path(self._path)
         if self._path.startswith("/"):
@@ -296,10 +296,10 @@ class _Walker:
         else:
             self._begin(self._trail[0].grant.path.parts[1:], ("..", *self._ahead))
 
-    def _arrive(self, name: str) -> Place:
+    def _arrive(self, name: str) -> GrantedPath:
         here = self._trail[-1]
         shown = self._show(name)
-        return Place(directory=here.descriptor, name=name, grant=here.grant, shown=shown)
+        return GrantedPath(directory=here.descriptor, name=name, grant=here.grant, shown=shown)
 
     def _show(self, name: str) -> str:
         """Return a path for a model: relative where that suffices."""

@@ -10,7 +10,7 @@ from typing import Final
 
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.refusals import Refusal
-from vibe_llms.invocables.shipped.grants import READING, Place
+from vibe_llms.invocables.shipped.grants import READING, GrantedPath
 
 BLOCK_BYTES: Final = 65_536
 # Without O_NONBLOCK, opening a pipe would wait for a writer.
@@ -31,51 +31,51 @@ def describe_kind(mode: int) -> str:
 
 
 @contextmanager
-def open_file(place: Place) -> Iterator[tuple[int, os.stat_result]]:
+def open_file(target: GrantedPath) -> Iterator[tuple[int, os.stat_result]]:
     """Open a regular file for reading: never blocks, and has no side effects.
 
     Raises:
         Refusal: It is missing, or not a regular file.
     """
     # Checked first, since opening some devices has side effects.
-    before = place.inspect()
+    before = target.inspect()
     if before is None:
-        raise Refusal(f"{place.shown} does not exist.")
-    _ensure_regular(place, before.st_mode)
+        raise Refusal(f"{target.shown} does not exist.")
+    _ensure_regular(target, before.st_mode)
     try:
-        descriptor = os.open(place.name, _QUIETLY, dir_fd=place.directory)
+        descriptor = os.open(target.name, _QUIETLY, dir_fd=target.directory)
     except OSError as error:
-        raise Refusal(f"Cannot open {place.shown}: {error.strerror}.") from error
+        raise Refusal(f"Cannot open {target.shown}: {error.strerror}.") from error
     try:
         found = os.fstat(descriptor)
-        _ensure_regular(place, found.st_mode)  # it may have been replaced in between
+        _ensure_regular(target, found.st_mode)  # it may have been replaced in between
         yield descriptor, found
     finally:
         os.close(descriptor)
 
 
-def _ensure_regular(place: Place, mode: int) -> None:
+def _ensure_regular(target: GrantedPath, mode: int) -> None:
     if not stat.S_ISREG(mode):
         kind = describe_kind(mode)
         remedy = " List it with list_files." if stat.S_ISDIR(mode) else ""
-        raise Refusal(f"{place.shown} is not a file ({kind or 'something special'}).{remedy}")
+        raise Refusal(f"{target.shown} is not a file ({kind or 'something special'}).{remedy}")
 
 
 @contextmanager
-def open_directory(place: Place) -> Iterator[int]:
+def open_directory(target: GrantedPath) -> Iterator[int]:
     """Open a directory for listing.
 
     Raises:
         Refusal: It is missing, or not a directory.
     """
     try:
-        descriptor = os.open(place.name, READING, dir_fd=place.directory)
+        descriptor = os.open(target.name, READING, dir_fd=target.directory)
     except FileNotFoundError as error:
-        raise Refusal(f"{place.shown} does not exist.") from error
+        raise Refusal(f"{target.shown} does not exist.") from error
     except NotADirectoryError as error:
-        raise Refusal(f"{place.shown} is not a directory.") from error
+        raise Refusal(f"{target.shown} is not a directory.") from error
     except OSError as error:
-        raise Refusal(f"Cannot open {place.shown}: {error.strerror}.") from error
+        raise Refusal(f"Cannot open {target.shown}: {error.strerror}.") from error
     try:
         yield descriptor
     finally:
@@ -89,7 +89,7 @@ def read_blocks(descriptor: int, context: InvocationContext) -> Iterator[bytes]:
 
 
 def read_whole(
-    place: Place, descriptor: int, limit_bytes: int, context: InvocationContext
+    target: GrantedPath, descriptor: int, limit_bytes: int, context: InvocationContext
 ) -> bytes:
     """Return the whole content of a file.
 
@@ -101,6 +101,6 @@ def read_whole(
     for block in read_blocks(descriptor, context):
         size += len(block)
         if size > limit_bytes:
-            raise Refusal(f"{place.shown} is larger than the limit of {limit_bytes} bytes.")
+            raise Refusal(f"{target.shown} is larger than the limit of {limit_bytes} bytes.")
         blocks.append(block)
     return b"".join(blocks)

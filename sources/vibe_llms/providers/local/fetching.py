@@ -25,7 +25,7 @@ from vibe_llms.exceptions import WeightsError
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.files import advise, synchronize_folder
 from vibe_llms.plugins.specification.models import ProviderContext
-from vibe_llms.processes.running import run_program
+from vibe_llms.processes.finished_programs import run_program
 from vibe_llms.providers.local.pins import Pin, compose_kept_path, compute_sha256
 
 _ABANDONED_SECONDS = 60.0

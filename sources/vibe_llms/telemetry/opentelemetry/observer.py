@@ -14,9 +14,9 @@ from vibe_llms.events.conversation import (
     ConversationUpdatedEvent,
 )
 from vibe_llms.events.engine import (
+    GenerationDeferredEvent,
     GenerationFailedEvent,
     GenerationFinishedEvent,
-    GenerationParkedEvent,
     GenerationStartedEvent,
     InvocationFinishedEvent,
     InvocationStartedEvent,
@@ -103,7 +103,7 @@ class OpenTelemetryObserver:
             GenerationStartedEvent: self._begin_generation,
             GenerationFinishedEvent: self._finish_generation,
             GenerationFailedEvent: self._fail_generation,
-            GenerationParkedEvent: self._park_generation,
+            GenerationDeferredEvent: self._defer_generation,
             InvocationStartedEvent: self._begin_tool,
             InvocationFinishedEvent: self._end_tool,
             ResponseStartedEvent: self._hear_piece,
@@ -192,7 +192,7 @@ class OpenTelemetryObserver:
             chat.fail(words.name_error(event.error))
             self._end_chat(chat)
 
-    def _park_generation(self, event: GenerationParkedEvent) -> None:
+    def _defer_generation(self, event: GenerationDeferredEvent) -> None:
         chat = self._chat.get()
         if chat is not None and not chat.is_ended:  # there is no error and no usage yet
             self._end_chat(chat)

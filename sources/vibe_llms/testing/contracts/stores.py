@@ -10,7 +10,7 @@ from pathlib import Path
 
 import attrs
 
-from vibe_llms.conversations.contents import hydrate
+from vibe_llms.conversations.canister_media import hydrate
 from vibe_llms.conversations.index.reading import produce_index
 from vibe_llms.conversations.lookup import find_newest, resolve
 from vibe_llms.conversations.metadata import ConversationMetadata

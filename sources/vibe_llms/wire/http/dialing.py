@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from vibe_llms.wire.http import faults, heads, names
 from vibe_llms.wire.http.connection import HttpConnection
-from vibe_llms.wire.http.tls import access_usual_context
+from vibe_llms.wire.http.tls import access_default_context
 
 if TYPE_CHECKING:
     from vibe_llms.wire.http.heads import RequestTarget
@@ -41,7 +41,7 @@ async def dial(
         await _reach(connection, proxy, resolve, tls, faults.ProxyUnreachable)
         if target.is_secure:
             await _make_tunnel(connection, target, proxy)
-            context = tls or access_usual_context()
+            context = tls or access_default_context()
             await _secure(connection, target, context)
     except BaseException:
         connection.leave()
@@ -64,7 +64,7 @@ async def _reach(
     if not place.is_secure:
         await loop.create_connection(lambda: connection, sock=made)
         return
-    context = tls or access_usual_context()
+    context = tls or access_default_context()
     securing = loop.create_connection(
         lambda: connection, sock=made, ssl=context, server_hostname=_name(place)
     )

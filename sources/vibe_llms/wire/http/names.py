@@ -10,10 +10,10 @@ from contextlib import suppress
 from itertools import chain, zip_longest
 from typing import Any, Final, TypeAlias
 
-Place: TypeAlias = tuple[socket.AddressFamily, tuple[Any, ...]]
+SocketAddress: TypeAlias = tuple[socket.AddressFamily, tuple[Any, ...]]
 """Address family, and an address with its port in the form of that family."""
 
-Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[Place]]]
+Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[SocketAddress]]]
 """Returns the addresses of a host, at least one; raises OSError if there are none."""
 
 _KNOWN_SECONDS: Final = 60
@@ -26,12 +26,12 @@ class Names:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._looks: dict[tuple[str, int], tuple[asyncio.Task[Sequence[Place]], float]] = {}
+        self._looks: dict[tuple[str, int], tuple[asyncio.Task[Sequence[SocketAddress]], float]] = {}
 
-    async def resolve(self, host: str, port: int) -> Sequence[Place]:
+    async def resolve(self, host: str, port: int) -> Sequence[SocketAddress]:
         """Return the addresses of a host. Raise OSError."""
-        if place := read_address(host, port):
-            return (place,)
+        if candidate := read_address(host, port):
+            return (candidate,)
         task, until = self._looks.get((host, port), (None, 0.0))
         now = self._loop.time()
         if task is None or now > until:
@@ -40,14 +40,14 @@ class Names:
             self._looks[host, port] = task, now + _KNOWN_SECONDS
         return await asyncio.shield(task)  # cancelling one caller does not affect others
 
-    def _forget_failure(self, done: asyncio.Task[Sequence[Place]]) -> None:
+    def _forget_failure(self, done: asyncio.Task[Sequence[SocketAddress]]) -> None:
         """Do not cache failed lookups."""
         if done.cancelled() or done.exception() is not None:
             for key in [key for key, (task, _) in self._looks.items() if task is done]:
                 del self._looks[key]
 
 
-def read_address(host: str, port: int) -> Place | None:
+def read_address(host: str, port: int) -> SocketAddress | None:
     """Parse a host that is an IP address; addresses with a zone are left to the system."""
     with suppress(OSError):
         socket.inet_pton(socket.AF_INET, host)
@@ -58,30 +58,32 @@ def read_address(host: str, port: int) -> Place | None:
     return None
 
 
-async def _ask_system(loop: asyncio.AbstractEventLoop, host: str, port: int) -> Sequence[Place]:
+async def _ask_system(
+    loop: asyncio.AbstractEventLoop, host: str, port: int
+) -> Sequence[SocketAddress]:
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    places = list(dict.fromkeys((family, address) for family, _, _, _, address in found))
+    candidates = list(dict.fromkeys((family, address) for family, _, _, _, address in found))
     # Alternate families, so that an unreachable one causes little delay (RFC 8305).
-    first = [each for each in places if each[0] == places[0][0]]
-    others = [each for each in places if each[0] != places[0][0]]
+    first = [each for each in candidates if each[0] == candidates[0][0]]
+    others = [each for each in candidates if each[0] != candidates[0][0]]
     return [each for each in chain.from_iterable(zip_longest(first, others)) if each is not None]
 
 
-async def connect(places: Sequence[Place]) -> socket.socket:
+async def connect(candidates: Sequence[SocketAddress]) -> socket.socket:
     """Connect to the first address that answers; each has a head start before the next.
 
     Raises:
         OSError: None answers; the error of the first one.
     """
-    if not places:
+    if not candidates:
         raise OSError(errno.EADDRNOTAVAIL, "The name has no address")
-    if len(places) == 1:
-        return await _connect_to(places[0])
+    if len(candidates) == 1:
+        return await _connect_to(candidates[0])
     attempts: list[asyncio.Task[socket.socket]] = []
     winner: asyncio.Task[socket.socket] | None = None
     try:
-        for place in places:
-            attempts.append(asyncio.create_task(_connect_to(place)))
+        for candidate in candidates:
+            attempts.append(asyncio.create_task(_connect_to(candidate)))
             if winner := await _find_winner(attempts, attempts[-1:], _HEAD_START_SECONDS):
                 return winner.result()
         if winner := await _find_winner(attempts, attempts, None):
@@ -122,8 +124,8 @@ def _close_socket(attempt: asyncio.Task[socket.socket]) -> None:
         attempt.result().close()
 
 
-async def _connect_to(place: Place) -> socket.socket:
-    family, address = place
+async def _connect_to(candidate: SocketAddress) -> socket.socket:
+    family, address = candidate
     # asyncio switches Nagle's algorithm off only if the protocol is given. With it, a body that is
     # written behind its head waits 40 ms for the acknowledgement of the head.
     made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -11,7 +11,7 @@ from vibe_llms.foundation.files import open_regular, warn_of_readers
 
 
 @lru_cache(maxsize=1)
-def access_usual_context() -> ssl.SSLContext:
+def access_default_context() -> ssl.SSLContext:
     """Return the default context."""
     return _produce_context()
 

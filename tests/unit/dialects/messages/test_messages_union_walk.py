@@ -30,7 +30,7 @@ from vibe_llms.dialects.messages import (
     normalize_messages,
     normalize_request,
 )
-from vibe_llms.dialects.messages.calling.contents import normalize_block, normalize_citation
+from vibe_llms.dialects.messages.calling.content_blocks import normalize_block, normalize_citation
 from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanister
 from vibe_llms.messages.contents import (
     FileContent,

@@ -13,7 +13,7 @@ import attrs
 import pytest
 
 from support.screens.keyboards import Keyboard, open_keyboard
-from vibe_llms.interfaces.cli.running import run
+from vibe_llms.interfaces.cli.command_line import run
 
 
 @attrs.frozen

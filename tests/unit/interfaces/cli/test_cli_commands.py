@@ -16,10 +16,10 @@ import click
 import pytest
 
 from vibe_llms.exceptions import ConverseError
+from vibe_llms.interfaces.cli.command_line import run
 from vibe_llms.interfaces.cli.command_table import BELOW, COMMANDS
 from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.interfaces.cli.group import produce_group
-from vibe_llms.interfaces.cli.running import run
 from vibe_llms.messages.codec.errors import decode_error
 
 Vibe = Callable[..., Any]
@@ -646,7 +646,7 @@ def test_a_closed_pipe_is_no_mistake(vibe: Vibe, monkeypatch: pytest.MonkeyPatch
 
     with monkeypatch.context() as patched:
         patched.setattr(sys.stdout, "write", refuse)
-        patched.setattr("vibe_llms.interfaces.cli.running._silence", lambda: None)
+        patched.setattr("vibe_llms.interfaces.cli.command_line._silence", lambda: None)
         outcome = vibe("show", identity)
 
     assert (outcome.code, outcome.err) == (ExitCode.PIPE_CLOSED, "")

@@ -15,8 +15,8 @@ from vibe_llms.batches.submitting import ChunkCourse, ChunkNews
 from vibe_llms.batches.vendor_backend import Forecast
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.interfaces.cli.batches.vendor import Bulletin, describe_prices
+from vibe_llms.interfaces.cli.command_line import run
 from vibe_llms.interfaces.cli.errors import ExitCode
-from vibe_llms.interfaces.cli.running import run
 from vibe_llms.testing.simulator import SynchronousSimulator
 
 Vibe = Callable[..., Any]

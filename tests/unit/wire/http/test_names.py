@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from vibe_llms.wire.http.names import Names, Place, connect, read_address
+from vibe_llms.wire.http.names import Names, SocketAddress, connect, read_address
 
 
 class Lookups:
@@ -79,14 +79,14 @@ async def test_an_address_is_not_looked_up(lookups: Lookups) -> None:
 
 
 @contextmanager
-def listening() -> Iterator[Place]:
+def listening() -> Iterator[SocketAddress]:
     """A place that takes connections."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield socket.AF_INET, server.getsockname()
 
 
 @contextmanager
-def refusing() -> Iterator[Place]:
+def refusing() -> Iterator[SocketAddress]:
     """A place where nobody is."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         place = server.getsockname()
@@ -94,7 +94,7 @@ def refusing() -> Iterator[Place]:
 
 
 @contextmanager
-def silent() -> Iterator[Place]:
+def silent() -> Iterator[SocketAddress]:
     """A place that answers nothing: its queue is full."""
     with ExitStack() as stack:
         server = stack.enter_context(socket.socket())

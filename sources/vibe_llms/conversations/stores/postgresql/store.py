@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from vibe_llms.conversations.contents import find_required, needs_content_store
+from vibe_llms.conversations.canister_media import find_required, needs_content_store
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
+from vibe_llms.conversations.stores.content_backends import produce_backend, split_content
 from vibe_llms.conversations.stores.defaults import StoreDefaults
 from vibe_llms.conversations.stores.examining import find_doubles
 from vibe_llms.conversations.stores.interfaces import (
@@ -22,8 +23,7 @@ from vibe_llms.conversations.stores.interfaces import (
 from vibe_llms.conversations.stores.media import detach_media, ensure_distinct
 from vibe_llms.conversations.stores.moments import find_moment
 from vibe_llms.conversations.stores.naming import ensure_identity
-from vibe_llms.conversations.stores.places import produce_place, split_content
-from vibe_llms.conversations.stores.postgresql.contents import PostgresqlContents
+from vibe_llms.conversations.stores.postgresql.content_store import PostgresqlContents
 from vibe_llms.conversations.stores.postgresql.database import HOLD, Database
 from vibe_llms.conversations.stores.postgresql.rows import StoredConversation, write_about
 from vibe_llms.exceptions import (
@@ -73,7 +73,7 @@ class PostgresqlStore(StoreDefaults):
 
     Args:
         url: URL such as ``postgresql://host/database``; ``content=`` in its query names an external
-            place for new content, see :mod:`..places`.
+            place for new content, see :mod:`..content_backends`.
 
     Raises:
         ConfigurationError: The place for content does not exist.
@@ -88,7 +88,7 @@ class PostgresqlStore(StoreDefaults):
         self.url, address = split_content(url)
         self.database = Database(self.url)
         self.contents = PostgresqlContents(
-            self.database, produce_place(address) if address else None
+            self.database, produce_backend(address) if address else None
         )
 
     def transact(self, *, reading: bool = False) -> AbstractContextManager[object]:

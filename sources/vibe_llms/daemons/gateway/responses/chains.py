@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vibe_llms.conversations.contents import hydrate
+from vibe_llms.conversations.canister_media import hydrate
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.interfaces import ConversationStore, Position
 from vibe_llms.exceptions import StaleConversationError

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from vibe_llms.daemons.asgi import refuse_body
 from vibe_llms.daemons.gateway.responses.bodies import Fields
-from vibe_llms.dialects.history import Placed
+from vibe_llms.dialects.history import HistoryEntry
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.responses.calling.messages import ItemsWriter
 from vibe_llms.dialects.responses.calling.parts import PartsWriter
@@ -53,7 +53,7 @@ def read_canisters(items: Sequence[Any]) -> tuple[AnyCanister, ...]:
 def write_asked(canisters: Iterable[AnyCanister]) -> list[Fields]:
     """Return canisters as the items of a request, with only their original ids."""
     writer = _produce_writer(is_answer=False)
-    writer.write(Placed(canister, canister.id) for canister in canisters)
+    writer.write(HistoryEntry(canister, canister.id) for canister in canisters)
     return [each.item for each in writer.written]
 
 
@@ -63,7 +63,7 @@ def write_items(canisters: Iterable[AnyCanister]) -> list[Fields]:
     items = []
     for canister in canisters:
         start = len(writer.written)
-        writer.write([Placed(canister, canister.id)])
+        writer.write([HistoryEntry(canister, canister.id)])
         for number, each in enumerate(writer.written[start:]):
             items.append(_complete(each.item, canister.id + (f"_{number}" if number else "")))
     return items

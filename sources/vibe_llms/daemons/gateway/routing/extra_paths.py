@@ -139,7 +139,7 @@ def _find_path(path: str, model: RemoteModel) -> str:
 
 
 def _allows(target: Target, pattern: str) -> bool:
-    return pattern in target.placement.passthrough
+    return pattern in target.configured.passthrough
 
 
 def _find_route(routes: Mapping[str, ModelRoute], name: str, pattern: str) -> ModelRoute:

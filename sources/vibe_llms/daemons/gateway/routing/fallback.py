@@ -75,7 +75,7 @@ class FallbackChain:
             if isinstance(upstream, ConverseError):
                 self._last = upstream, None
                 word = upstream.WORD
-                address = target.placement.settings.model
+                address = target.configured.settings.model
                 self._attempts.append(UpstreamAttempt(address=address, error=word, detail=word))
                 _LOGGER.warning("Cannot ask %s: %s", address, upstream)
             else:
@@ -86,10 +86,10 @@ class FallbackChain:
             await self._give_up()
 
     async def _reach(self, target: Target) -> Upstream | ConverseError:
-        placement = target.placement
+        configured = target.configured
         try:
             upstream = await self._call.gateway.upstreams.reach(
-                placement.settings.model, strict=placement.strict
+                configured.settings.model, strict=configured.strict
             )
             if self._call.face.is_path:
                 _ensure_paths(upstream)
@@ -106,10 +106,10 @@ class FallbackChain:
         body = self._call.request.body
         if not (signatures := find_signatures(body)):
             owner = find_provider(body)
-            return sorted(reached, key=lambda pair: pair[0].placement.provider != owner)
+            return sorted(reached, key=lambda pair: pair[0].configured.provider != owner)
         self._signatures = signatures
         home = self._plan.signatures.find_home(signatures)
-        there = [pair for pair in reached if pair[0].placement.provider == home]
+        there = [pair for pair in reached if pair[0].configured.provider == home]
         if there:
             return there
         # Of unknown origin. Only targets of the client's protocol can have signed it.
@@ -175,7 +175,7 @@ class FallbackChain:
 
     async def _perform(self, target: Target, upstream: Upstream, began: float) -> _Failure | None:
         """Perform the following stages for an upstream; return an error before the first byte."""
-        call, seconds = self._call, target.placement.seconds
+        call, seconds = self._call, target.configured.seconds
         _clear(call.record)
         reader = self._produce_reader(target)
         opened = partial(self._open, target, upstream, began)
@@ -192,7 +192,7 @@ class FallbackChain:
                 raise
             return _produce_timeout(upstream, seconds or 0), None
         except Refused as refused:
-            provider = target.placement.provider
+            provider = target.configured.provider
             error = read_refusal(refused, call.face.dialect, provider, upstream.name)
             return error, refused
         except ConverseError as error:
@@ -224,7 +224,7 @@ class FallbackChain:
             self._call.recorder.begin(status, headers)
         if self._plan.signatures is not None:
             for signature in self._signatures:  # the target has accepted them
-                self._plan.signatures.keep(signature, target.placement.provider)
+                self._plan.signatures.keep(signature, target.configured.provider)
 
     def _take(
         self,
@@ -257,7 +257,7 @@ class FallbackChain:
         origins = self._plan.signatures
         if origins is None:
             return None
-        return SignatureReader(partial(origins.keep, provider=target.placement.provider))
+        return SignatureReader(partial(origins.keep, provider=target.configured.provider))
 
     def _report_attempts(self) -> None:
         http = self._call.http

@@ -9,7 +9,7 @@ from vibe_llms.daemons.gateway.answer_cache import ModelCache, produce_answers
 from vibe_llms.daemons.gateway.routing.settings import ModelSettings
 from vibe_llms.daemons.gateway.routing.signatures import SignatureOrigins
 from vibe_llms.daemons.gateway.routing.targets import (
-    Placement,
+    ConfiguredTarget,
     Target,
     TargetPlan,
     expand,
@@ -39,7 +39,7 @@ class ModelRoute:
     @property
     def is_mixed(self) -> bool:
         """True if its targets belong to several providers."""
-        return len({each.placement.provider for group in self.groups for each in group}) > 1
+        return len({each.configured.provider for group in self.groups for each in group}) > 1
 
 
 class TableRouter:
@@ -74,7 +74,7 @@ class TableRouter:
     def adopt(self, models: Mapping[str, ModelSettings]) -> None:
         """Replace the tables for new requests."""
         known = {
-            _name_target(target.placement): target
+            _name_target(target.configured): target
             for route in self.routes.values()
             for group in route.groups
             for target in group
@@ -88,7 +88,7 @@ class TableRouter:
         known: dict[tuple[str, str], Target],
     ) -> ModelRoute:
         groups = [
-            [_access_target(placement, known) for placement in group]
+            [_access_target(configured, known) for configured in group]
             for group in expand(models, name, self._find_provider)
         ]
         settings, before = models[name], self.routes.get(name)
@@ -100,7 +100,8 @@ class TableRouter:
     def survey_addresses(self) -> dict[str, str]:
         """Return the address of each name's first target."""
         return {
-            name: route.groups[0][0].placement.settings.model for name, route in self.routes.items()
+            name: route.groups[0][0].configured.settings.model
+            for name, route in self.routes.items()
         }
 
     def plan(self, name: str) -> TargetPlan:
@@ -116,14 +117,14 @@ class TableRouter:
         )
 
 
-def _name_target(placement: Placement) -> tuple[str, str]:
-    return placement.owner, placement.settings.model
+def _name_target(configured: ConfiguredTarget) -> tuple[str, str]:
+    return configured.owner, configured.settings.model
 
 
-def _access_target(placement: Placement, known: dict[tuple[str, str], Target]) -> Target:
-    name = _name_target(placement)
+def _access_target(configured: ConfiguredTarget, known: dict[tuple[str, str], Target]) -> Target:
+    name = _name_target(configured)
     if (target := known.get(name)) is None:
-        target = known[name] = Target(placement)
-    elif target.placement != placement:
-        target.adopt(placement)
+        target = known[name] = Target(configured)
+    elif target.configured != configured:
+        target.adopt(configured)
     return target

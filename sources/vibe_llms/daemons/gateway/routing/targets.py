@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @frozen(kw_only=True)
-class Placement:
+class ConfiguredTarget:
     """A target as configured.
 
     Attributes:
@@ -42,27 +42,27 @@ class Target:
     """State of a target; it survives a reload.
 
     Attributes:
-        placement: The configuration in use.
+        configured: The configuration in use.
     """
 
-    def __init__(self, placement: Placement) -> None:
-        self.placement = placement
+    def __init__(self, configured: ConfiguredTarget) -> None:
+        self.configured = configured
         self._circuit = Circuit()
         self._held_until = 0.0
-        self._places = Admission(_limit(placement.settings))
+        self._places = Admission(_limit(configured.settings))
 
     @property
     def is_free(self) -> bool:
         """True if a request would be answered without waiting."""
-        bound = self.placement.settings.concurrency
+        bound = self.configured.settings.concurrency
         return bound is None or (self._places.taken < bound and not self._places.waiting)
 
-    def adopt(self, placement: Placement) -> None:
+    def adopt(self, configured: ConfiguredTarget) -> None:
         """Apply a new configuration."""
-        if placement.circuit != self.placement.circuit:
+        if configured.circuit != self.configured.circuit:
             self._circuit = Circuit()
-        self.placement = placement
-        self._places.adopt(_limit(placement.settings))
+        self.configured = configured
+        self._places.adopt(_limit(configured.settings))
 
     def find_hold(self, now: float) -> float:
         """Return the seconds for which its vendor accepts no requests."""
@@ -70,7 +70,7 @@ class Target:
 
     def find_wait(self, now: float) -> float:
         """Return the seconds for which its circuit is open."""
-        settings = self.placement.circuit
+        settings = self.configured.circuit
         return 0.0 if settings is None else self._circuit.find_wait(settings, now)
 
     def hold(self, until: float) -> None:
@@ -93,7 +93,7 @@ class Target:
 
     def end(self, now: float, has_failed: bool | None, *, is_probe: bool) -> None:
         """Note that the request has ended; see :meth:`.Circuit.end`."""
-        if (settings := self.placement.circuit) is not None:
+        if (settings := self.configured.circuit) is not None:
             self._circuit = self._circuit.end(settings, now, has_failed, is_probe=is_probe)
 
 
@@ -124,7 +124,7 @@ def _limit(settings: TargetSettings) -> ServiceLimits:
 
 def expand(
     models: Mapping[str, ModelSettings], name: str, find_provider: Callable[[str], str]
-) -> list[list[Placement]]:
+) -> list[list[ConfiguredTarget]]:
     """Return the targets of a model, then those of each fallback, in order."""
     return [
         [_place(models[owner], owner, target, find_provider) for target in group]
@@ -150,8 +150,8 @@ def _place(
     owner: str,
     settings: TargetSettings,
     find_provider: Callable[[str], str],
-) -> Placement:
-    return Placement(
+) -> ConfiguredTarget:
+    return ConfiguredTarget(
         owner=owner,
         settings=settings,
         provider=find_provider(settings.model),
@@ -169,7 +169,7 @@ def order_targets(groups: list[list[Target]], draw: Callable[[], float]) -> list
     """
     planned: list[Target] = []
     for group in groups:
-        order = order_by_weight([each.placement.settings.weight for each in group], draw)
+        order = order_by_weight([each.configured.settings.weight for each in group], draw)
         ordered = [group[place] for place in order]
         planned += sorted(ordered, key=lambda target: not target.is_free)
     return planned

@@ -19,7 +19,7 @@ from vibe_llms.dialects.chat_completions.calling.calls import (
     is_empty,
     is_known,
 )
-from vibe_llms.dialects.chat_completions.calling.contents import read_citation, read_image
+from vibe_llms.dialects.chat_completions.calling.citations import read_citation, read_image
 from vibe_llms.dialects.chat_completions.calling.merging import grow, update
 from vibe_llms.dialects.chat_completions.calling.sounds import MessageSound
 from vibe_llms.dialects.chat_completions.calling.thinking import Thinking

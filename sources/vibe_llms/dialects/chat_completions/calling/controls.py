@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vibe_llms.dialects.chat_completions.quirks import Quirks
-from vibe_llms.dialects.places import put
+from vibe_llms.dialects.request_paths import put
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.models.attributes import ModelAttributes

@@ -61,7 +61,7 @@ class _Choice(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class _Chunk(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """The usual chunk: one piece of text, and fields that are the same in the whole stream."""
+    """Simple chunk: one piece of text, and fields that are the same in the whole stream."""
 
     choices: list[_Choice]
     id: str | None = None
@@ -79,7 +79,7 @@ class _Chunk(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 _EARLY: Final = frozenset({"created", "provider", "service_tier", "system_fingerprint"})
 """Fields of a response that vendors repeat in each of its chunks."""
 
-_decode_usual: Final = msgspec.json.Decoder(_Chunk).decode
+_decode_simple: Final = msgspec.json.Decoder(_Chunk).decode
 
 
 class Decoder(ResponseDecoder):
@@ -111,7 +111,7 @@ class Decoder(ResponseDecoder):
         index = self._answer.text_index
         if index is not None and isinstance(data, bytes) and not event:
             try:
-                choices = _decode_usual(data).choices
+                choices = _decode_simple(data).choices
             except UNREADABLE:
                 pass
             else:

@@ -16,7 +16,7 @@ from vibe_llms.dialects.chat_completions.calling.turns import TurnWriter
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.framing import survey_contents
-from vibe_llms.dialects.history import Placed, belongs, repair_history, states_failure
+from vibe_llms.dialects.history import HistoryEntry, belongs, repair_history, states_failure
 from vibe_llms.dialects.instructions import Message, list_parts, settle_instructions
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.foundation.attrs_classes import define
@@ -71,9 +71,9 @@ class _MessagesWriter:
     messages: list[tuple[dict[str, Any], str]] = attrs.field(factory=list)
     _shown: list[tuple[dict[str, Any], str]] = attrs.field(factory=list)
 
-    def write(self, placed: Sequence[Placed]) -> None:
-        turn: list[Placed] = []
-        for each in placed:
+    def write(self, entries: Sequence[HistoryEntry]) -> None:
+        turn: list[HistoryEntry] = []
+        for each in entries:
             canister = each.canister
             if isinstance(canister, (InvocationCanister, ResultCanister)) and (
                 canister.owner is Owner.VENDOR
@@ -90,7 +90,7 @@ class _MessagesWriter:
         self._end_turn(turn)
         self._show()
 
-    def _end_turn(self, turn: list[Placed]) -> None:
+    def _end_turn(self, turn: list[HistoryEntry]) -> None:
         if not turn:
             return
         self._show()
@@ -101,7 +101,7 @@ class _MessagesWriter:
             self.messages.append((message, turn[0].path))
         turn.clear()
 
-    def _is_left_empty(self, message: Mapping[str, Any], turn: Sequence[Placed]) -> bool:
+    def _is_left_empty(self, message: Mapping[str, Any], turn: Sequence[HistoryEntry]) -> bool:
         """Return whether a vendor would reject a message of which nothing could be written.
 
         Moonshot and Mistral do: https://github.com/router-for-me/CLIProxyAPI/issues/1730. Messages
@@ -109,7 +109,7 @@ class _MessagesWriter:
         """
         if message.get("content") or message.keys() - {"role", "content"}:
             return False
-        contents = [each for placed in turn for each in placed.canister.content]
+        contents = [each for entry in turn for each in entry.canister.content]
         had_more = any(not isinstance(each, TextualContent) or each.text for each in contents)
         return had_more or not self.parts.quirks.takes_null
 

@@ -8,7 +8,7 @@ from typing import Any, Final, assert_never
 from vibe_llms.dialects.chat_completions.quirks import Quirks
 from vibe_llms.dialects.chat_completions.tables import FILE_NAMES
 from vibe_llms.dialects.extras import merge
-from vibe_llms.dialects.framing import PlacedContent
+from vibe_llms.dialects.framing import ContentWithPath
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import admit_medium, name_file, read_untaken
 from vibe_llms.dialects.payloads import (
@@ -49,7 +49,7 @@ class PartsWriter:
 
     def write_content(
         self,
-        contents: Iterable[PlacedContent],
+        contents: Iterable[ContentWithPath],
         path: str,
         canister: AnyCanister | None = None,
     ) -> str | list[JsonObject]:
@@ -71,7 +71,7 @@ class PartsWriter:
 
     def write_words(
         self,
-        contents: Iterable[PlacedContent],
+        contents: Iterable[ContentWithPath],
         path: str,
         canister: AnyCanister,
         *,

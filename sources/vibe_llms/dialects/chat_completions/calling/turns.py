@@ -18,7 +18,7 @@ from vibe_llms.dialects.chat_completions.calling.reasoning import (
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.tables import DETAILS, GROWING
 from vibe_llms.dialects.extras import MESSAGE, merge, read_native, write_json
-from vibe_llms.dialects.history import Placed
+from vibe_llms.dialects.history import HistoryEntry
 from vibe_llms.dialects.invocations import write_arguments, write_object
 from vibe_llms.dialects.ledger import reading_natives
 from vibe_llms.dialects.signatures import is_wrapped
@@ -62,14 +62,14 @@ class TurnWriter:
     _joined: dict[str, None] = attrs.field(factory=dict)
     _is_parted: bool = False
 
-    def write(self, turn: Sequence[Placed]) -> dict[str, Any]:
+    def write(self, turn: Sequence[HistoryEntry]) -> dict[str, Any]:
         """Return the message. Raises RequestError."""
-        for placed in turn:
-            with reading_natives(placed.canister, placed.path):
-                if isinstance(placed.canister, InvocationCanister):
-                    self.add_invocation(placed.canister, placed.path)
+        for entry in turn:
+            with reading_natives(entry.canister, entry.path):
+                if isinstance(entry.canister, InvocationCanister):
+                    self.add_invocation(entry.canister, entry.path)
                 else:
-                    self.add_words(placed.canister, placed.path)
+                    self.add_words(entry.canister, entry.path)
         return self.compose(turn[0].path if turn else "canisters")
 
     def add_words(self, canister: AnyCanister, path: str) -> None:

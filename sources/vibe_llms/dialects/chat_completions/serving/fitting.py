@@ -98,8 +98,8 @@ def _touches_tool(tool: Mapping[str, Any], quirks: Quirks) -> bool:
     function = tool.get("function") or tool.get("custom") or {}
     if function.get("strict") and not quirks.takes_strict:
         return True
-    is_usual = quirks.name_pattern == Quirks().name_pattern
-    return not is_usual and re.fullmatch(quirks.name_pattern, function.get("name", "")) is None
+    is_default = quirks.name_pattern == Quirks().name_pattern
+    return not is_default and re.fullmatch(quirks.name_pattern, function.get("name", "")) is None
 
 
 def _touches_message(message: Mapping[str, Any], quirks: Quirks) -> bool:

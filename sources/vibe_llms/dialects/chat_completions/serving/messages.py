@@ -8,9 +8,9 @@ from typing import Any, Final, Literal
 import attrs
 
 from vibe_llms.dialects.chat_completions.calling.calls import find_kind, is_known
-from vibe_llms.dialects.chat_completions.calling.contents import read_citation
+from vibe_llms.dialects.chat_completions.calling.citations import read_citation
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
-from vibe_llms.dialects.chat_completions.serving.contents import read_part, read_reasoning
+from vibe_llms.dialects.chat_completions.serving.message_parts import read_part, read_reasoning
 from vibe_llms.dialects.chat_completions.tables import DETAILS, FIELDS
 from vibe_llms.dialects.decoding import is_blank
 from vibe_llms.dialects.extras import MESSAGE, keep_native, leave, make_native, write_json

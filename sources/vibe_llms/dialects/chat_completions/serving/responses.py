@@ -10,7 +10,7 @@ from vibe_llms.dialects.chat_completions.calling.turns import TurnWriter
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.chat_completions.tables import STOP_REASONS
 from vibe_llms.dialects.extras import merge
-from vibe_llms.dialects.history import Placed
+from vibe_llms.dialects.history import HistoryEntry
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.payloads import encode_payload
 from vibe_llms.dialects.serving import (
@@ -80,7 +80,7 @@ def _write_message(response: Response, ledger: Ledger) -> dict[str, Any]:
         path = f"canisters[{index}]"
         owner = getattr(canister, "owner", Owner.OURS)
         if isinstance(canister, (AssistantCanister, InvocationCanister)) and owner is Owner.OURS:
-            turn.append(Placed(canister, path))
+            turn.append(HistoryEntry(canister, path))
         else:
             ledger.withhold(path, "what a vendor executed itself has no place in this protocol")
     return _AnswerWriter(PartsWriter(UNKNOWN_MODEL, _QUIRKS, ledger)).write(turn)

@@ -8,7 +8,7 @@ from typing import Any
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.generate_content.tables import CONFIG, LEVELS, PLACES, THINKING
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.places import look_up, put
+from vibe_llms.dialects.request_paths import look_up, put
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.messages.losses import Translation
 from vibe_llms.models.attributes import Capability, ModelAttributes

@@ -166,7 +166,7 @@ class Decoder(ResponseDecoder):
         )
 
     def _read_piece(self, usage: msgspec.Raw, text: str, *, thought: bool) -> list[StreamEvent]:
-        """Decode the usual chunk; its usage is decoded only for the last one."""
+        """Decode a simple chunk; its usage is decoded only for the last one."""
         if usage is not _NOTHING:
             self._usage = usage
         index = self._open

@@ -23,7 +23,7 @@ from vibe_llms.dialects.generate_content.calling.signatures import (
     sign_calls,
 )
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks, find_generation
-from vibe_llms.dialects.history import HistoryRules, Placed, belongs, repair_history
+from vibe_llms.dialects.history import HistoryEntry, HistoryRules, belongs, repair_history
 from vibe_llms.dialects.instructions import LATE
 from vibe_llms.dialects.ledger import Ledger, reading_natives
 from vibe_llms.foundation.attrs_classes import define
@@ -62,9 +62,9 @@ def nativize_canisters(
         parts=PartsWriter(attributes=attributes, quirks=quirks, ledger=ledger),
         takes_media=find_generation(attributes) >= 3,
     )
-    for placed in repair_history(canisters, HistoryRules(), ledger):
-        with reading_natives(placed.canister, placed.path):
-            writer.write(placed)
+    for entry in repair_history(canisters, HistoryRules(), ledger):
+        with reading_natives(entry.canister, entry.path):
+            writer.write(entry)
     contents = join_calls(writer.contents, ledger)
     if find_generation(attributes) >= 3:
         sign_calls(contents, ledger)
@@ -91,9 +91,9 @@ class ContentsWriter:
     _previous: AnyCanister | None = attrs.field(default=None, init=False)
     _calls: dict[str, dict[str, Any]] = attrs.field(factory=dict, init=False)
 
-    def write(self, placed: Placed) -> None:
+    def write(self, entry: HistoryEntry) -> None:
         """Write one canister of a repaired conversation. Raises RequestError."""
-        canister, path = placed.canister, placed.path
+        canister, path = entry.canister, entry.path
         ledger, is_vendors = self.parts.ledger, getattr(canister, "owner", None) is Owner.VENDOR
         if is_vendors and not ledger.admits_execution(canister, path):
             return

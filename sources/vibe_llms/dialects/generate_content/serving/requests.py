@@ -16,7 +16,7 @@ from vibe_llms.dialects.generate_content.serving.invocations import (
 )
 from vibe_llms.dialects.generate_content.serving.messages import normalize_messages
 from vibe_llms.dialects.generate_content.tables import LEVELS, PLACES
-from vibe_llms.dialects.places import look_up, take
+from vibe_llms.dialects.request_paths import look_up, take
 from vibe_llms.dialects.serving import compose_request, fits_control, refuse_nonsense
 from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.messages.losses import Translation

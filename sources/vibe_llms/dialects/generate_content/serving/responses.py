@@ -11,7 +11,7 @@ from vibe_llms.dialects.generate_content.calling.parts import SIGNATURE, PartsWr
 from vibe_llms.dialects.generate_content.calling.usage import add_counts
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.generate_content.tables import normalize_stop
-from vibe_llms.dialects.history import Placed
+from vibe_llms.dialects.history import HistoryEntry
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.serving import keeps_word, repeat_usage, tell_merged, tell_stop
 from vibe_llms.dialects.signatures import is_wrapped, wrap_response
@@ -100,14 +100,14 @@ class _AnswerPartsWriter(PartsWriter):
 def write_parts(canister: AnyCanister, path: str, ledger: Ledger) -> list[dict[str, Any]]:
     """Return the parts of one canister of an answer."""
     writer = _produce_writer(ledger)
-    writer.write(Placed(canister, path))
+    writer.write(HistoryEntry(canister, path))
     return [part for content in writer.contents for part in content.parts]
 
 
 def _write_parts(response: Response, ledger: Ledger) -> list[dict[str, Any]]:
     writer = _produce_writer(ledger)
     for index, canister in enumerate(response.canisters):
-        writer.write(Placed(canister, f"canisters[{index}]"))
+        writer.write(HistoryEntry(canister, f"canisters[{index}]"))
     return [part for content in writer.contents for part in content.parts]
 
 

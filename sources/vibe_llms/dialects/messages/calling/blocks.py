@@ -8,7 +8,7 @@ from typing import Any, assert_never
 from vibe_llms.dialects.extras import merge, read_native
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import admit_medium, ensure_capability
-from vibe_llms.dialects.messages.calling.contents import nativize_citations
+from vibe_llms.dialects.messages.calling.content_blocks import nativize_citations
 from vibe_llms.dialects.messages.calling.media import nativize_document, nativize_image
 from vibe_llms.dialects.messages.tables import SHARED
 from vibe_llms.foundation.attrs_classes import define

@@ -15,7 +15,7 @@ import msgspec
 
 from vibe_llms.dialects.decoding import ResponseDecoder, read_text
 from vibe_llms.dialects.extras import keep_native, leave, make_native
-from vibe_llms.dialects.messages.calling.contents import normalize_citation
+from vibe_llms.dialects.messages.calling.content_blocks import normalize_citation
 from vibe_llms.dialects.messages.calling.errors import produce_error
 from vibe_llms.dialects.messages.calling.growth import GrowingBlock, begin_block
 from vibe_llms.dialects.messages.calling.simple_responses import (

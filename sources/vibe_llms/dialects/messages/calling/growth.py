@@ -10,7 +10,7 @@ import msgspec
 
 from vibe_llms.dialects.decoding import read_text
 from vibe_llms.dialects.extras import keep_native, leave, make_native
-from vibe_llms.dialects.messages.calling.contents import (
+from vibe_llms.dialects.messages.calling.content_blocks import (
     keep_block,
     leave_invocation,
     leave_text,

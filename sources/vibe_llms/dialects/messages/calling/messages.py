@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 
 from vibe_llms.dialects.extras import merge
-from vibe_llms.dialects.history import HistoryRules, Placed, belongs, repair_history
+from vibe_llms.dialects.history import HistoryEntry, HistoryRules, belongs, repair_history
 from vibe_llms.dialects.instructions import LATE, takes_late
 from vibe_llms.dialects.invocations import BROKEN_ARGUMENTS
 from vibe_llms.dialects.ledger import Ledger
@@ -81,8 +81,8 @@ def nativize_canisters(
         if isinstance(canister, ResultCanister) and canister.owner is Owner.VENDOR
     )
     writer = _MessagesWriter(ledger=ledger, blocks=blocks, executed=executed)
-    for placed in repair_history(canisters, RULES, ledger):
-        writer.write(placed)
+    for entry in repair_history(canisters, RULES, ledger):
+        writer.write(entry)
     writer.drop_empty()
     writer.settle_instructions(is_taken=takes_late(attributes))
     if continuation and not _is_paused(canisters[-1] if canisters else None):
@@ -102,8 +102,8 @@ class _MessagesWriter:
     placed: set[str] = attrs.field(factory=set)
     _last: AnyCanister | None = None
 
-    def write(self, placed: Placed) -> None:
-        canister, path = placed.canister, placed.path
+    def write(self, entry: HistoryEntry) -> None:
+        canister, path = entry.canister, entry.path
         match canister:
             case SupervisorCanister():
                 self._write_supervisor(canister, path)

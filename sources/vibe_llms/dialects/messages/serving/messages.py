@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from vibe_llms.dialects.extras import keep_native, leave
-from vibe_llms.dialects.messages.calling.contents import leave_invocation, normalize_block
+from vibe_llms.dialects.messages.calling.content_blocks import leave_invocation, normalize_block
 from vibe_llms.dialects.messages.calling.executions import (
     is_invocation,
     is_result,

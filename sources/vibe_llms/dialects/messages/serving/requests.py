@@ -15,7 +15,7 @@ from vibe_llms.dialects.messages.serving.invocations import (
 )
 from vibe_llms.dialects.messages.serving.messages import normalize_messages
 from vibe_llms.dialects.messages.tables import DISPLAYS, OTHER_NAMES, SAME_NAMES
-from vibe_llms.dialects.places import look_up, take
+from vibe_llms.dialects.request_paths import look_up, take
 from vibe_llms.dialects.serving import compose_request, fits_control, refuse_nonsense
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.messages.losses import Translation

@@ -51,7 +51,7 @@ class _Message(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Chunk(msgspec.Struct, forbid_unknown_fields=True):
-    """The usual line; any other is decoded in the general way."""
+    """Simple line; any other is decoded in the general way."""
 
     model: str
     created_at: str
@@ -92,7 +92,7 @@ class Decoder(ResponseDecoder):
             try:
                 chunk = _decode_chunk(data)
             except UNREADABLE:
-                pass  # not the usual line: errors are found below
+                pass  # not a simple line: errors are found below
             else:
                 if not chunk.done and chunk.message.role == "assistant":
                     return self._read_deltas(chunk.message)
@@ -176,7 +176,7 @@ class Decoder(ResponseDecoder):
         self._message_rest |= leave(message, COMMON_FIELDS)
 
     def _read_deltas(self, message: _Message) -> list[StreamEvent]:
-        """Decode the usual line like :meth:`_read_message`, faster."""
+        """Decode a simple line like :meth:`_read_message`, faster."""
         if message.thinking:
             index = self._ensure_open("reasoning")
             self._events.append(ContentDeltaEvent(index, message.thinking))

@@ -14,8 +14,8 @@ import attrs
 from vibe_llms.dialects.extras import NAMELESS, merge
 from vibe_llms.dialects.framing import survey_contents
 from vibe_llms.dialects.history import (
+    HistoryEntry,
     HistoryRules,
-    Placed,
     belongs,
     repair_history,
     states_failure,
@@ -72,37 +72,37 @@ class MessagesWriter:
     _names: dict[str, str] = attrs.field(factory=dict, init=False)
     _nameless: set[str] = attrs.field(factory=set, init=False)
 
-    def write(self, conversation: Sequence[Placed]) -> list[Message]:
+    def write(self, conversation: Sequence[HistoryEntry]) -> list[Message]:
         """Return the messages of a conversation, each with the path of its canister."""
         messages: list[Message] = []
-        turn: list[Placed] = []
-        for placed in conversation:
-            if turn and not belongs(turn[-1].canister, placed.canister):
+        turn: list[HistoryEntry] = []
+        for entry in conversation:
+            if turn and not belongs(turn[-1].canister, entry.canister):
                 messages += self._end_turn(turn)
                 turn = []
-            match placed.canister:
+            match entry.canister:
                 case AssistantCanister() | InvocationCanister():
-                    turn.append(placed)
-                case ResultCanister() if placed.canister.owner is Owner.VENDOR:
-                    turn.append(placed)
+                    turn.append(entry)
+                case ResultCanister() if entry.canister.owner is Owner.VENDOR:
+                    turn.append(entry)
                 case ResultCanister():
-                    result = self._write_result(placed.canister, placed.path)
-                    messages.append((result, placed.path))
+                    result = self._write_result(entry.canister, entry.path)
+                    messages.append((result, entry.path))
                 case _:
-                    told = self._write_input(placed.canister, placed.path)
-                    messages.append((told, placed.path))
+                    told = self._write_input(entry.canister, entry.path)
+                    messages.append((told, entry.path))
         return messages + self._end_turn(turn)
 
-    def _end_turn(self, turn: Sequence[Placed]) -> list[Message]:
+    def _end_turn(self, turn: Sequence[HistoryEntry]) -> list[Message]:
         return [(message, turn[0].path) for message in self.write_turn(turn)]
 
-    def write_turn(self, turn: Sequence[Placed]) -> list[dict[str, Any]]:
+    def write_turn(self, turn: Sequence[HistoryEntry]) -> list[dict[str, Any]]:
         """Return the single message of a turn; none if nothing of it can be sent."""
         gathered = MessageFields()
         calls: list[JsonObject] = []
         extras: dict[str, Any] = {}
         shown = 0
-        for canister, path in ((placed.canister, placed.path) for placed in turn):
+        for canister, path in ((entry.canister, entry.path) for entry in turn):
             if getattr(canister, "owner", None) is Owner.VENDOR:
                 self.ledger.withhold(path, "what a vendor executed itself is shown to it alone")
                 continue

@@ -7,7 +7,7 @@ from typing import Any, assert_never
 
 import attrs
 
-from vibe_llms.dialects.framing import PlacedContent
+from vibe_llms.dialects.framing import ContentWithPath
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import (
     admit_type,
@@ -74,7 +74,7 @@ class PartsWriter:
     def add(
         self,
         parts: MessageFields,
-        contents: Sequence[PlacedContent],
+        contents: Sequence[ContentWithPath],
         path: str,
         *,
         canister: AnyCanister | None = None,

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from vibe_llms.dialects.extras import merge
-from vibe_llms.dialects.history import Placed
+from vibe_llms.dialects.history import HistoryEntry
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.ollama_chat.calling.messages import MessagesWriter
 from vibe_llms.dialects.ollama_chat.calling.parts import PartsWriter
@@ -53,10 +53,11 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
 
 def _write_message(response: Response, ledger: Ledger) -> JsonObject:
     writer = MessagesWriter(PartsWriter(UNKNOWN_MODEL, ledger), ledger)
-    placed = [
-        Placed(canister, f"canisters[{index}]") for index, canister in enumerate(response.canisters)
+    entries = [
+        HistoryEntry(canister, f"canisters[{index}]")
+        for index, canister in enumerate(response.canisters)
     ]
-    messages = writer.write_turn(placed)
+    messages = writer.write_turn(entries)
     return messages[0] if messages else {"role": "assistant", "content": ""}
 
 

@@ -15,7 +15,7 @@ import msgspec
 from vibe_llms.dialects import answering
 from vibe_llms.dialects.extras import without
 from vibe_llms.dialects.gaps import Gaps, GrowingContent
-from vibe_llms.dialects.history import Placed
+from vibe_llms.dialects.history import HistoryEntry
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.ollama_chat.calling.messages import MessagesWriter
 from vibe_llms.dialects.ollama_chat.calling.parts import PartsWriter
@@ -154,7 +154,7 @@ class StreamWriter(answering.StreamWriter):
             # Losses are reported for the complete answer.
             ledger = Ledger(protocol=PROTOCOL)
             writer = MessagesWriter(PartsWriter(UNKNOWN_MODEL, ledger), ledger)
-            message = writer.write_turn([Placed(item, f"contents[{index}]")])[0]
+            message = writer.write_turn([HistoryEntry(item, f"contents[{index}]")])[0]
             lines.append(self._write_line({"tool_calls": message["tool_calls"]}))
         return b"".join(lines)
 

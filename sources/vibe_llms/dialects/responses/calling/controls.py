@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vibe_llms.dialects.places import put
+from vibe_llms.dialects.request_paths import put
 from vibe_llms.dialects.responses.quirks import Quirks
 from vibe_llms.dialects.responses.tables import PLACES, WITHOUT_PLACE
 from vibe_llms.foundation.json_types import JsonObject, JsonValue

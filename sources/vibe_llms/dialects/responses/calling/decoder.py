@@ -42,7 +42,7 @@ _ENDINGS: Final = frozenset(
 
 
 class _TextDelta(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """The usual chunk: by far the most frequent one."""
+    """Simple chunk: by far the most frequent one."""
 
     type: str
     delta: str
@@ -84,7 +84,7 @@ class Decoder(ResponseDecoder):
             try:
                 chunk = _decode_text_delta(data)  # type: ignore[arg-type]
             except (*UNREADABLE, TypeError):
-                pass  # not the usual one
+                pass  # not a simple one
             else:
                 growing = self._texts.get((chunk.output_index, chunk.content_index))
                 if growing is not None and chunk.type == _TEXT_DELTA:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 
 from vibe_llms.dialects.extras import NAMELESS, is_mark, make_native, merge
-from vibe_llms.dialects.history import HistoryRules, Placed, pair_results, repair_history
+from vibe_llms.dialects.history import HistoryEntry, HistoryRules, pair_results, repair_history
 from vibe_llms.dialects.ledger import Ledger, reading_natives
 from vibe_llms.dialects.responses.calling import calls
 from vibe_llms.dialects.responses.calling.items import NATIVE_ITEMS
@@ -70,20 +70,20 @@ def nativize_canisters(
         RequestError: The bytes of a medium are missing.
     """
     ledger = Ledger(protocol=PROTOCOL, provider=provider, siblings=quirks.siblings)
-    placed = _repair(canisters, ledger, is_held=is_held or _refers(canisters))
+    entries = _repair(canisters, ledger, is_held=is_held or _refers(canisters))
     writer = ItemsWriter(parts=PartsWriter(attributes, quirks, ledger), homes=homes)
     native: dict[str, Any] = {}
-    if placed and _is_instructions(placed[0].canister):
-        native["instructions"] = getattr(placed[0].canister.content[0], "text", "")
-        placed = placed[1:]
-    writer.write(placed)
+    if entries and _is_instructions(entries[0].canister):
+        native["instructions"] = getattr(entries[0].canister.content[0], "text", "")
+        entries = entries[1:]
+    writer.write(entries)
     native["input"] = settle_reasoning(writer.written, ledger, is_stored=is_stored)
     return Translation(native, ledger.losses)
 
 
 def _repair(
     canisters: Sequence[AnyCanister], ledger: Ledger, *, is_held: bool
-) -> tuple[Placed, ...]:
+) -> tuple[HistoryEntry, ...]:
     """Repair a conversation whose beginning the vendor may have stored."""
     if not is_held:
         return repair_history(canisters, HISTORY_RULES, ledger)
@@ -103,7 +103,7 @@ def _repair(
         for index, canister in enumerate(canisters)
     ]
     repaired = repair_history(covered, HISTORY_RULES, ledger)
-    return tuple(Placed(held.get(each.path, each.canister), each.path) for each in repaired)
+    return tuple(HistoryEntry(held.get(each.path, each.canister), each.path) for each in repaired)
 
 
 def _refers(canisters: Sequence[AnyCanister]) -> bool:
@@ -152,9 +152,9 @@ class ItemsWriter:
         """The ledger for losses."""
         return self.parts.ledger
 
-    def write(self, placed: Iterable[Placed]) -> None:
+    def write(self, entries: Iterable[HistoryEntry]) -> None:
         """Write canisters, in their order."""
-        for each in placed:
+        for each in entries:
             with reading_natives(each.canister, each.path):
                 self._write(each.canister, each.path)
 

@@ -136,7 +136,7 @@ class ItemsTable:
         events: Receives the events.
 
     Attributes:
-        texts: The content for each usual address of a text delta.
+        texts: The content for each expected address of a text delta.
         outline: The properties that affect the stop reason.
     """
 

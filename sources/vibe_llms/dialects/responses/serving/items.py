@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 
 from vibe_llms.dialects.extras import merge, read_native, without
-from vibe_llms.dialects.history import Placed
+from vibe_llms.dialects.history import HistoryEntry
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.responses.namespaces import SEARCH, Home, name_at_home, read_home_of
 from vibe_llms.dialects.responses.quirks import PROTOCOL
@@ -71,7 +71,7 @@ class OpenItems:
     def write(self, canisters: Sequence[AnyCanister], path: str) -> list[dict[str, Any]]:
         """Return the items of canisters."""
         writer = produce_items_writer(self._ledger, self._homes)
-        writer.write(Placed(canister, path) for canister in canisters)
+        writer.write(HistoryEntry(canister, path) for canister in canisters)
         return [each.item for each in writer.written]
 
     def write_call(self, call: InvocationCanister, path: str) -> dict[str, Any]:

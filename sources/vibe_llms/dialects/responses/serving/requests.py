@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 
 from vibe_llms.dialects.extras import leave, make_native
-from vibe_llms.dialects.places import look_up, take
+from vibe_llms.dialects.request_paths import look_up, take
 from vibe_llms.dialects.responses.calling.invocations import nativize_invocables
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.dialects.responses.serving.invocations import normalize_invocables, normalize_schema

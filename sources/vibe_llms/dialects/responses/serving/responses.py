@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vibe_llms.dialects.extras import merge
-from vibe_llms.dialects.history import Placed
+from vibe_llms.dialects.history import HistoryEntry
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.responses.calling.calls import produce_item_id
 from vibe_llms.dialects.responses.calling.messages import ItemsWriter
@@ -90,7 +90,8 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     ledger = Ledger(protocol=PROTOCOL)
     writer = produce_items_writer(ledger, find_homes(response.request.invocables))
     writer.write(
-        Placed(canister, f"canisters[{index}]") for index, canister in enumerate(response.canisters)
+        HistoryEntry(canister, f"canisters[{index}]")
+        for index, canister in enumerate(response.canisters)
     )
     first = response.canisters[0] if response.canisters else None
     identity = response.request.digest() if first is None else first.id

@@ -108,7 +108,7 @@ def gc(dry_run: bool, strays: bool, as_json: bool, yes: bool) -> None:
             metadata = store.contents.access_metadata(content_id)
             write(f"{content_id}  {metadata.mime_type}  {metadata.size_bytes} bytes")
         for stray in plan.strays:
-            write(f"{stray.content_id}  stray in {stray.place}  {stray.size_bytes} bytes")
+            write(f"{stray.content_id}  stray in {stray.location}  {stray.size_bytes} bytes")
     amount = _describe(plan)
     if (plan.content_ids or plan.strays) and not dry_run:
         if not (yes or load_configuration().yes):
@@ -122,7 +122,7 @@ def gc(dry_run: bool, strays: bool, as_json: bool, yes: bool) -> None:
             "size_bytes": plan.size_bytes,
         }
         if strays:
-            told["strays"] = [f"{stray.place} {stray.content_id}" for stray in plan.strays]
+            told["strays"] = [f"{stray.location} {stray.content_id}" for stray in plan.strays]
         write_json(told)
     else:
         note(f"{'Could be removed' if dry_run else 'Removed'}: {amount}.")

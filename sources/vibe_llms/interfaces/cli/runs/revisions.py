@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from vibe_llms.exceptions import RequestError, Stage
-from vibe_llms.processes.running import run_program
+from vibe_llms.processes.finished_programs import run_program
 
 _SECONDS: Final = 30.0
 """Timeout of one git command, in seconds."""

@@ -7,10 +7,10 @@ from vibe_llms.events.engine import (
     ApprovalAnsweredEvent,
     ApprovalRequestedEvent,
     GenerationAnsweredEvent,
+    GenerationDeferredEvent,
     GenerationDoubtedEvent,
     GenerationFailedEvent,
     GenerationFinishedEvent,
-    GenerationParkedEvent,
     GenerationStartedEvent,
     InvocationFinishedEvent,
     InvocationStartedEvent,
@@ -89,7 +89,7 @@ def _describe_step(event: LogEvent) -> str:
             return f"no answer{times}: {event.error}" if event.error else "the answer was cancelled"
         case GenerationDoubtedEvent():
             return f"{event.model} may have been asked before, and billed without an answer"
-        case GenerationParkedEvent():
+        case GenerationDeferredEvent():
             return "waits for the vendor's batch"
         case GenerationAnsweredEvent():
             return f"the vendor's batch ended ({event.fate})"

@@ -10,10 +10,10 @@ import attrs
 from vibe_llms.agents.interfaces import ToldEvent
 from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.events.engine import (
+    GenerationDeferredEvent,
     GenerationDoubtedEvent,
     GenerationFailedEvent,
     GenerationFinishedEvent,
-    GenerationParkedEvent,
     GenerationStartedEvent,
     InvocationFinishedEvent,
     InvocationStartedEvent,
@@ -38,7 +38,7 @@ _ANSWERED: Final = (
     GenerationFinishedEvent,
     GenerationFailedEvent,
     GenerationDoubtedEvent,
-    GenerationParkedEvent,
+    GenerationDeferredEvent,
 )
 _TOOLS: Final = (InvocationStartedEvent, InvocationFinishedEvent)
 _TURNING: Final = (

@@ -10,8 +10,8 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-from vibe_llms.invocables.mcp.serving.desk import ToolServer
 from vibe_llms.invocables.mcp.serving.shares import is_over
+from vibe_llms.invocables.mcp.serving.tool_server import ToolServer
 
 Heard: TypeAlias = Callable[[str, str], None]
 """Called with the method of a request, and the tool's or prompt's name, when its session receives

@@ -23,13 +23,13 @@ from mcp.server.context import CallNext, ServerRequestContext
 from mcp.shared.message import SessionMessage
 
 from vibe_llms.foundation.attrs_classes import define
-from vibe_llms.invocables.mcp.serving.desk import ToolServer
 from vibe_llms.invocables.mcp.serving.messages import (
     MalformedMessage,
     read_message,
     write_complaint,
     write_message,
 )
+from vibe_llms.invocables.mcp.serving.tool_server import ToolServer
 from vibe_llms.invocables.workers import run_in_thread
 
 if TYPE_CHECKING:

@@ -101,8 +101,8 @@ class IoEnsemble(GrantedEnsemble):
             first_line: The first line to return, counted from 1.
             lines: The maximum number of lines to return.
         """
-        with self._grants.walk(path) as place:
-            return read_lines(place, first_line, lines, context)
+        with self._grants.walk(path) as target:
+            return read_lines(target, first_line, lines, context)
 
     def list_files(self, context: InvocationContext, path: str = ".", depth: int = 1) -> str:
         """List the content of a directory, with sizes in bytes. Links are shown, not followed.
@@ -111,8 +111,8 @@ class IoEnsemble(GrantedEnsemble):
             path: The directory.
             depth: The number of directory levels to list.
         """
-        with self._grants.walk(path) as place:
-            return list_directory(place, depth, context)
+        with self._grants.walk(path) as target:
+            return list_directory(target, depth, context)
 
     def search_files(
         self,
@@ -131,8 +131,8 @@ class IoEnsemble(GrantedEnsemble):
             path: The directory to search.
             ignore_case: Ignore the difference between capital and small letters.
         """
-        with self._grants.walk(path) as place:
-            return search(place, text, name, ignore_case, self.settings.file_bytes, context)
+        with self._grants.walk(path) as target:
+            return search(target, text, name, ignore_case, self.settings.file_bytes, context)
 
     def write_file(self, path: str, text: str, context: InvocationContext) -> str:
         """Write a text file: create a new one, or replace the whole content of an existing one.
@@ -142,11 +142,11 @@ class IoEnsemble(GrantedEnsemble):
             text: The whole content of the file.
         """
         data = encode(text, self.settings.file_bytes)
-        with self._write_alone(), self._grants.walk(path, makes=True) as place:
-            before = ensure_writable(place)
-            replace_file(place, data, before, context)
+        with self._write_alone(), self._grants.walk(path, makes=True) as target:
+            before = ensure_writable(target)
+            replace_file(target, data, before, context)
             deed = "made" if before is None else "written anew"
-            return f"{place.shown} was {deed}: {len(data)} bytes."
+            return f"{target.shown} was {deed}: {len(data)} bytes."
 
     def edit_file(self, path: str, old: str, new: str, context: InvocationContext) -> str:
         """Replace a text that occurs exactly once in a text file.
@@ -157,20 +157,20 @@ class IoEnsemble(GrantedEnsemble):
                 it occurs only once.
             new: The new text.
         """
-        with self._write_alone(), self._grants.walk(path) as place:
-            if ensure_writable(place) is None:
-                raise Refusal(f"{place.shown} does not exist. write_file creates a file.")
-            with open_file(place) as (descriptor, found):
-                whole = read_whole(place, descriptor, self.settings.file_bytes, context)
+        with self._write_alone(), self._grants.walk(path) as target:
+            if ensure_writable(target) is None:
+                raise Refusal(f"{target.shown} does not exist. write_file creates a file.")
+            with open_file(target) as (descriptor, found):
+                whole = read_whole(target, descriptor, self.settings.file_bytes, context)
             try:
                 text = whole.decode("utf-8")
             except UnicodeDecodeError as error:
                 raise Refusal(
-                    f"{place.shown} is not UTF-8 text, so it cannot be edited."
+                    f"{target.shown} is not UTF-8 text, so it cannot be edited."
                 ) from error
-            edit = replace_once(text, old, new, place.shown)
-            replace_file(place, encode(edit.text, self.settings.file_bytes), found, context)
-            return f"{place.shown} was edited at line {edit.line}."
+            edit = replace_once(text, old, new, target.shown)
+            replace_file(target, encode(edit.text, self.settings.file_bytes), found, context)
+            return f"{target.shown} was edited at line {edit.line}."
 
     @contextmanager
     def _write_alone(self) -> Iterator[None]:

@@ -14,7 +14,7 @@ import attrs
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.refusals import Refusal
-from vibe_llms.invocables.shipped.grants import READING, Place, show
+from vibe_llms.invocables.shipped.grants import READING, GrantedPath, show
 from vibe_llms.invocables.shipped.opening import describe_kind, open_directory
 
 ENTRIES_LIMIT: Final = 100_000
@@ -35,12 +35,12 @@ class DirectoryEntry:
     """An entry of a directory.
 
     Attributes:
-        place: Valid until the traversal yields the next entry.
+        target: Valid until the traversal yields the next entry.
         found: Its status.
         depth: 1 for the entries of the first directory.
     """
 
-    place: Place
+    target: GrantedPath
     found: os.stat_result
     depth: int
 
@@ -54,7 +54,7 @@ class DirectoryWalk:
     """Traverses a directory and those below it, in the order of their names.
 
     Args:
-        place: The first directory.
+        target: The first directory.
         depth: Maximum depth: 1 for the directory alone.
         passed_over: Names of skipped directories.
 
@@ -64,14 +64,14 @@ class DirectoryWalk:
 
     def __init__(
         self,
-        place: Place,
+        target: GrantedPath,
         context: InvocationContext,
         *,
         depth: int = DEPTH_LIMIT,
         passed_over: frozenset[str] = frozenset(),
     ) -> None:
         self.notes: list[str] = []
-        self._place = place
+        self._target = target
         self._context = context
         self._depth = min(depth, DEPTH_LIMIT)
         self._is_cut_here = depth > DEPTH_LIMIT
@@ -83,10 +83,10 @@ class DirectoryWalk:
         """Yield the entries; closes the opened directories at the end.
 
         Raises:
-            Refusal: The place is not a directory that can be opened.
+            Refusal: The target is not a directory that can be opened.
         """
-        with open_directory(self._place) as descriptor:
-            prefix = "" if self._place.shown == "." else f"{self._place.shown}/"
+        with open_directory(self._target) as descriptor:
+            prefix = "" if self._target.shown == "." else f"{self._target.shown}/"
             yield from self._survey(descriptor, prefix, 1)
 
     def note(self, text: str) -> None:
@@ -99,11 +99,11 @@ class DirectoryWalk:
             if self._is_over():
                 return
             shown = f"{prefix}{show(name)}"
-            place = attrs.evolve(self._place, directory=descriptor, name=name, shown=shown)
-            found = place.inspect()
+            target = attrs.evolve(self._target, directory=descriptor, name=name, shown=shown)
+            found = target.inspect()
             if found is None:  # removed in between
                 continue
-            entry = DirectoryEntry(place, found, depth)
+            entry = DirectoryEntry(target, found, depth)
             yield entry
             if entry.is_directory and name not in self._passed_over:
                 yield from self._descend(entry, prefix)
@@ -126,16 +126,16 @@ class DirectoryWalk:
             if self._is_cut_here or self._depth == DEPTH_LIMIT:
                 self.note(f"levels below {DEPTH_LIMIT} directories are not listed")
             return
-        place = entry.place
+        target = entry.target
         try:
             # By descriptor and without following links: a directory may have been replaced by a
             # link.
-            below = os.open(place.name, READING, dir_fd=place.directory)
+            below = os.open(target.name, READING, dir_fd=target.directory)
         except OSError as error:
-            self.note(f"cannot open {place.shown}: {error.strerror}")
+            self.note(f"cannot open {target.shown}: {error.strerror}")
             return
         try:
-            yield from self._survey(below, f"{prefix}{show(place.name)}/", entry.depth + 1)
+            yield from self._survey(below, f"{prefix}{show(target.name)}/", entry.depth + 1)
         finally:
             os.close(below)
 
@@ -148,7 +148,7 @@ class DirectoryWalk:
         return False
 
 
-def list_directory(place: Place, depth: int, context: InvocationContext) -> str:
+def list_directory(target: GrantedPath, depth: int, context: InvocationContext) -> str:
     """List a directory: one entry per line, with its type.
 
     Raises:
@@ -156,7 +156,7 @@ def list_directory(place: Place, depth: int, context: InvocationContext) -> str:
     """
     if depth < 1:
         raise Refusal("depth must be a whole number of at least 1.")
-    visit = DirectoryWalk(place, context, depth=depth)
+    visit = DirectoryWalk(target, context, depth=depth)
     lines: list[str] = []
     for entry in visit.survey():
         if len(lines) == LISTED_LIMIT:
@@ -168,7 +168,7 @@ def list_directory(place: Place, depth: int, context: InvocationContext) -> str:
 
 
 def _describe(entry: DirectoryEntry) -> str:
-    shown, mode = entry.place.shown, entry.found.st_mode
+    shown, mode = entry.target.shown, entry.found.st_mode
     if stat.S_ISREG(mode):
         return f"{shown}  {entry.found.st_size} bytes"
     if stat.S_ISDIR(mode):
@@ -176,6 +176,6 @@ def _describe(entry: DirectoryEntry) -> str:
     if stat.S_ISLNK(mode):
         target = "?"
         with suppress(OSError):
-            target = show(os.readlink(entry.place.name, dir_fd=entry.place.directory))
+            target = show(os.readlink(entry.target.name, dir_fd=entry.target.directory))
         return f"{shown} -> {target}"
     return f"{shown}  ({describe_kind(mode) or 'something special'})"

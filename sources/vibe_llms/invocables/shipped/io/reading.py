@@ -8,7 +8,7 @@ from typing import Final
 
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.refusals import Refusal
-from vibe_llms.invocables.shipped.grants import Place
+from vibe_llms.invocables.shipped.grants import GrantedPath
 from vibe_llms.invocables.shipped.opening import open_file, read_blocks
 
 TEXT_CHARACTERS: Final = 90_000
@@ -23,7 +23,7 @@ def is_binary(block: bytes) -> bool:
     return b"\0" in block
 
 
-def read_lines(place: Place, first: int, count: int, context: InvocationContext) -> str:
+def read_lines(target: GrantedPath, first: int, count: int, context: InvocationContext) -> str:
     """Return lines of a file.
 
     Args:
@@ -38,15 +38,15 @@ def read_lines(place: Place, first: int, count: int, context: InvocationContext)
     """
     if first < 1 or count < 1:
         raise Refusal("first_line and lines must be whole numbers of at least 1.")
-    with open_file(place) as (descriptor, found):
+    with open_file(target) as (descriptor, found):
         taker = Taker(first, count)
         for number, block in enumerate(read_blocks(descriptor, context)):
             if number == 0 and is_binary(block):
-                raise Refusal(_describe_binary(place, found))
+                raise Refusal(_describe_binary(target, found))
             if taker.take(block):
                 break
     if not taker.taken and first > 1:
-        raise Refusal(f"{place.shown} has only {taker.line - 1 + taker.is_open} lines.")
+        raise Refusal(f"{target.shown} has only {taker.line - 1 + taker.is_open} lines.")
     return taker.compose()
 
 
@@ -125,6 +125,6 @@ class Taker:
         return text + "".join(f"\n[{note}]" for note in notes)
 
 
-def _describe_binary(place: Place, found: os.stat_result) -> str:
-    kind = mimetypes.guess_type(place.name)[0] or "of an unknown type"
-    return f"{place.shown} is not text: {found.st_size} bytes, {kind}."
+def _describe_binary(target: GrantedPath, found: os.stat_result) -> str:
+    kind = mimetypes.guess_type(target.name)[0] or "of an unknown type"
+    return f"{target.shown} is not text: {found.st_size} bytes, {kind}."

@@ -13,7 +13,7 @@ from typing import Final
 
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.refusals import Refusal
-from vibe_llms.invocables.shipped.grants import Place
+from vibe_llms.invocables.shipped.grants import GrantedPath
 from vibe_llms.invocables.shipped.io.listing import DirectoryWalk
 from vibe_llms.invocables.shipped.io.reading import is_binary
 from vibe_llms.invocables.shipped.opening import open_file, read_blocks
@@ -27,7 +27,7 @@ _PASSED_OVER: Final = frozenset({".git"})
 
 
 def search(
-    place: Place,
+    target: GrantedPath,
     text: str,
     name: str,
     ignore_case: bool,
@@ -42,25 +42,25 @@ def search(
         size_limit: Maximum size in bytes of the searched files.
 
     Raises:
-        Refusal: The place is not a directory, or the pattern is too long.
+        Refusal: The target is not a directory, or the pattern is too long.
     """
     # fnmatch creates a regular expression from it: a model's pattern must be short.
     if len(name) > _PATTERN_CHARACTERS:
         raise Refusal(f"A pattern of names has at most {_PATTERN_CHARACTERS} characters.")
     if "\n" in text:
         raise Refusal("The text must not contain a line break: the search goes line by line.")
-    visit = DirectoryWalk(place, context, passed_over=_PASSED_OVER)
+    visit = DirectoryWalk(target, context, passed_over=_PASSED_OVER)
     found: list[str] = []
     for entry in visit.survey():
-        if not stat.S_ISREG(entry.found.st_mode) or not fnmatchcase(entry.place.name, name):
+        if not stat.S_ISREG(entry.found.st_mode) or not fnmatchcase(entry.target.name, name):
             continue
         if not text:
-            found.append(entry.place.shown)
+            found.append(entry.target.shown)
         # The file's own size; if it has more data, reading still stops at the limit.
         elif entry.found.st_size > size_limit:
             visit.note(f"files larger than {size_limit} bytes were skipped")
         else:
-            lines = _search_file(entry.place, text, ignore_case, size_limit, context)
+            lines = _search_file(entry.target, text, ignore_case, size_limit, context)
             for line in lines:
                 found.append(line)
                 if len(found) > FOUND_LIMIT:
@@ -75,22 +75,22 @@ def search(
 
 
 def _search_file(
-    place: Place, text: str, ignore_case: bool, size_limit: int, context: InvocationContext
+    target: GrantedPath, text: str, ignore_case: bool, size_limit: int, context: InvocationContext
 ) -> Iterator[str]:
     wanted = text.casefold() if ignore_case else text
     try:
-        data = _read_text(place, size_limit, context)
+        data = _read_text(target, size_limit, context)
     except Refusal:
         return  # it was removed, or is unreadable
     for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
         if wanted in (line.casefold() if ignore_case else line):
-            yield f"{place.shown}:{number}: {_shorten(line.strip(), wanted)}"
+            yield f"{target.shown}:{number}: {_shorten(line.strip(), wanted)}"
 
 
-def _read_text(place: Place, size_limit: int, context: InvocationContext) -> bytes:
+def _read_text(target: GrantedPath, size_limit: int, context: InvocationContext) -> bytes:
     """Return the text of a file, up to the limit; empty if it is binary."""
     data = bytearray()
-    with open_file(place) as (descriptor, _):
+    with open_file(target) as (descriptor, _):
         for block in read_blocks(descriptor, context):
             # The first block decides: a picture is not read to its end in vain.
             if not data and is_binary(block):

@@ -10,7 +10,7 @@ from typing import Final
 
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.refusals import Refusal
-from vibe_llms.invocables.shipped.grants import Place
+from vibe_llms.invocables.shipped.grants import GrantedPath
 from vibe_llms.invocables.shipped.opening import describe_kind
 
 _DRAFTING: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -35,28 +35,28 @@ def encode(text: str, limit_bytes: int) -> bytes:
     return data
 
 
-def ensure_writable(place: Place) -> os.stat_result | None:
+def ensure_writable(target: GrantedPath) -> os.stat_result | None:
     """Return the status of the existing file, if any.
 
     Raises:
         Refusal: It must not be written, or is not a regular file.
     """
-    if not place.grant.is_writable:
-        raise Refusal(f"{place.shown} is in a read-only directory.")
-    found = place.inspect()
+    if not target.grant.is_writable:
+        raise Refusal(f"{target.shown} is in a read-only directory.")
+    found = target.inspect()
     if found is None:
         return None
     if not stat.S_ISREG(found.st_mode):
         kind = describe_kind(found.st_mode) or "something special"
-        raise Refusal(f"{place.shown} is not a file ({kind}).")
+        raise Refusal(f"{target.shown} is not a file ({kind}).")
     # A read-only file is not replaced either, though its directory would permit it.
-    if not os.access(place.name, os.W_OK, dir_fd=place.directory):
-        raise Refusal(f"Cannot write {place.shown}: permission denied.")
+    if not os.access(target.name, os.W_OK, dir_fd=target.directory):
+        raise Refusal(f"Cannot write {target.shown}: permission denied.")
     return found
 
 
 def replace_file(
-    place: Place, data: bytes, before: os.stat_result | None, context: InvocationContext
+    target: GrantedPath, data: bytes, before: os.stat_result | None, context: InvocationContext
 ) -> None:
     """Write a new file, which replaces an existing one.
 
@@ -70,26 +70,26 @@ def replace_file(
     draft = f".{secrets.token_hex(8)}.draft"
     try:
         # The usual mode of new files, reduced by the user's umask.
-        descriptor = os.open(draft, _DRAFTING, 0o666, dir_fd=place.directory)
+        descriptor = os.open(draft, _DRAFTING, 0o666, dir_fd=target.directory)
     except OSError as error:
-        raise Refusal(f"Cannot write {place.shown}: {error.strerror}.") from error
+        raise Refusal(f"Cannot write {target.shown}: {error.strerror}.") from error
     try:
         try:
             _fill(descriptor, data, before)
         finally:
             os.close(descriptor)
         # Changes since it was read would be lost silently.
-        if _identify(place.inspect()) != _identify(before):
-            raise Refusal(f"{place.shown} was changed in the meantime; read it again.")
+        if _identify(target.inspect()) != _identify(before):
+            raise Refusal(f"{target.shown} was changed in the meantime; read it again.")
         if context.cancelled:
             raise Refusal("The call was cancelled: nothing was written.")
-        os.replace(draft, place.name, src_dir_fd=place.directory, dst_dir_fd=place.directory)
+        os.replace(draft, target.name, src_dir_fd=target.directory, dst_dir_fd=target.directory)
     except OSError as error:
-        raise Refusal(f"Cannot write {place.shown}: {error.strerror}.") from error
+        raise Refusal(f"Cannot write {target.shown}: {error.strerror}.") from error
     finally:
         # After success it does not exist: it was renamed.
         with suppress(FileNotFoundError):
-            os.unlink(draft, dir_fd=place.directory)
+            os.unlink(draft, dir_fd=target.directory)
 
 
 def _fill(descriptor: int, data: bytes, before: os.stat_result | None) -> None:

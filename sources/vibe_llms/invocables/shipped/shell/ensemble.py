@@ -13,7 +13,7 @@ from vibe_llms.invocables.outcomes import Outcome, fail
 from vibe_llms.invocables.refusals import Refusal
 from vibe_llms.invocables.shipped.granted import GrantedEnsemble
 from vibe_llms.invocables.shipped.opening import open_directory
-from vibe_llms.invocables.shipped.shell.running import Finished, run_command
+from vibe_llms.invocables.shipped.shell.command_execution import Finished, run_command
 from vibe_llms.invocables.shipped.shell.settings import ShellSettings, produce_environment
 
 CONCURRENCY: Final = 4
@@ -60,7 +60,7 @@ class ShellEnsemble(GrantedEnsemble):
         """
         try:
             _ensure_command(command)
-            with self._grants.walk(directory) as place, open_directory(place) as descriptor:
+            with self._grants.walk(directory) as target, open_directory(target) as descriptor:
                 finished = await run_command(
                     command,
                     descriptor,

@@ -33,7 +33,7 @@ def fork(identity: str, node: str, variables: tuple[str, ...], visit: int, **opt
         vibe flow fork abcd P1 tone=stern
     """
     from vibe_llms.interfaces.cli.access import resolve_identity
-    from vibe_llms.interfaces.cli.flows.performing import load_flow_application, perform
+    from vibe_llms.interfaces.cli.flows.flow_runs import load_flow_application, perform
 
     application = load_flow_application(options)
     run_id = resolve_identity(application.store, identity)

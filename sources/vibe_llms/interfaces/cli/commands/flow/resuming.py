@@ -22,7 +22,7 @@ def resume(identity: str, **options: Any) -> int:
     again. The first letters of an id are enough if no other id begins with them.
     """
     from vibe_llms.interfaces.cli.access import resolve_identity
-    from vibe_llms.interfaces.cli.flows.performing import load_flow_application, perform
+    from vibe_llms.interfaces.cli.flows.flow_runs import load_flow_application, perform
 
     application = load_flow_application(options)
     run_id = resolve_identity(application.store, identity)

@@ -35,7 +35,7 @@ def run(file: str, variables: tuple[str, ...], strict: bool, **options: Any) -> 
     The run is kept; its id is printed at the end. The exit code is 1 if the flow ended without
     meeting its goal.
     """
-    from vibe_llms.interfaces.cli.flows.performing import perform
+    from vibe_llms.interfaces.cli.flows.flow_runs import perform
 
     given = parse_controls(variables, kind="variable", example="topic=tides")
 

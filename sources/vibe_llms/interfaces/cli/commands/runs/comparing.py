@@ -72,7 +72,7 @@ def diff(
     """
     if live:
         from vibe_llms.interfaces.cli.interrupts import run
-        from vibe_llms.interfaces.cli.runs.living import compare_live
+        from vibe_llms.interfaces.cli.runs.live_diff import compare_live
 
         if second is not None:
             raise click.UsageError("--live takes one run.")

@@ -21,7 +21,7 @@ _CHARACTER: Final = re.compile(
 
 
 @frozen
-class JsonPlaces:
+class JsonOffsets:
     """Offsets of keys and values in a JSON text.
 
     Attributes:
@@ -59,15 +59,15 @@ class JsonPlaces:
         return min(scanner.position, end)
 
 
-def locate_values(text: str) -> JsonPlaces:
+def locate_values(text: str) -> JsonOffsets:
     """Find the offset of each key and each value, without recursion."""
-    walk = _Walk(text)
-    walk.follow()
+    scanner = _JsonScanner(text)
+    scanner.follow()
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
-    return JsonPlaces(text, walk.keys, walk.values, tuple(walk.repeated), starts)
+    return JsonOffsets(text, scanner.keys, scanner.values, tuple(scanner.repeated), starts)
 
 
-class _Walk(Scanner):
+class _JsonScanner(Scanner):
     """Offsets found up to the position, and the open containers."""
 
     def __init__(self, text: str) -> None:

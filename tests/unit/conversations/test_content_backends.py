@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.configuration.definitions import STORE
+from vibe_llms.conversations.stores.content_backends import produce_backend, split_content
 from vibe_llms.conversations.stores.object_stores import locate
-from vibe_llms.conversations.stores.places import produce_place, split_content
 from vibe_llms.exceptions import ConfigurationError, StoreError
 from vibe_llms.messages.contents import compute_content_id
 
@@ -57,16 +57,17 @@ def test_a_url_says_where_objects_are(address: str, found: tuple[str, ...]) -> N
 def test_other_urls_are_refused(address: str) -> None:
     """With what may stand there."""
     with pytest.raises(
-        ConfigurationError, match=r"names no place for content\. Use file:///|names no bucket"
+        ConfigurationError,
+        match=r"is not the URL of a content backend\. Use file:///|names no bucket",
     ) as caught:
-        produce_place(address)
+        produce_backend(address)
     assert "hidden" not in str(caught.value)
 
 
 def test_keys_have_no_place_in_a_url() -> None:
     """Settings are shown, and so are URLs; the error shows nothing of it."""
     with pytest.raises(ConfigurationError) as caught:
-        produce_place("s3://AKIA1:hidden@bucket/x")
+        produce_backend("s3://AKIA1:hidden@bucket/x")
     assert "hidden" not in str(caught.value)
     assert STORE.is_right("postgresql://u@h/d?content=az://account/container")
     assert STORE.is_right("postgresql://u@h/d?content=s3://bucket/x")
@@ -76,12 +77,12 @@ def test_keys_have_no_place_in_a_url() -> None:
 def test_an_empty_step_is_refused() -> None:
     """Clients of buckets leave it out, so that two URLs would be one place."""
     with pytest.raises(ConfigurationError, match="empty step"):
-        produce_place("s3://bucket/a//b")
+        produce_backend("s3://bucket/a//b")
 
 
 def test_a_folder_is_not_made(tmp_path: Path) -> None:
     """Where nothing is mounted it would be this machine's alone."""
-    place = produce_place(f"file://{tmp_path}/shared")
+    place = produce_backend(f"file://{tmp_path}/shared")
 
     with pytest.raises(StoreError, match="does not exist"):
         place.put(ID, DATA, mime_type="image/png", name=None)

@@ -17,7 +17,7 @@ from vibe_llms.tables.json_documents import (
     find_excess,
     parse_json_document,
 )
-from vibe_llms.tables.json_places import locate_values
+from vibe_llms.tables.json_offsets import locate_values
 
 TREES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

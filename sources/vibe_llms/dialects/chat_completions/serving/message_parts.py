@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from vibe_llms.dialects.chat_completions.calling.contents import read_image
+from vibe_llms.dialects.chat_completions.calling.citations import read_image
 from vibe_llms.dialects.chat_completions.calling.reasoning import compose_echo, tell
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.tables import DETAILS, FIELDS, FILE_NAMES, GROWING

@@ -90,24 +90,24 @@ async def perform_fitting(
     if isinstance(bound, Outcome):
         return bound
     is_plain = not invoker.is_asynchronous
-    places = _Places(invoker, is_plain)
+    held = _HeldGates(invoker, is_plain)
     try:
-        await places.acquire()
+        await held.acquire()
     except GateBlockedError:
         return fail(
             f"{invoker.name} cannot be executed now: earlier calls exceeded their time limit "
             "and are still running. Continue without it."
         )
     run = _run_in_thread if is_plain else _run
-    task = begin(run(invoker, bound, places))
+    task = begin(run(invoker, bound, held))
     # A task's callbacks run a turn of the loop later, and until then the next call would find no
     # place.
     if task.done():  # it never waited
-        places.leave()
+        held.leave()
     else:
-        task.add_done_callback(places.end_task)
+        task.add_done_callback(held.end_task)
     try:
-        outcome = await _watch(task, invoker, places, context)
+        outcome = await _watch(task, invoker, held, context)
     finally:
         context.cancel()
     if isinstance(outcome, KeyboardInterrupt):
@@ -141,7 +141,7 @@ def _bind(invoker: Invoker, arguments: JsonObject, context: InvocationContext) -
 
 
 @define(eq=False)
-class _Places:
+class _HeldGates:
     """Places that an execution holds until it has really ended: of its invoker, and of the threads.
 
     Attributes:
@@ -156,7 +156,7 @@ class _Places:
     _held: list[Gate] = attrs.field(factory=list, init=False)
 
     async def acquire(self) -> None:
-        """Acquire all places. Raises GateBlockedError if none will become free."""
+        """Acquire all gates. Raise GateBlockedError if none will become free."""
         # The invoker first: a call that waits for a busy invoker must not hold a thread.
         wanted = [self._invoker.gates] if self._invoker.gates is not None else []
         if self._is_plain:
@@ -171,7 +171,7 @@ class _Places:
             raise
 
     def leave(self) -> None:
-        """Release the places; to be called in the event loop."""
+        """Release the gates; to be called in the event loop."""
         for gate in self._held:
             if self.is_given_up:
                 gate.recover()
@@ -180,7 +180,7 @@ class _Places:
         self._held.clear()
 
     def end_task(self, task: asyncio.Future[_Ended]) -> None:
-        """Release the places at the end of the task, if no thread is at work."""
+        """Release the gates at the end of the task, if no thread is at work."""
         if not self.in_thread:
             self.leave()
 
@@ -195,7 +195,7 @@ class _Places:
 async def _watch(
     task: asyncio.Future[_Ended],
     invoker: Invoker,
-    places: _Places,
+    held: _HeldGates,
     context: InvocationContext,
 ) -> _Ended:
     """Wait for an execution within its time limit; stop it on a timeout or a cancellation."""
@@ -203,16 +203,16 @@ async def _watch(
         if not task.done():
             await _wait(task, invoker.time_limit_seconds, context)
     except asyncio.CancelledError:
-        await _stop(task, invoker, places, context)
+        await _stop(task, invoker, held, context)
         raise
     is_late = not task.done()
     if is_late:
-        await _stop(task, invoker, places, context)
+        await _stop(task, invoker, held, context)
     if task.done() and not task.cancelled():
         return task.result()  # also of a late one that ended while it was stopped
     if not is_late:
         return fail(f"{invoker.name} cancelled itself.")
-    return fail(_explain_time(invoker, places.is_given_up))
+    return fail(_explain_time(invoker, held.is_given_up))
 
 
 async def _wait(
@@ -229,7 +229,7 @@ async def _wait(
 
 
 async def _stop(
-    task: asyncio.Future[_Ended], invoker: Invoker, places: _Places, context: InvocationContext
+    task: asyncio.Future[_Ended], invoker: Invoker, held: _HeldGates, context: InvocationContext
 ) -> None:
     """Cancel an execution, and abandon it if it does not end."""
     context.cancel()
@@ -238,8 +238,8 @@ async def _stop(
         await asyncio.wait((task,), timeout=GRACE_SECONDS)
     finally:
         if not task.done():
-            places.give_up()
-    if places.is_given_up:
+            held.give_up()
+    if held.is_given_up:
         _logger.warning("The invocable %s keeps running although it was stopped.", invoker.name)
 
 
@@ -249,7 +249,7 @@ def _explain_time(invoker: Invoker, goes_on: bool) -> str:
     return text if invoker.effect is Effect.PURE else f"{text} It may have taken effect."
 
 
-async def _run(invoker: Invoker, bound: Bound, places: _Places) -> _Ended:
+async def _run(invoker: Invoker, bound: Bound, held: _HeldGates) -> _Ended:
     return await _await(invoker, invoker.function(*bound.positional, **bound.named))
 
 
@@ -271,17 +271,17 @@ def _is_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-async def _run_in_thread(invoker: Invoker, bound: Bound, places: _Places) -> _Ended:
+async def _run_in_thread(invoker: Invoker, bound: Bound, held: _HeldGates) -> _Ended:
     """Run a plain function in a thread; an awaitable result is awaited in the loop."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[Outcome | Awaitable[Any]] = loop.create_future()
 
     def deliver(result: Outcome | Awaitable[Any]) -> None:
-        places.in_thread = False
+        held.in_thread = False
         if not ended.done():
             ended.set_result(result)
             return
-        places.leave()
+        held.leave()
         if inspect.iscoroutine(result):
             # Else Python warns of a coroutine that was never awaited.
             result.close()
@@ -298,11 +298,11 @@ async def _run_in_thread(invoker: Invoker, bound: Bound, places: _Places) -> _En
     except RuntimeError as error:
         return _explain_failure(invoker, error)
     # Not too late: deliver comes through the loop, and so after this.
-    places.in_thread = True
+    held.in_thread = True
     try:
         result = await ended
     except asyncio.CancelledError:
-        places.give_up()
+        held.give_up()
         raise
     if isinstance(result, Outcome):
         return result

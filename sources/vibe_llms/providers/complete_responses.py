@@ -20,6 +20,7 @@ from vibe_llms.events.stream import ContentDeltaEvent, LossEvent
 from vibe_llms.foundation.portal import finish
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, Response
+from vibe_llms.providers.answer_events import AnswerEventDispatcher
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.providers.interfaces import Translation
 from vibe_llms.providers.simple_responses import SimpleResponseSource
@@ -29,7 +30,6 @@ from vibe_llms.providers.streams import (
     ensure_ours,
     produce_truncation,
 )
-from vibe_llms.providers.telling import Teller
 
 if TYPE_CHECKING:
     from vibe_llms.providers.conversing import ModelBase
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _Native = TypeVar("_Native")
 
 
-async def receive_whole(
+async def receive_complete(
     model: ModelBase[_Native], request: Request, *, streaming: bool
 ) -> Response:
     """Send a request to a model, and receive the whole answer.
@@ -76,7 +76,7 @@ async def receive_whole(
             await finish(close_quietly(source, model.descriptor.provider))
 
 
-async def receive_heard(
+async def receive_with_reactors(
     model: ModelBase[_Native],
     request: Request,
     reactors: ConversationReactors,
@@ -88,11 +88,13 @@ async def receive_heard(
     Raises:
         ConverseError: The response failed; its ``arrived`` are the canisters received so far.
     """
-    teller = Teller(reactors, request.conversation_id, model.limits)
+    dispatcher = AnswerEventDispatcher(reactors, request.conversation_id, model.limits)
     descriptor = model.descriptor
     started = time.perf_counter()
     try:
-        teller.tell_start(provider=descriptor.provider, model=descriptor.name, streaming=streaming)
+        dispatcher.dispatch_start(
+            provider=descriptor.provider, model=descriptor.name, streaming=streaming
+        )
         translation = await model.translate_apart(request, streaming=streaming)
         losses = translation.losses
         source = await model.send(translation.value, request, streaming=streaming)
@@ -100,29 +102,31 @@ async def receive_heard(
             response = source.produce_response(request, losses, time.perf_counter() - started)
     except BaseException as error:
         # Errors, and answers that need an assembler, are left to a stream.
-        stream = model.resume(request, teller, partial(_fail, error), started=started)
-        return await stream.receive_whole()
+        stream = model.resume(request, dispatcher, partial(_fail, error), started=started)
+        return await stream.receive_complete()
     if not isinstance(source, SimpleResponseSource):
         opened = partial(_give, Translation(source, losses))
-        return await model.resume(request, teller, opened, started=started).receive_whole()
+        return await model.resume(request, dispatcher, opened, started=started).receive_complete()
     try:
         arrived = response.canisters[0].timestamp
-        teller.tell_text(source.list_events(response, losses), arrived)
+        dispatcher.dispatch_text(source.list_events(response, losses), arrived)
     finally:  # also if a reactor exits the program
-        last = teller.list_last("completed", response.canisters, response=response)
-        rest = teller.dispatch_all(last)
-        if rest or not teller.is_idle:
-            await _tell_late(teller, rest)
+        last = dispatcher.list_last("completed", response.canisters, response=response)
+        rest = dispatcher.dispatch_all(last)
+        if rest or not dispatcher.is_idle:
+            await _dispatch_late(dispatcher, rest)
     return response
 
 
-async def _tell_late(teller: Teller, events: Sequence[ConversationEvent]) -> None:
+async def _dispatch_late(
+    dispatcher: AnswerEventDispatcher, events: Sequence[ConversationEvent]
+) -> None:
     """Report the end if asynchronous reactors are still running."""
     try:
-        if teller.is_full:
-            await teller.wait_for_room()
+        if dispatcher.is_full:
+            await dispatcher.wait_for_room()
     finally:
-        await finish(teller.finish(*events))
+        await finish(dispatcher.finish(*events))
 
 
 async def _give(opened: Translation[EventSource]) -> Translation[EventSource]:

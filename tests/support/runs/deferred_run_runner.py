@@ -1,4 +1,4 @@
-"""Performs runs that are parked in processes that die: ``PROVIDER URL DEATHS``; the home is HOME's.
+"""Run deferred runs in processes that die: ``PROVIDER URL DEATHS``; the home is HOME's.
 
 For each point a run is asked for under a key, in processes that kill themselves there, until one
 sees it answered.

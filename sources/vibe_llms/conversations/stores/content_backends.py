@@ -1,6 +1,6 @@
 """Content outside a database: folders and buckets that store bytes under their SHA-256.
 
-The database has the metadata and the locks; a place only stores bytes. A place belongs to one
+The database has the metadata and the locks; a backend only stores bytes. A backend belongs to one
 database, as its marker says: a second one would remove content that the first one needs.
 """
 
@@ -35,11 +35,11 @@ SCHEMES: Final = frozenset(
 """Schemes of object stores: a vendor's own service, or another server with its protocol."""
 
 MARKER: Final = "vibe-owner"
-"""Name of the marker, which says to which database a place belongs."""
+"""Name of the marker, which says to which database a backend belongs."""
 
 
-class PlacedBytes(NamedTuple):
-    """Content in a place.
+class StoredBytes(NamedTuple):
+    """Content in a backend.
 
     Attributes:
         content_id: Its SHA-256.
@@ -52,12 +52,12 @@ class PlacedBytes(NamedTuple):
     age_seconds: float
 
 
-class ContentPlace(Protocol):
+class ContentBackend(Protocol):
     """Storage of bytes. Its methods are safe to call from any thread, and raise StoreError."""
 
     @property
     def address(self) -> str:
-        """URL of the place, which the database stores with each content."""
+        """URL of the backend, which the database stores with each content."""
 
     def put(self, content_id: str, data: bytes, *, mime_type: str, name: str | None) -> None:
         """Store data durably; idempotent."""
@@ -75,12 +75,12 @@ class ContentPlace(Protocol):
         """Remove half-written files of crashed programs; the caller has the lock."""
 
     def claim(self, mark: str) -> str:
-        """Write the mark unless the place has one; return the mark that it has."""
+        """Write the mark unless the backend has one; return the mark that it has."""
 
     def read_mark(self) -> str:
-        """Return the mark; empty for an unmarked place."""
+        """Return the mark; empty for an unmarked backend."""
 
-    def survey(self) -> Iterator[PlacedBytes]:
+    def survey(self) -> Iterator[StoredBytes]:
         """Yield content that is younger than the marker; older content may belong to others."""
 
 
@@ -102,8 +102,8 @@ def split_content(url: str) -> tuple[str, str]:
 
 
 @lru_cache(maxsize=64)
-def produce_place(address: str) -> ContentPlace:
-    """Return the place of a URL, without connecting to it.
+def produce_backend(address: str) -> ContentBackend:
+    """Return the backend of a URL, without connecting to it.
 
     Raises:
         ConfigurationError: The URL is invalid.
@@ -115,20 +115,20 @@ def produce_place(address: str) -> ContentPlace:
         raise _refuse(address) from None
     if parts.username is not None or parts.password is not None:
         # The URL is not shown: it may have a key.
-        message = "Keys do not belong into the URL of a place for content: set variables for them."
+        message = "Keys do not belong into the URL of a content backend: set variables for them."
         raise ConfigurationError.at("store", message)
-    # Dropping these parts would make two URLs the same place.
+    # Dropping these parts would make two URLs the same backend.
     if not is_plain or "?" in address or "#" in address:
         raise _refuse(address)
     if parts.scheme == "file" and not parts.netloc and parts.path.strip("/"):
-        return DirectoryPlace(address)
+        return DirectoryBackend(address)
     # A proxy may resolve "..", into another bucket.
     steps = unquote(parts.path).split("/")
     if parts.scheme in SCHEMES and not {".", ".."} & {*steps}:
         from vibe_llms.conversations.stores.object_stores import locate
-        from vibe_llms.conversations.stores.objects import ObjectPlace
+        from vibe_llms.conversations.stores.objects import ObjectBackend
 
-        return ObjectPlace(address, locate(address))
+        return ObjectBackend(address, locate(address))
     raise _refuse(address)
 
 
@@ -137,13 +137,13 @@ def _refuse(address: str) -> ConfigurationError:
     shown = re.split("[?#]", address)[0].rpartition("@")[2]
     return ConfigurationError.at(
         "store",
-        f"{shown!r} names no place for content. Use {FORMS}; without '?', '#' and '..'.",
+        f"{shown!r} is not the URL of a content backend. Use {FORMS}; without '?', '#' and '..'.",
     )
 
 
 @define(eq=False)
-class DirectoryPlace:
-    """Folder with the same path on all machines; see :class:`ContentPlace`."""
+class DirectoryBackend:
+    """Folder with the same path on all machines; see :class:`ContentBackend`."""
 
     address: str
     _directory: ContentDirectory = attrs.field(init=False)
@@ -193,14 +193,14 @@ class DirectoryPlace:
             return ""
 
     @mapping_errors
-    def survey(self) -> Iterator[PlacedBytes]:
+    def survey(self) -> Iterator[StoredBytes]:
         """Yield content that is younger than the marker file."""
         marked = os.stat(f"{self._access_root()}/{MARKER}").st_mtime
         for content_id in self._directory.survey():
             age = self._directory.measure_age_seconds(content_id)
             if time.time() - age >= marked:
                 size = self._directory.access_metadata(content_id).size_bytes
-                yield PlacedBytes(content_id, size, age)
+                yield StoredBytes(content_id, size, age)
 
     def _access_root(self) -> str:
         root = self._directory.root
@@ -213,10 +213,10 @@ class DirectoryPlace:
         return root
 
 
-def describe_missing(content_id: str, place: str) -> StoreError:
-    """Create the error of content that is missing in its place."""
+def describe_missing(content_id: str, location: str) -> StoreError:
+    """Create the error of content that is missing in its backend."""
     return StoreError(
-        path=place,
-        detail=f"Content {content_id} is missing in {place}.",
+        path=location,
+        detail=f"Content {content_id} is missing in {location}.",
         remedy="Restore it from a backup, or copy it from another store: `vibe store copy`.",
     )

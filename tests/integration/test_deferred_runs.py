@@ -125,7 +125,7 @@ def survey_names(runs: LocalRuns) -> list[str]:
 
 
 async def await_gathered(runs: LocalRuns, count: int) -> None:
-    """Waits until this many requests are with the desk: a run says that it waits before that."""
+    """Wait until this many requests are gathered; a run reports that it waits before that."""
     host = runs.host
     assert isinstance(host, RunWorker)
     await await_condition(
@@ -168,7 +168,7 @@ async def test_each_request_of_a_run_goes_by_a_batch(
     paths = [each.path.partition("batch_polls=1")[2] for each in simulator.requests]
     assert not {"/v1/messages", "/v1/responses", "/v1/chat/completions"} & set(paths)
     told = [each for each in events if each != "run.state"]
-    turn = ["generation.started", "generation.parked", "run.suspended", "generation.answered"]
+    turn = ["generation.started", "generation.deferred", "run.suspended", "generation.answered"]
     assert told == [
         "run.requested",
         "run.started",
@@ -233,7 +233,7 @@ async def test_another_process_goes_on_with_what_waits(
     assert summary.reason == "answered"
     assert texts == ["Hello.", "Hello."]
     assert count_batches(simulator) == 1
-    assert events.count("generation.parked") == 2 - is_submitted
+    assert events.count("generation.deferred") == 2 - is_submitted
 
 
 def end_all(simulator: SynchronousSimulator) -> None:
@@ -247,7 +247,7 @@ def end_all(simulator: SynchronousSimulator) -> None:
 async def test_an_intent_that_nobody_heard_of_is_looked_for(
     simulator: SynchronousSimulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As with any batch: what the vendor has not got is parked again."""
+    """As with any batch: what the vendor has not got is deferred again."""
 
     async def hang(self: ModelBatches, *given: Any) -> str:
         asked.set()
@@ -384,7 +384,7 @@ async def test_an_answer_is_kept_that_its_run_was_broken_off_with(
         events = list_events(runs, run_id)
 
     assert summary.reason == "answered"
-    assert events.count("generation.parked") == count_batches(simulator) == 1
+    assert events.count("generation.deferred") == count_batches(simulator) == 1
 
 
 @pytest.mark.parametrize("is_submitted", [False, True])
@@ -398,7 +398,7 @@ async def test_a_run_that_goes_on_too_early_asks_nothing_twice(
         await runs.wait(run_id, states=WAITING)
         await await_condition(lambda: not is_submitted or bool(survey_names(runs)))
         await runs.resume(run_id)
-        await await_condition(lambda: list_events(runs, run_id).count("generation.parked") == 2)
+        await await_condition(lambda: list_events(runs, run_id).count("generation.deferred") == 2)
         await runs.wait(run_id, states=WAITING)
         gate.opened.set()
         await await_condition(lambda: bool(survey_names(runs)))
@@ -411,7 +411,7 @@ async def test_a_run_that_goes_on_too_early_asks_nothing_twice(
     assert [each.data.count(b'"custom_id"') for each in sent] == [1]
 
 
-async def test_an_answer_that_comes_while_its_run_is_parked_again_is_taken(
+async def test_an_answer_that_comes_while_its_run_is_deferred_again_is_taken(
     simulator: SynchronousSimulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run that was let go on too early hears of it by itself: nobody would tell it again."""
@@ -423,7 +423,7 @@ async def test_an_answer_that_comes_while_its_run_is_parked_again_is_taken(
 
         async def emit_late(self: LocalRunContext, event: Any, **how: Any) -> None:
             await emit(self, event, **how)
-            if event.type == "generation.parked":
+            if event.type == "generation.deferred":
                 await asyncio.to_thread(end_all, simulator)
                 await await_condition(lambda: "generation.answered" in list_events(runs, run_id))
 
@@ -438,17 +438,17 @@ async def test_an_answer_that_comes_while_its_run_is_parked_again_is_taken(
     assert count_batches(simulator) == 1
 
 
-async def test_orders_that_cannot_be_parked_are_refused(home: Path) -> None:
-    """A flow's requests are not; nor can anything be parked where nobody submits it."""
+async def test_orders_that_cannot_be_deferred_are_refused(home: Path) -> None:
+    """A flow's requests are not; nor can anything be deferred where nobody submits it."""
     application = Application.load(command_line={"model": "scripted:echo"})
     task = {"goal": {"description": "x"}}
     with pytest.raises(ConfigurationError, match="Flows cannot use"):
         RunRules().check(RunSpec(channel="vendor", task=task), application)
     with pytest.raises(ConfigurationError, match="direct"):
         RunSpec(channel="direct")
-    desk = DeferredRequests(application.store, application)
+    deferred_requests = DeferredRequests(application.store, application)
     with pytest.raises(ConfigurationError, match="local: runner"):
-        await desk.access("scripted:echo")
+        await deferred_requests.access("scripted:echo")
     await application.close()
 
 
@@ -464,9 +464,9 @@ async def test_two_processes_do_not_submit_from_one_folder(
         await first.wait(await start(first))
         async with open_runs(simulator) as second:
             assert isinstance(second.host, RunWorker)
-            desk = second.host.executor.deferred
+            deferred_requests = second.host.executor.deferred
             with pytest.raises(OSError, match="lock"):
-                await desk.access("")
+                await deferred_requests.access("")
         await first.wait(await start(first))
 
 
@@ -547,7 +547,7 @@ async def test_a_file_that_does_not_read_holds_up_no_other_model(
         await await_condition(lambda: len(survey_names(runs)) == 2)
         for name in names:
             await runs.wait(name, states=WAITING)
-    (file,) = home.glob(".local/share/vibe-llms/parked/*opus*.chunks")
+    (file,) = home.glob(".local/share/vibe-llms/deferred/*opus*.chunks")
     whole = file.read_bytes()
     file.write_bytes(b"nonsense\n" + whole)
     await asyncio.to_thread(end_all, simulator)
@@ -563,7 +563,7 @@ async def test_a_file_that_does_not_read_holds_up_no_other_model(
     assert other.reason == "answered"
     assert same.state == "waiting"
     assert summary.reason == "answered"
-    assert events.count("generation.parked") == 1
+    assert events.count("generation.deferred") == 1
     assert count_batches(simulator) == 2
 
 

@@ -9,7 +9,7 @@ from vibe_llms.messages.canisters import Origin
 
 
 @define
-class Hearing:
+class AnswerTiming:
     """State of the answer that one task is receiving.
 
     Attributes:

@@ -16,7 +16,7 @@ from typing import Self
 import attrs
 
 from vibe_llms.application import Application, access_application
-from vibe_llms.conversations.contents import hydrate, needs_content_store
+from vibe_llms.conversations.canister_media import hydrate, needs_content_store
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.patterns import digest_pattern
 from vibe_llms.events.engine import GenerationFinishedEvent, GenerationStartedEvent

@@ -15,7 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.exceptions import ConverseError, RequestError
-from vibe_llms.invocables import InvocationContext, invocable, perform, performing, produce_invoker
+from vibe_llms.invocables import (
+    InvocationContext,
+    call_execution,
+    invocable,
+    perform,
+    produce_invoker,
+)
 from vibe_llms.invocables.invokers import Effect, Invoker
 from vibe_llms.invocables.outcomes import Outcome, limit_outcome, produce_outcome
 from vibe_llms.messages.contents import ImageContent, TextualContent
@@ -256,7 +262,7 @@ async def test_a_function_that_ignores_its_cancellation_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Not even such a function holds up the run; its place is free when it ends after all."""
-    monkeypatch.setattr(performing, "GRACE_SECONDS", 0.02)
+    monkeypatch.setattr(call_execution, "GRACE_SECONDS", 0.02)
     release = asyncio.Event()
 
     async def ignore(arguments: Any, context: InvocationContext) -> str:

@@ -34,7 +34,6 @@ from vibe_llms.flows.bounds import bound_flow, check_budget
 from vibe_llms.flows.budgets import Budget, Spending, read_spending
 from vibe_llms.flows.checking import check_task
 from vibe_llms.flows.checks import FlowBound, Surroundings, TaskCheck
-from vibe_llms.flows.contents import RegistryContents, survey_private_hosts
 from vibe_llms.flows.driving import FlowDriver
 from vibe_llms.flows.foreseeing import (
     foresee,
@@ -44,15 +43,16 @@ from vibe_llms.flows.foreseeing import (
 )
 from vibe_llms.flows.machine import VisitNode
 from vibe_llms.flows.naming import find_unknown_names
-from vibe_llms.flows.performing import Performer
 from vibe_llms.flows.predicates import Predicates, survey_predicates
 from vibe_llms.flows.reading import TaskReading, examine_task
 from vibe_llms.flows.records import find_record, measure_run
+from vibe_llms.flows.registry_contents import RegistryContents, survey_private_hosts
 from vibe_llms.flows.results import AdapterResult, produce_result, refuse
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.flows.sizing import Provision
 from vibe_llms.flows.state import FlowState
 from vibe_llms.flows.tasks import Task
+from vibe_llms.flows.visit_execution import Performer
 from vibe_llms.flows.visiting import Visitor, VisitOutcome, begin_conversation
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonValue

@@ -18,8 +18,8 @@ from vibe_llms.engine.recovery import Record
 from vibe_llms.events.codec import decode_event, encode_event
 from vibe_llms.events.engine import (
     GenerationAnsweredEvent,
+    GenerationDeferredEvent,
     GenerationFinishedEvent,
-    GenerationParkedEvent,
     GenerationStartedEvent,
     RunStartedEvent,
     RunSuspendedEvent,
@@ -34,7 +34,7 @@ from vibe_llms.telemetry.opentelemetry import OpenTelemetryObserver
 
 MODEL = "anthropic:claude-sonnet-4-5"
 STARTED = GenerationStartedEvent(key="u1", turn=1, model=MODEL)
-PARKED = GenerationParkedEvent(key="u1", turn=1, model=MODEL, desk="d")
+DEFERRED = GenerationDeferredEvent(key="u1", turn=1, model=MODEL, backend="d")
 ANSWERED = GenerationAnsweredEvent(key="u1", fate="answered", body="{}", letter="c-0")
 FINISHED = GenerationFinishedEvent(
     key="u1",
@@ -57,12 +57,12 @@ def log(*events: LogEvent) -> list[LoggedEvent]:
     ]
 
 
-def test_a_parked_run_waits_until_it_is_answered() -> None:
+def test_a_deferred_run_waits_until_it_is_answered() -> None:
     """It says for what; and whatever came of its request, somebody has to go on with it."""
-    parked = [BEGUN, STARTED, PARKED, SUSPENDED]
+    deferred = [BEGUN, STARTED, DEFERRED, SUSPENDED]
 
-    waiting, due = summarize(log(*parked)), summarize(log(*parked, ANSWERED))
-    again = summarize(log(*parked, ANSWERED, BEGUN, FINISHED, SUSPENDED))
+    waiting, due = summarize(log(*deferred)), summarize(log(*deferred, ANSWERED))
+    again = summarize(log(*deferred, ANSWERED, BEGUN, FINISHED, SUSPENDED))
 
     assert (waiting.state, waiting.detail) == (
         "waiting",
@@ -73,8 +73,8 @@ def test_a_parked_run_waits_until_it_is_answered() -> None:
 
 
 def test_an_answer_counts_until_it_is_in_the_conversation() -> None:
-    """Of what was not sent nothing is kept; and a request that is parked is in no doubt."""
-    record = Record.read([STARTED, PARKED])
+    """Of what was not sent nothing is kept; and a request that is deferred is in no doubt."""
+    record = Record.read([STARTED, DEFERRED])
     assert record.generation is None
     record.note(attrs.evolve(ANSWERED, fate="unsent"))
     assert record.answers == {}
@@ -97,7 +97,7 @@ def test_a_log_that_is_compacted_loses_answers_that_the_conversation_has(
     assert (f'"body":"{body}"' in line.decode()) or (not body and '"body"' not in line.decode())
 
 
-@pytest.mark.parametrize("event", [PARKED, ANSWERED])
+@pytest.mark.parametrize("event", [DEFERRED, ANSWERED])
 def test_events_are_read_as_they_were_written_and_told_of(event: LogEvent) -> None:
     """In a log, in an inbox and over HTTP; and to people, in a few words."""
     assert decode_event(encode_event(event)) == event  # type: ignore[arg-type]
@@ -108,7 +108,7 @@ def test_events_are_read_as_they_were_written_and_told_of(event: LogEvent) -> No
 def test_an_odometer_prices_an_answer_of_a_batch_at_half() -> None:
     """Of the two tellings of one generation the later one counts."""
     odometer = Odometer()
-    for event in (STARTED, PARKED, SUSPENDED, BEGUN, FINISHED):
+    for event in (STARTED, DEFERRED, SUSPENDED, BEGUN, FINISHED):
         odometer(event)
 
     (model,) = odometer.account.models
@@ -117,7 +117,7 @@ def test_an_odometer_prices_an_answer_of_a_batch_at_half() -> None:
     assert float(model.amount or 0) == pytest.approx((3 + 15) / 2_000)
 
 
-def test_spans_of_a_parked_request_end_well_and_count_its_tokens_once() -> None:
+def test_spans_of_a_deferred_request_end_well_and_count_its_tokens_once() -> None:
     """The first says that it was asked, the second what came of it, hours later."""
     exporter, reader = InMemorySpanExporter(), InMemoryMetricReader()
     tracers = TracerProvider()
@@ -126,7 +126,7 @@ def test_spans_of_a_parked_request_end_well_and_count_its_tokens_once() -> None:
         tracer_provider=tracers, meter_provider=MeterProvider(metric_readers=[reader])
     )
 
-    for event in (BEGUN, STARTED, PARKED, SUSPENDED, BEGUN, FINISHED, SUSPENDED):
+    for event in (BEGUN, STARTED, DEFERRED, SUSPENDED, BEGUN, FINISHED, SUSPENDED):
         observer(event)
 
     spans = exporter.get_finished_spans()

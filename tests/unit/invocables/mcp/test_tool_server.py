@@ -7,7 +7,7 @@ from typing import Any
 
 from vibe_llms.invocables import FunctionsEnsemble, Registry, produce_resource
 from vibe_llms.invocables.mcp.serving.approving import Doorkeeper
-from vibe_llms.invocables.mcp.serving.desk import ToolServer
+from vibe_llms.invocables.mcp.serving.tool_server import ToolServer
 
 
 def read() -> str:

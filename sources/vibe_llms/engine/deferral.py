@@ -8,7 +8,7 @@ from vibe_llms.events.engine import GenerationAnsweredEvent
 from vibe_llms.messages.requests import Request, Response
 
 
-class Parked(Exception):  # nothing went wrong
+class RequestDeferred(Exception):  # nothing went wrong
     """A request was deferred. Control flow within a run, not an error."""
 
     def __init__(self, request: Request) -> None:
@@ -16,7 +16,7 @@ class Parked(Exception):  # nothing went wrong
         self.request = request
 
 
-class Parking(Protocol):
+class DeferralBackend(Protocol):
     """Backend of deferred requests: puts each answer into the inbox of its run."""
 
     @property

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import RequestError
-from vibe_llms.flows import contents
-from vibe_llms.flows.contents import (
+from vibe_llms.flows import registry_contents
+from vibe_llms.flows.interpolation import read_template
+from vibe_llms.flows.registry_contents import (
     RegistryContents,
     find_address_fault,
     survey_contents,
     survey_private_hosts,
 )
-from vibe_llms.flows.interpolation import read_template
 from vibe_llms.flows.tasks import RegistryEntry, ResourceRegistry
 
 
@@ -119,7 +119,7 @@ async def test_a_file_needs_a_folder() -> None:
 
 async def test_a_content_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is larger is refused, not cut."""
-    monkeypatch.setattr(contents, "CONTENT_BYTES", 9)
+    monkeypatch.setattr(registry_contents, "CONTENT_BYTES", 9)
     assert await read("file:notes.md", folder) == "Notes: ü"
     (folder / "notes.md").write_text("Notes: üü", encoding="utf-8")
     with pytest.raises(RequestError, match="larger than the limit of 9 bytes"):

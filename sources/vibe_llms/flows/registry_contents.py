@@ -236,8 +236,8 @@ def _read_file(address: str, folder: Path | None) -> str:
     except ConverseError as error:
         raise Refusal(f"Cannot open the task's folder {folder}.") from error
     try:
-        with grants.walk(_read_path(address)) as place, open_file(place) as (descriptor, _):
-            data = read_whole(place, descriptor, CONTENT_BYTES, InvocationContext())
+        with grants.walk(_read_path(address)) as target, open_file(target) as (descriptor, _):
+            data = read_whole(target, descriptor, CONTENT_BYTES, InvocationContext())
     except OSError as error:
         raise Refusal(f"Cannot read it: {error.strerror}.") from error
     finally:

@@ -12,10 +12,10 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from vibe_llms.conversations.contents import examine_content
+from vibe_llms.conversations.canister_media import examine_content
+from vibe_llms.conversations.stores.content_backends import MARKER, ContentBackend, produce_backend
 from vibe_llms.conversations.stores.interfaces import ContentMetadata, LeftBytes
 from vibe_llms.conversations.stores.naming import ensure_content_id
-from vibe_llms.conversations.stores.places import MARKER, ContentPlace, produce_place
 from vibe_llms.conversations.stores.postgresql.database import Database
 from vibe_llms.exceptions import CorruptionError, Finding, StoreError, StoreUnavailableError
 from vibe_llms.foundation.attrs_classes import define
@@ -55,14 +55,14 @@ class PostgresqlContents:
     """
 
     _database: Database
-    _place: ContentPlace | None = None
+    _backend: ContentBackend | None = None
     _wait_seconds: float = WAIT_SECONDS
     _marks: dict[str, str] = attrs.field(factory=dict, init=False)
 
     def add(self, data: bytes, *, mime_type: str, name: str | None = None) -> str:
         """Store the data and return their id."""
         # Content in the database is held by the transaction that adds it.
-        with nullcontext() if self._place is None else self.hold():
+        with nullcontext() if self._backend is None else self.hold():
             return self.place(data, mime_type=mime_type, name=name)
 
     def place(self, data: bytes, *, mime_type: str, name: str | None = None) -> str:
@@ -73,7 +73,7 @@ class PostgresqlContents:
         about = msgspec.json.encode(_About(_mend(mime_type), _mend(name))).decode()
         now = access_now()
         row = (content_id, about, now, now)
-        if self._place is None:
+        if self._backend is None:
             with self._database.transact() as connection:
                 # If part of it may be in an external place, its place stays, and is cleared with
                 # it.
@@ -82,11 +82,11 @@ class PostgresqlContents:
             return content_id
         # Record the place first: if the sender dies before the row is complete, the next garbage
         # collection finds the bytes.
-        address = self._place.address
+        address = self._backend.address
         self._require_own(address)
         with self._database.begun() as connection:
             connection.execute(_INSERT, (*row, None, address))
-        self._place.put(content_id, data, mime_type=mime_type, name=name)
+        self._backend.put(content_id, data, mime_type=mime_type, name=name)
         with self._database.begun() as connection:
             # Set the place again: a concurrent writer of the same data may have recorded its own.
             connection.execute(
@@ -98,7 +98,7 @@ class PostgresqlContents:
     @property
     def address(self) -> str:
         """URL of the place for new content; empty for the table."""
-        return "" if self._place is None else self._place.address
+        return "" if self._backend is None else self._backend.address
 
     def bring(self, content_id: str) -> None:
         """Move content to the place for new content; verify it there before removing the original.
@@ -108,29 +108,29 @@ class PostgresqlContents:
         """
         with self._hold_as_mover():
             data, old, about = self._access(content_id, "data, place, about")
-            if (old or "") == self.address and (data is None) == bool(self._place):
+            if (old or "") == self.address and (data is None) == bool(self._backend):
                 return
             content = self.read(content_id)
-            if self._place is not None:
+            if self._backend is not None:
                 self._require_own(self.address)
             if data is not None and old is not None:
                 # Remove leftovers of a crash before the upload: they may be in the same place.
                 self._remove_from(old, content_id)
                 old = None
-            if self._place is None:
+            if self._backend is None:
                 change = "data = %s, size = NULL"  # its place stays until it is cleared
                 self._change(content_id, change, content)
             else:
                 known = msgspec.json.decode(about, type=_About)
-                if self._place.has(content_id, len(content)):
+                if self._backend.has(content_id, len(content)):
                     old = None  # the original may be this object, under another URL of the place
-                self._place.put(content_id, content, mime_type=known.mime_type, name=known.name)
-                self._place.read(content_id)
+                self._backend.put(content_id, content, mime_type=known.mime_type, name=known.name)
+                self._backend.read(content_id)
                 change = "data = NULL, size = %s, place = %s"
                 self._change(content_id, change, len(content), self.address)
             if old is not None:
                 self._remove_from(old, content_id)
-            if self._place is None:
+            if self._backend is None:
                 with self._database.begun() as connection:
                     # Unless a process that had found nothing there has put it there again.
                     cleared = "UPDATE vibe_contents SET place = NULL WHERE id = %s"
@@ -153,7 +153,7 @@ class PostgresqlContents:
         # Look first, since existing content need not be sent again. For an external place, do not
         # use the caller's transaction: its lock of the row would block us.
         database = self._database
-        with database.transact() if self._place is None else database.begun() as connection:
+        with database.transact() if self._backend is None else database.begun() as connection:
             row = connection.execute(
                 "UPDATE vibe_contents SET added = %s WHERE id = %s"
                 " AND coalesce(octet_length(data), size) = %s"
@@ -162,13 +162,13 @@ class PostgresqlContents:
             ).fetchone()
         if row is None:
             return False
-        return row[0] is None or produce_place(row[0]).has(content_id, size)
+        return row[0] is None or produce_backend(row[0]).has(content_id, size)
 
     def read(self, content_id: str) -> bytes:
         """Return the data, verified against their id."""
         data, place = self._access(content_id, "data, place")
         if data is None:
-            return produce_place(place).read(content_id)
+            return produce_backend(place).read(content_id)
         if compute_content_id(data) != content_id:
             raise CorruptionError(
                 path=self._name(content_id),
@@ -234,8 +234,8 @@ class PostgresqlContents:
         rows = connection.execute(f"SELECT id, place FROM vibe_contents WHERE NOT ({_WHOLE})")
         # An unreachable place must not prevent a garbage collection in other places.
         with suppress(StoreError):
-            if self._place is not None:
-                self._place.sweep()
+            if self._backend is not None:
+                self._backend.sweep()
             for content_id, place in rows.fetchall():
                 self._remove_from(place, content_id)
                 connection.execute("DELETE FROM vibe_contents WHERE id = %s", (content_id,))
@@ -280,7 +280,7 @@ class PostgresqlContents:
     def _remove_from(self, address: str, content_id: str) -> None:
         """Remove bytes from a place, unless it belongs to another database, which may need them."""
         if self._owns(address):
-            produce_place(address).remove(content_id)
+            produce_backend(address).remove(content_id)
 
     def _require_own(self, address: str) -> None:
         if not self._owns(address):
@@ -300,7 +300,7 @@ class PostgresqlContents:
         mark = self._marks.get(address)
         if mark is None:
             given = f"{self._owner} {uuid.uuid4().hex}"
-            mark = self._marks[address] = produce_place(address).claim(given)
+            mark = self._marks[address] = produce_backend(address).claim(given)
         return mark
 
     @cached_property
@@ -333,18 +333,18 @@ class PostgresqlContents:
             ).fetchall()
         for address, ids in [*rows, *([(self.address, [])] if self.address else [])]:
             # A survey marks nothing: a place without a mark may have any owner.
-            mark = produce_place(address).read_mark()
+            mark = produce_backend(address).read_mark()
             if mark.partition(" ")[0] == self._owner:
                 places.setdefault(mark, address)
                 known.setdefault(mark, set()).update(ids)
         for mark, address in places.items():
-            for each in produce_place(address).survey():
+            for each in produce_backend(address).survey():
                 if each.content_id not in known[mark] and each.age_seconds >= grace_seconds:
                     yield LeftBytes(address, each.content_id, each.size_bytes)
 
     def remove_stray(self, stray: LeftBytes) -> None:
         """Remove stray bytes."""
-        self._remove_from(stray.place, stray.content_id)
+        self._remove_from(stray.location, stray.content_id)
 
     def _access(self, content_id: str, columns: str) -> tuple[Any, ...]:
         question: Any = f"SELECT {columns} FROM vibe_contents WHERE id = %s AND {_WHOLE}"

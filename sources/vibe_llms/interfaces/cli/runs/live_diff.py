@@ -18,12 +18,12 @@ from vibe_llms.interfaces.cli.runs.naming import open_run
 from vibe_llms.interfaces.cli.tooling import produce_ensembles, split_names
 
 if TYPE_CHECKING:
-    from vibe_llms.instruments.living import Deed, Foresight, LiveComparison, LiveStep
+    from vibe_llms.instruments.live_comparisons import Deed, Foresight, LiveComparison, LiveStep
 
 
 async def compare_live(word: str, options: Mapping[str, Any], *, as_json: bool, yes: bool) -> int:
     """Compare a run with a live model step by step, and show each step."""
-    from vibe_llms.instruments.living import LiveComparison
+    from vibe_llms.instruments.live_comparisons import LiveComparison
 
     store, summary = open_run(word)
     if summary.kind == "flow":

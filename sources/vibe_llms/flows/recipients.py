@@ -11,7 +11,7 @@ from vibe_llms.flows.state import FlowState
 from vibe_llms.runs.waiting import survey_waiting
 
 
-def find_hearer(store: ConversationStore, run_id: str) -> str | None:
+def find_recipient(store: ConversationStore, run_id: str) -> str | None:
     """Return the conversation that receives messages to a flow. Does file work.
 
     It belongs to a visit in progress that asks a model, in the flow or a subflow. Of several, the

@@ -29,13 +29,13 @@ from vibe_llms.exceptions import (
 from vibe_llms.flows.budgets import BUDGETS
 from vibe_llms.flows.categorizing import Category, categorize
 from vibe_llms.flows.checks import TaskCheck
-from vibe_llms.flows.contents import RegistryContents, survey_contents
 from vibe_llms.flows.graphs import ENGAGED, Exits, FlowNode, NodeKind
 from vibe_llms.flows.interpolation import Template, TemplateScope, render_template
 from vibe_llms.flows.invoking import fit_arguments, render_arguments
 from vibe_llms.flows.judging import Judge
 from vibe_llms.flows.machine import VisitNode, choose, escape, find_round
 from vibe_llms.flows.predicates import Predicates
+from vibe_llms.flows.registry_contents import RegistryContents, survey_contents
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.flows.state import FlowState
 from vibe_llms.flows.subflows import INPUT

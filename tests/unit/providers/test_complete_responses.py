@@ -25,10 +25,10 @@ from vibe_llms.messages.canisters import AssistantCanister, StopReason, UserCani
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 from vibe_llms.messages.views import text_of
+from vibe_llms.providers.complete_responses import receive_complete
 from vibe_llms.providers.conversing import ModelBase
 from vibe_llms.providers.interfaces import Translation
 from vibe_llms.providers.streams import EventSource
-from vibe_llms.providers.wholes import receive_whole
 
 REQUEST = Request(canisters=[UserCanister("hello")])
 LOSS = Loss(kind=LossKind.DROPPED, path="controls", reason="It has none.")
@@ -90,7 +90,7 @@ class Sourced(ModelBase[None]):
 
 
 async def receive(source: Source) -> Response:
-    return await receive_whole(Sourced(source), REQUEST, streaming=True)
+    return await receive_complete(Sourced(source), REQUEST, streaming=True)
 
 
 async def stream(source: Source) -> Response:

@@ -34,7 +34,7 @@ _make_failure: Final = trusted(ConversationFailedEvent)
 _make_end: Final = trusted(ConversationEndedEvent)
 
 
-class Teller(ReactorsDispatcher):
+class AnswerEventDispatcher(ReactorsDispatcher):
     """Makes the events of an answer for reactors.
 
     It makes only those that have listeners. They are not validated, as all values in them are ours.
@@ -63,7 +63,7 @@ class Teller(ReactorsDispatcher):
         """Whether there are listeners for pieces of text."""
         return self.wants(ConversationProgressEvent)
 
-    def tell_start(self, *, provider: str, model: str, streaming: bool) -> None:
+    def dispatch_start(self, *, provider: str, model: str, streaming: bool) -> None:
         """Report that a request is about to be sent.
 
         Args:
@@ -78,7 +78,7 @@ class Teller(ReactorsDispatcher):
                 )
             )
 
-    def tell_update(self, event: StreamEvent) -> None:
+    def dispatch_update(self, event: StreamEvent) -> None:
         """Report any event except a piece of text."""
         if self.wants(ConversationUpdatedEvent):
             self.dispatch(
@@ -90,7 +90,7 @@ class Teller(ReactorsDispatcher):
                 )
             )
 
-    def tell_progress(self, event: ContentDeltaEvent) -> None:
+    def dispatch_progress(self, event: ContentDeltaEvent) -> None:
         """Report a piece of text; see :attr:`wants_progress`."""
         place = self._places.get((event.index, event.channel))
         if place is None:
@@ -106,7 +106,7 @@ class Teller(ReactorsDispatcher):
             )
         )
 
-    def tell_text(self, events: Sequence[StreamEvent], arrived: datetime) -> None:
+    def dispatch_text(self, events: Sequence[StreamEvent], arrived: datetime) -> None:
         """Report a complete answer of one text.
 
         Args:
