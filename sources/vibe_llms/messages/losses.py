@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Generic, TypeVar
 
 import attrs
 
+from vibe_llms.exceptions import TranslationLossError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.field_types import conform_fields, ensure_members
 
@@ -94,3 +95,12 @@ class Translation(Generic[_T]):
 
     value: _T
     losses: tuple[Loss, ...] = attrs.field(default=(), converter=ensure_losses)
+
+
+def refuse_losses(losses: Sequence[Loss]) -> None:
+    """Raise TranslationLossError if there are losses."""
+    if losses:
+        raise TranslationLossError(
+            losses=tuple(str(loss) for loss in losses),
+            remedy="Change the request, or remove strict.",
+        )

@@ -10,7 +10,7 @@ closing of the source are the same as those of
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -26,21 +26,22 @@ from vibe_llms.providers.interfaces import Translation
 from vibe_llms.providers.simple_responses import SimpleResponseSource
 from vibe_llms.providers.streams import (
     EventSource,
+    ResponseStream,
     close_quietly,
     ensure_ours,
     produce_truncation,
 )
 
 if TYPE_CHECKING:
-    from vibe_llms.providers.conversing import ModelBase
+    from vibe_llms.providers.sending import SendingModel
 
 _Native = TypeVar("_Native")
 
 
 async def receive_complete(
-    model: ModelBase[_Native], request: Request, *, streaming: bool
+    model: SendingModel[_Native], request: Request, *, streaming: bool
 ) -> Response:
-    """Send a request to a model, and receive the whole answer.
+    """Send a request to a model, and receive the whole answer; it must fit the window unchanged.
 
     Raises:
         ConverseError: The response failed; its ``arrived`` are the canisters received so far.
@@ -49,17 +50,12 @@ async def receive_complete(
     assembler: Assembler | None = None  # most need none
     started = time.perf_counter()
     try:
-        if request.window == "stop":
-            translation = await model.translate_apart(request, streaming=streaming)
-            losses = translation.losses
-            source = await model.send(translation.value, request, streaming=streaming)
-        else:
-            assembler = model.produce_assembler()
-            opened = await model.open_fitting(request, assembler, streaming=streaming)
-            source, losses = opened.value, opened.losses
+        translation = await model.translate_apart(request, streaming=streaming)
+        losses = translation.losses
+        source = await model.send(translation.value, request, streaming=streaming)
         if isinstance(source, SimpleResponseSource):
             return source.produce_response(request, losses, time.perf_counter() - started)
-        assembler = assembler or model.produce_assembler()
+        assembler = model.produce_assembler()
         for loss in losses:
             assembler.feed(LossEvent(loss=loss))
         return await _receive(source, request, assembler, started)
@@ -77,7 +73,7 @@ async def receive_complete(
 
 
 async def receive_with_reactors(
-    model: ModelBase[_Native],
+    model: SendingModel[_Native],
     request: Request,
     reactors: ConversationReactors,
     *,
@@ -102,11 +98,11 @@ async def receive_with_reactors(
             response = source.produce_response(request, losses, time.perf_counter() - started)
     except BaseException as error:
         # Errors, and answers that need an assembler, are left to a stream.
-        stream = model.resume(request, dispatcher, partial(_fail, error), started=started)
+        stream = _resume(model, request, dispatcher, partial(_fail, error), started)
         return await stream.receive_complete()
     if not isinstance(source, SimpleResponseSource):
         opened = partial(_give, Translation(source, losses))
-        return await model.resume(request, dispatcher, opened, started=started).receive_complete()
+        return await _resume(model, request, dispatcher, opened, started).receive_complete()
     try:
         arrived = response.canisters[0].timestamp
         dispatcher.dispatch_text(source.list_events(response, losses), arrived)
@@ -116,6 +112,29 @@ async def receive_with_reactors(
         if rest or not dispatcher.is_idle:
             await _dispatch_late(dispatcher, rest)
     return response
+
+
+def _resume(
+    model: SendingModel[_Native],
+    request: Request,
+    dispatcher: AnswerEventDispatcher,
+    open_source: Callable[[], Awaitable[Translation[EventSource]]],
+    started: float,
+) -> ResponseStream:
+    """Make the stream of an answer whose start reactors know already.
+
+    Args:
+        open_source: Returns or raises the result of sending the request.
+        started: The time when it was sent, by ``time.perf_counter``.
+    """
+    return ResponseStream(
+        request=request,
+        assembler=model.produce_assembler(),
+        open_source=open_source,
+        limits=model.limits,
+        dispatcher=dispatcher,
+        started=started,
+    )
 
 
 async def _dispatch_late(

@@ -1,37 +1,24 @@
-"""The common path of all providers' models from a request to its response."""
+"""Base class of all providers' models: from a request to its response."""
 
 from __future__ import annotations
 
-import abc
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable
 from functools import partial
-from typing import ClassVar, Final, Generic, TypeGuard, TypeVar, cast
-
-import attrs
+from typing import TypeVar
 
 from vibe_llms.events.reactors import ConversationReactors
-from vibe_llms.exceptions import RequestError, TranslationLossError
-from vibe_llms.foundation.json_types import JsonValue
-from vibe_llms.foundation.limits import Limits
-from vibe_llms.foundation.portal import LENGTHY, perform_apart
-from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, Response
-from vibe_llms.messages.views import asks_nothing
 from vibe_llms.models.attributes import Capability
-from vibe_llms.providers.answer_events import AnswerEventDispatcher
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.providers.complete_responses import receive_complete, receive_with_reactors
-from vibe_llms.providers.interfaces import ConversationTokenizer, ModelDescriptor, Translation
+from vibe_llms.providers.interfaces import Translation
+from vibe_llms.providers.sending import SendingModel
 from vibe_llms.providers.streams import EventSource, ResponseStream
 
 _Native = TypeVar("_Native")
 
-_MANY_CANISTERS: Final = 1_000
-_MANY_INVOCABLES: Final = 200
-"""With more invocables, translation is too slow for the event loop: some 20 milliseconds."""
 
-
-class ModelBase(abc.ABC, Generic[_Native]):
+class ModelBase(SendingModel[_Native]):
     """A ``ConverserModel`` whose provider only implements the translation and the sending.
 
     Args:
@@ -39,64 +26,6 @@ class ModelBase(abc.ABC, Generic[_Native]):
         tokenizer: Counts its tokens.
         limits: Limits of its answers; those of the provider's context.
     """
-
-    protocol: ClassVar[str]
-    """The dialect, such as ``chat_completions``."""
-
-    def __init__(
-        self,
-        descriptor: ModelDescriptor,
-        tokenizer: ConversationTokenizer,
-        limits: Limits | None = None,
-    ) -> None:
-        self._descriptor = descriptor
-        self._tokenizer = tokenizer
-        self._limits = limits or Limits()
-
-    @property
-    def descriptor(self) -> ModelDescriptor:
-        """The model's name and attributes."""
-        return self._descriptor
-
-    @property
-    def tokenizer(self) -> ConversationTokenizer:
-        """The tokenizer."""
-        return self._tokenizer
-
-    @property
-    def limits(self) -> Limits:
-        """The limits of its answers."""
-        return self._limits
-
-    @abc.abstractmethod
-    def nativize(self, request: Request, *, streaming: bool) -> Translation[_Native]:
-        """Translate a request. Does no I/O.
-
-        Raises:
-            RequestError: The model does not support the request; nothing was sent.
-        """
-
-    @abc.abstractmethod
-    async def send(self, native: _Native, request: Request, *, streaming: bool) -> EventSource:
-        """Send a native request, and return the source of the answer's events.
-
-        Without streaming, one read returns the whole response, as the same events.
-        """
-
-    def complete_controls(self, request: Request) -> Mapping[str, JsonValue]:
-        """Return the controls of a request, with the defaults of the model's attributes.
-
-        These defaults are sent, so that they apply whatever the vendor's are. If the requested
-        reasoning could use up the whole answer, the maximum length is raised by as much.
-        """
-        attributes, controls = self._descriptor.attributes, request.controls
-        defaults = attributes.control_defaults
-        usual, budget = defaults.get("max_tokens"), controls.get("reasoning_budget_tokens")
-        if isinstance(usual, int) and isinstance(budget, int) and budget >= usual:
-            most = attributes.access_value("output_limit_tokens")
-            longer = usual + budget
-            defaults = {**defaults, "max_tokens": min(longer, most) if _is_count(most) else longer}
-        return {**defaults, **controls}
 
     def check(self, request: Request) -> None:
         """Reject an invalid request; sends nothing."""
@@ -122,56 +51,16 @@ class ModelBase(abc.ABC, Generic[_Native]):
     ) -> Response:
         """Answer a request; see :class:`vibe_llms.providers.interfaces.ConverserModel`."""
         streaming = stream and self._can_stream
+        if request.window != "stop":
+            return await self._answer(request, reactors, streaming=streaming).receive_complete()
         if reactors is None:
             return await receive_complete(self, request, streaming=streaming)
-        if request.window == "stop":
-            return await receive_with_reactors(self, request, reactors, streaming=streaming)
-        return await self._answer(request, reactors, streaming=streaming).receive_complete()
+        return await receive_with_reactors(self, request, reactors, streaming=streaming)
 
     @property
     def _can_stream(self) -> bool:
         told = self._descriptor.attributes.access_capability("supports_streaming")
         return told is not Capability.NO
-
-    def translate(self, request: Request, *, streaming: bool) -> Translation[_Native]:
-        """Translate a request, and check ``strict``.
-
-        Raises:
-            RequestError: The request asks nothing, or the model does not support it.
-            TranslationLossError: There are losses, and the request is strict.
-        """
-        ensure_asked(request)
-        translation = self._nativize_wishes(request, streaming=streaming)
-        if request.strict:
-            refuse_losses(translation.losses)
-        return translation
-
-    async def translate_apart(self, request: Request, *, streaming: bool) -> Translation[_Native]:
-        """Translate like :meth:`translate`; large requests in a thread."""
-        if not is_large(request):
-            return self.translate(request, streaming=streaming)
-        return await perform_apart(partial(self.translate, request, streaming=streaming))
-
-    def _nativize_wishes(self, request: Request, *, streaming: bool) -> Translation[_Native]:
-        """Translate a request; leave out unsupported parameters if it is lenient."""
-        # Native parameters without a protocol are for any vendor.
-        is_spoken = request.native is not None and not request.native.protocol
-        if not (request.lenient or is_spoken):
-            return self.nativize(request, streaming=streaming)
-        from vibe_llms.providers.wishes import add_native, leave_out_controls
-
-        losses: tuple[Loss, ...] = ()
-        fitting = attrs.evolve(request, native=None) if is_spoken else request
-        if request.lenient:
-            fitting, losses = leave_out_controls(fitting, self._descriptor.attributes)
-        translation = self.nativize(fitting, streaming=streaming)
-        native = translation.value
-        if is_spoken:
-            body, overruled = add_native(
-                request, native, lambda usual: self.nativize(usual, streaming=streaming).value
-            )
-            native, losses = cast(_Native, body), (*losses, *overruled)
-        return Translation(native, (*losses, *translation.losses))
 
     def open_fitting(
         self, request: Request, assembler: Assembler, *, streaming: bool
@@ -187,22 +76,6 @@ class ModelBase(abc.ABC, Generic[_Native]):
 
         return Fitting(self, request, assembler, streaming=streaming).open()
 
-    async def open(self, request: Request, *, streaming: bool) -> Translation[EventSource]:
-        """Translate and send an unchanged request. Raises ConverseError."""
-        translation = await self.translate_apart(request, streaming=streaming)
-        source = await self.send(translation.value, request, streaming=streaming)
-        return Translation(source, translation.losses)
-
-    def produce_assembler(self) -> Assembler:
-        """Make the assembler of one response."""
-        descriptor = self._descriptor
-        return Assembler(
-            provider=descriptor.provider,
-            model=descriptor.name,
-            protocol=self.protocol,
-            limits=self._limits,
-        )
-
     def _answer(
         self, request: Request, reactors: ConversationReactors | None, *, streaming: bool
     ) -> ResponseStream:
@@ -215,63 +88,4 @@ class ModelBase(abc.ABC, Generic[_Native]):
             reactors=reactors,
             limits=self._limits,
             streaming=streaming,
-        )
-
-    def resume(
-        self,
-        request: Request,
-        dispatcher: AnswerEventDispatcher,
-        open_source: Callable[[], Awaitable[Translation[EventSource]]],
-        *,
-        started: float,
-    ) -> ResponseStream:
-        """Make the stream of an answer whose start reactors know already.
-
-        Args:
-            open_source: Returns or raises the result of sending the request.
-            started: The time when it was sent, by ``time.perf_counter``.
-        """
-        return ResponseStream(
-            request=request,
-            assembler=self.produce_assembler(),
-            open_source=open_source,
-            limits=self._limits,
-            dispatcher=dispatcher,
-            started=started,
-        )
-
-
-def _is_count(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def is_large(request: Request) -> bool:
-    """Return whether encoding a request may take noticeably long."""
-    is_long = len(request.canisters) > _MANY_CANISTERS
-    return is_long or len(request.invocables) > _MANY_INVOCABLES or LENGTHY.get()
-
-
-def refuse_losses(losses: Sequence[Loss]) -> None:
-    """Raise TranslationLossError if there are losses."""
-    if losses:
-        raise TranslationLossError(
-            losses=tuple(str(loss) for loss in losses),
-            remedy="Change the request, or remove strict.",
-        )
-
-
-def ensure_asked(request: Request) -> None:
-    """Reject a request that asks nothing: only blank texts follow the last answer.
-
-    Vendors differ: some reject it, some answer at random, Ollama loads the model and says nothing.
-    A result of a tool may be empty.
-
-    Raises:
-        RequestError: There is neither a text that is not blank nor any other content.
-    """
-    if asks_nothing(request.canisters) and not request.continuation:
-        raise RequestError(
-            path=f"canisters[{len(request.canisters) - 1}]",
-            detail="The prompt is empty or blank.",
-            remedy="Add a text or a file.",
         )

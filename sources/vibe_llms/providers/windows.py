@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Final, Protocol
 
 import attrs
 
 from vibe_llms.events.stream import LossEvent, RetryEvent, StreamEvent
 from vibe_llms.exceptions import ContextOverflowError
+from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.messages.canisters import AnyCanister, DocumentCanister
-from vibe_llms.messages.losses import Loss, LossKind, Translation
+from vibe_llms.messages.losses import Loss, LossKind, Translation, refuse_losses
 from vibe_llms.messages.requests import Request, replace_canisters
 from vibe_llms.models.windows import Cut, cut_oldest, measure_canisters, measure_room, surely_fits
 from vibe_llms.providers.assembly import Assembler
-from vibe_llms.providers.conversing import ModelBase, refuse_losses
+from vibe_llms.providers.interfaces import ConverserModel
 from vibe_llms.providers.streams import EventSource
 from vibe_llms.providers.summaries import SUMMARY_TITLE, SUMMARY_TOKENS, Summary, summarize
 
@@ -38,7 +39,17 @@ not part of the conversation, and ``/compact`` makes a conversation that begins 
 """
 
 
-def cut_request(request: Request, model: ModelBase[Any]) -> Request:
+class WindowedModel(ConverserModel, Protocol):
+    """Model whose requests are fitted into its window."""
+
+    def complete_controls(self, request: Request) -> Mapping[str, JsonValue]:
+        """Return the controls of a request, with the model's defaults."""
+
+    async def open(self, request: Request, *, streaming: bool) -> Translation[EventSource]:
+        """Translate and send an unchanged request. Raises ConverseError."""
+
+
+def cut_request(request: Request, model: WindowedModel) -> Request:
     """Return the request as it would be sent by the estimate: without the turns that are too much.
 
     Raises:
@@ -65,7 +76,7 @@ class Fitting:
     """
 
     def __init__(
-        self, model: ModelBase[Any], request: Request, assembler: Assembler, *, streaming: bool
+        self, model: WindowedModel, request: Request, assembler: Assembler, *, streaming: bool
     ) -> None:
         attributes = model.descriptor.attributes
         self._model = model

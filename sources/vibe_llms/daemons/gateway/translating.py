@@ -34,10 +34,9 @@ from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.foundation.portal import LENGTHY
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.field_types import renew
-from vibe_llms.messages.losses import Loss, LossKind, Translation
+from vibe_llms.messages.losses import Loss, LossKind, Translation, refuse_losses
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.counting import count_canister
-from vibe_llms.providers.conversing import refuse_losses
 from vibe_llms.providers.interfaces import AsyncStream
 from vibe_llms.providers.streams import ResponseStream
 
