@@ -75,7 +75,7 @@ class ReplyFollowing(Closing, Generic[T]):
             self._follower = None
             return
         if self._follower is None:
-            self._follower = AnswerFollower(self._parser)
+            self._follower = self._parser.produce_follower()
         if self._follower.take(event) and (partial := self._follower.partial) is not ABSENT:
             await self._arrived.put(partial)
 

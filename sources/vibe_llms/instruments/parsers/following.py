@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeAlias
 
 import attrs
 
@@ -17,11 +17,15 @@ from vibe_llms.events.stream import (
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.sentinels import ABSENT
 from vibe_llms.instruments.parsers.items import ItemReader
-from vibe_llms.instruments.parsers.parsers import Parser
+from vibe_llms.instruments.parsers.kinds import TargetType
 from vibe_llms.instruments.parsers.reading import TRIES_LIMIT, JsonFault, JsonReader
 from vibe_llms.messages.canisters import InvocationCanister, Owner
 from vibe_llms.messages.contents import TextualContent
+from vibe_llms.messages.requests import Response
 from vibe_llms.providers.interfaces import AsyncStream
+
+ReadAnswer: TypeAlias = Callable[[Response], Awaitable[Any]]
+"""Reads the value of a complete answer."""
 
 
 class TextReader:
@@ -73,9 +77,15 @@ class TextReader:
 
 @define
 class AnswerFollower:
-    """The part of an answer received so far, event by event: of its invocation, or of its text."""
+    """The part of an answer received so far, event by event: of its invocation, or of its text.
 
-    parser: Parser[Any]
+    Attributes:
+        kind: The type of the answer.
+        name: The name of the invocation whose arguments are the answer.
+    """
+
+    kind: TargetType
+    name: str
     _kinds: dict[int, str] = attrs.field(factory=dict, init=False)
     _fed: set[int] = attrs.field(factory=set, init=False)
     _reader: TextReader = attrs.field(init=False)
@@ -85,7 +95,7 @@ class AnswerFollower:
         self._reader = self._produce_reader()
 
     def _produce_reader(self) -> TextReader:
-        return TextReader("{[" if self.parser.kind.is_list else "{")
+        return TextReader("{[" if self.kind.is_list else "{")
 
     @property
     def value(self) -> Any:
@@ -95,7 +105,7 @@ class AnswerFollower:
     @property
     def partial(self) -> Any:
         """The partial value; ``ABSENT`` at the start."""
-        return self.parser.kind.glimpse(self._reader.value)
+        return self.kind.glimpse(self._reader.value)
 
     def take(self, event: StreamEvent) -> bool:
         """Take an event; return whether the visible value has changed."""
@@ -115,7 +125,7 @@ class AnswerFollower:
     def _start(self, event: ContentStartedEvent) -> None:
         if event.kind == "text" and not self._is_called:
             self._kinds[event.index] = "text"
-        is_ours = event.owner is Owner.OURS and event.name == self.parser.name
+        is_ours = event.owner is Owner.OURS and event.name == self.name
         if event.kind == "invocation" and is_ours and not self._is_called:
             # The text before an invocation is not the answer.
             self._kinds = {event.index: "invocation"}
@@ -129,21 +139,23 @@ class AnswerFollower:
         return self._reader.feed(text)
 
 
-async def follow(parser: Parser[Any], stream: AsyncStream) -> AsyncIterator[Any]:
+async def follow(
+    follower: AnswerFollower, stream: AsyncStream, read: ReadAnswer
+) -> AsyncIterator[Any]:
     """See :meth:`.Parser.follow`."""
-    follower = AnswerFollower(parser)
     async for event in stream:
         if follower.take(event) and (partial := follower.partial) is not ABSENT:
             yield partial
-    yield await parser.read_meanwhile(await stream.response())
+    yield await read(await stream.response())
 
 
-async def follow_items(parser: Parser[Any], stream: AsyncStream) -> AsyncIterator[Any]:
+async def follow_items(
+    follower: AnswerFollower, items: ItemReader, stream: AsyncStream, read: ReadAnswer
+) -> AsyncIterator[Any]:
     """See :meth:`.Parser.follow_items`."""
-    follower, items = AnswerFollower(parser), ItemReader(parser)
     async for event in stream:
         if follower.take(event):
             for item in await items.take(follower.value):
                 yield item
-    for item in items.list_rest(await parser.read_meanwhile(await stream.response())):
+    for item in items.list_rest(await read(await stream.response())):
         yield item

@@ -9,7 +9,6 @@ from typing import Any
 
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.instruments.parsers.kinds import WRAP, TargetType, Unfit, derive_kind
-from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.instruments.parsers.partials import unwrap
 from vibe_llms.instruments.parsers.reading import is_growing
 from vibe_llms.invocables.validation import CHECK_PAIRS, weigh
@@ -19,15 +18,11 @@ class ItemReader:
     """Creates values from the items of an array that is being received.
 
     Args:
-        parser: Of a list.
-
-    Raises:
-        RequestError: The parser is not one of a list.
+        kind: The type of the items.
     """
 
-    def __init__(self, parser: Parser[Any]) -> None:
-        self._parser = parser
-        self._kind = derive_item_kind(parser)
+    def __init__(self, kind: TargetType) -> None:
+        self._kind = kind
         self._count = 0
         self._is_over = False
 
@@ -67,24 +62,29 @@ class ItemReader:
         return list(value)[self._count :]
 
 
-def derive_item_kind(parser: Parser[Any]) -> TargetType:
-    """Derive the kind of the items of a list.
+def derive_item_kind(kind: TargetType, name: str, context: Any) -> TargetType:
+    """Derive the type of the items of a list.
+
+    Args:
+        kind: The type of the list.
+        name: Of its parser, for errors.
+        context: For the validators of pydantic's classes.
 
     Raises:
-        RequestError: The parser's value is not a list.
+        RequestError: The type is not a list.
     """
-    hint = unwrap(parser.kind.hint)
+    hint = unwrap(kind.hint)
     members = typing.get_args(hint)
     is_record = typing.get_origin(hint) is tuple and members[-1] is not Ellipsis
-    if is_record or not parser.kind.is_list:
+    if is_record or not kind.is_list:
         raise RequestError(
             path="kind",
-            detail=f"{parser.kind.name} has no items to follow.",
+            detail=f"{kind.name} has no items to follow.",
             remedy="Parse a list, such as list[City].",
             stage=Stage.CONFIGURE,
         )
-    item = members[0] if members else _find_item(parser.schema)
-    return derive_kind(item, parser.name, context=parser.context)
+    item = members[0] if members else _find_item(kind.schema)
+    return derive_kind(item, name, context=context)
 
 
 def _find_item(schema: Any) -> Any:

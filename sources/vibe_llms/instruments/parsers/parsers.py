@@ -17,6 +17,8 @@ from vibe_llms.foundation.sync_faces import iterate
 from vibe_llms.instruments.answering import Answer
 from vibe_llms.instruments.parsers.choosing import Mode, ModeChoice, choose_mode
 from vibe_llms.instruments.parsers.extraction import extract
+from vibe_llms.instruments.parsers.following import AnswerFollower, follow, follow_items
+from vibe_llms.instruments.parsers.items import ItemReader, derive_item_kind
 from vibe_llms.instruments.parsers.kinds import Check, TargetType, Unfit, derive_kind, name_kind
 from vibe_llms.invocables.argument_faults import ArgumentFault, Misfit
 from vibe_llms.invocables.bindings import Bound
@@ -302,11 +304,9 @@ class Parser(Generic[T]):
         Raises:
             ParseError: The answer is invalid, which is known only at the end.
         """
-        from vibe_llms.instruments.parsers.following import follow
-
-        if isinstance(stream, SyncStream):
-            return iterate(follow(self, stream.asynchronous))
-        return follow(self, stream)
+        source = stream.asynchronous if isinstance(stream, SyncStream) else stream
+        values = follow(self.produce_follower(), source, self.read_meanwhile)
+        return values if source is stream else iterate(values)
 
     @overload
     def follow_items(self, stream: AsyncStream) -> AsyncIterator[Any]: ...
@@ -319,11 +319,18 @@ class Parser(Generic[T]):
             RequestError: The parser's value is not a list.
             ParseError: An item is invalid, or the answer is not a list.
         """
-        from vibe_llms.instruments.parsers.following import follow_items
+        source = stream.asynchronous if isinstance(stream, SyncStream) else stream
+        follower, items = self.produce_follower(), self.produce_item_reader()
+        values = follow_items(follower, items, source, self.read_meanwhile)
+        return values if source is stream else iterate(values)
 
-        if isinstance(stream, SyncStream):
-            return iterate(follow_items(self, stream.asynchronous))
-        return follow_items(self, stream)
+    def produce_follower(self) -> AnswerFollower:
+        """Create the reader of an answer that is being received."""
+        return AnswerFollower(self.kind, self.name)
+
+    def produce_item_reader(self) -> ItemReader:
+        """Create the reader of the items of a list. Raises RequestError for another value."""
+        return ItemReader(derive_item_kind(self.kind, self.name, self.context))
 
 
 def show_answer(canisters: Sequence[AnyCanister]) -> str:

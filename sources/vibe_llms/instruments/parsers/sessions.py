@@ -11,8 +11,6 @@ from vibe_llms.foundation.async_closing import Closing
 from vibe_llms.foundation.sentinels import ABSENT
 from vibe_llms.foundation.sync_faces import SyncFace, blocking, iterating
 from vibe_llms.instruments.parsers.dialogue import Dialogue, Parsed
-from vibe_llms.instruments.parsers.following import AnswerFollower
-from vibe_llms.instruments.parsers.items import ItemReader
 from vibe_llms.messages.requests import Request
 from vibe_llms.providers.interfaces import AsyncStream
 
@@ -90,7 +88,7 @@ class Following(Closing, Generic[T]):
     async def _perform(self) -> AsyncGenerator[Any, None]:
         dialogue = self._dialogue
         while self._parsed is None:
-            follower = AnswerFollower(dialogue.parser)
+            follower = dialogue.parser.produce_follower()
             async with self._open(dialogue.request) as stream:
                 async for event in stream:
                     if follower.take(event) and (partial := follower.partial) is not ABSENT:
@@ -102,7 +100,7 @@ class Following(Closing, Generic[T]):
 
     async def _perform_items(self) -> AsyncGenerator[Any, None]:
         dialogue = self._dialogue
-        follower, items = AnswerFollower(dialogue.parser), ItemReader(dialogue.parser)
+        follower, items = dialogue.parser.produce_follower(), dialogue.parser.produce_item_reader()
         async with self._open(dialogue.request) as stream:
             async for event in stream:
                 if follower.take(event):
