@@ -34,10 +34,11 @@ from vibe_llms.exceptions import (
     UnknownNameError,
 )
 from vibe_llms.foundation.attrs_classes import frozen
-from vibe_llms.instruments.engines import Engine, EngineOptions, RunOutcome, Tool
+from vibe_llms.instruments.engines import Engine, EngineOptions, Tool
 from vibe_llms.instruments.estimates import read_input
 from vibe_llms.instruments.inputs import gather_canisters, say
 from vibe_llms.instruments.models import Model
+from vibe_llms.instruments.outcomes import RunOutcome
 from vibe_llms.invocables.ensembles import LOOSE
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.field_types import renew

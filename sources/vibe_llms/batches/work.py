@@ -19,10 +19,11 @@ from vibe_llms.exceptions import ConverseError, LimitError, RequestError, Stage
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.instruments.answering import Answer
 from vibe_llms.instruments.channels.composing import Composing, compose_aside
-from vibe_llms.instruments.engines import Engine, RunOutcome
+from vibe_llms.instruments.engines import Engine
 from vibe_llms.instruments.estimates import AnyEstimator, Estimator, RunEstimator, write_input
 from vibe_llms.instruments.inputs import PLACEHOLDER, gather_canisters, say
 from vibe_llms.instruments.models import Model
+from vibe_llms.instruments.outcomes import RunOutcome
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.messages.canisters import AnyCanister, Origin
 from vibe_llms.messages.endings import produce_error

@@ -27,8 +27,9 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.instruments.channels.asynchronous import AsyncChannel
-from vibe_llms.instruments.engines import Engine, RunOutcome
+from vibe_llms.instruments.engines import Engine
 from vibe_llms.instruments.models import Model
+from vibe_llms.instruments.outcomes import RunOutcome
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.invocables.approvals import Approver
 from vibe_llms.invocables.registry import Registry

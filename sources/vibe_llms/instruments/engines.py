@@ -28,16 +28,13 @@ from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.contexts import RunEvent
 from vibe_llms.engine.deferral import DeferralBackend
-from vibe_llms.engine.driver import Driver, RunEnding
+from vibe_llms.engine.driver import Driver
 from vibe_llms.engine.generating import Hear, ModelCall
 from vibe_llms.engine.limits import Readings
-from vibe_llms.engine.states import Reason
-from vibe_llms.engine.tails import read_tail
 from vibe_llms.events.bus import EventBus
 from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.async_closing import Closing
-from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.foundation.reprs import represent
 from vibe_llms.foundation.sync_faces import SyncFace, blocking, constructed_like, entering
@@ -45,19 +42,16 @@ from vibe_llms.instruments.inputs import PLACEHOLDER, Input, gather_canisters
 from vibe_llms.instruments.models import AnyModel, Model, read_model
 from vibe_llms.instruments.options import EngineOptions as EngineOptions
 from vibe_llms.instruments.options import compose_fields
+from vibe_llms.instruments.outcomes import RunOutcome as RunOutcome
 from vibe_llms.invocables.approvals import Approval, Approver
 from vibe_llms.invocables.ensembles import Ensemble, gather_ensembles
 from vibe_llms.invocables.ensembles import Tool as Tool
 from vibe_llms.invocables.registry import LentEnsemble, Registry
 from vibe_llms.messages.canisters import (
-    AnyCanister,
-    InvocationCanister,
     Origin,
-    Usage,
     UserCanister,
 )
 from vibe_llms.messages.requests import Request
-from vibe_llms.messages.views import add_usages, text_of, usage_of
 from vibe_llms.runs.opening import ClaimedRun, open_run
 
 if TYPE_CHECKING:
@@ -78,55 +72,6 @@ class EngineSettings(EngineOptions, total=False):
     listener: Callable[[RunEvent], object] | None
     stream: bool
     application: Application | None
-
-
-@frozen(kw_only=True, eq=False)
-class RunOutcome(RunEnding):
-    """Outcome of a run, with the fields of :class:`.RunEnding`.
-
-    Attributes:
-        conversation: The new state of the conversation; the given one is unchanged.
-        canisters: The canisters that the run added, oldest first.
-    """
-
-    conversation: Conversation
-    canisters: tuple[AnyCanister, ...] = ()
-
-    def __repr__(self) -> str:
-        return represent("RunOutcome", (("reason", str(self.reason)), ("text", self.text)))
-
-    @property
-    def answer(self) -> tuple[AnyCanister, ...]:
-        """The last turn, or the final invocation; empty without an answer."""
-        if self.final is not None:
-            called = self.final.invocation_id
-            turns = (each for each in self.canisters if isinstance(each, InvocationCanister))
-            return tuple(each for each in turns if each.invocation_id == called)
-        canisters = self.conversation.canisters  # an answer may have been stored before a crash
-        tail = read_tail(canisters)
-        return tuple(canisters[tail.start :]) if tail.ends_in_words else ()
-
-    @property
-    def text(self) -> str:
-        """The answer: the final result, or the text of the last turn."""
-        return text_of(self.answer if self.final is None else self.final)
-
-    @property
-    def is_answered(self) -> bool:
-        """True if the run has answered: it is not suspended and reached no limit."""
-        return self.reason is Reason.ANSWERED
-
-    @property
-    def origin(self) -> Origin | None:
-        """The origin of the last answer; ``None`` if the model was not asked."""
-        origins = (canister.origin for canister in reversed(self.canisters))
-        return next((origin for origin in origins if origin is not None), None)
-
-    @property
-    def usage(self) -> Usage | None:
-        """Usage of the run, including summaries; ``None`` if no vendor reported any."""
-        summaries = (summary.usage for summary in self.summaries)
-        return add_usages((usage_of(self.canisters), *summaries))
 
 
 class Run:
@@ -355,7 +300,7 @@ class Engine(Closing):
             ParseError: No answer is valid.
             ConverseError: No answer.
         """
-        from vibe_llms.instruments.channels.asynchronous import follow_engine
+        from vibe_llms.instruments.channels.continuing import follow_engine
 
         return follow_engine(self, conversation, kind)
 

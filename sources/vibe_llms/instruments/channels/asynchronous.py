@@ -6,37 +6,32 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Generic, Self, TypeVar, Unpack, overload
+from typing import Any, Self, TypeVar, Unpack, overload
 
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.engine.generating import Hear
-from vibe_llms.exceptions import ParseError, RequestError, Stage
+from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.foundation.async_closing import Closing
 from vibe_llms.foundation.reprs import represent
-from vibe_llms.foundation.sentinels import ABSENT
 from vibe_llms.foundation.suggestions import suggest
 from vibe_llms.instruments.channels.composing import Composing, compose_aside
+from vibe_llms.instruments.channels.continuing import ContinuedConversation, add_parser
 from vibe_llms.instruments.channels.following import ReplyFollowing
 from vibe_llms.instruments.channels.replies import Reply
 from vibe_llms.instruments.engines import (
     Engine,
-    EngineOptions,
     EngineSettings,
-    RunOutcome,
     Tool,
 )
 from vibe_llms.instruments.inputs import Input, gather_canisters
-from vibe_llms.instruments.models import AnyModel, Model, read_model
-from vibe_llms.instruments.parsers.choosing import Mode, ModeChoice
-from vibe_llms.instruments.parsers.dialogue import Repair
+from vibe_llms.instruments.models import AnyModel, read_model
+from vibe_llms.instruments.parsers.choosing import ModeChoice
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.invocables.approvals import Approval
-from vibe_llms.invocables.ensembles import Ensemble, FunctionsEnsemble, list_tools
+from vibe_llms.invocables.ensembles import list_tools
 from vibe_llms.messages.canisters import (
     AnyCanister,
-    SupervisorCanister,
 )
-from vibe_llms.messages.views import text_of
 
 T = TypeVar("T")
 
@@ -49,7 +44,7 @@ class ChannelSettings(EngineSettings, total=False):
     conversation: Conversation | None
 
 
-class AsyncChannel(Closing, Generic[T]):
+class AsyncChannel(ContinuedConversation[T], Closing):
     """A model with a prompt, a parser, tools and a conversation that continues.
 
     ::
@@ -74,8 +69,6 @@ class AsyncChannel(Closing, Generic[T]):
         conversation: Its current state.
         waits: Whether to wait while the disk is full instead of failing.
     """
-
-    waits: bool = False
 
     @overload
     def __init__(
@@ -119,11 +112,11 @@ class AsyncChannel(Closing, Generic[T]):
                 remedy="Pass a parser: Parser(schema) makes one of a JSON Schema.",
                 stage=Stage.CONFIGURE,
             )
-        self.prompt = _read_prompt(prompt)
-        self.parser: Parser[Any] | None = (
-            parser if parser is None or isinstance(parser, Parser) else Parser[Any](parser)
+        super().__init__(
+            Conversation() if conversation is None else conversation.copy(),
+            parser if parser is None or isinstance(parser, Parser) else Parser[Any](parser),
         )
-        self.conversation = Conversation() if conversation is None else conversation.copy()
+        self.prompt = _read_prompt(prompt)
         self._link = _Link(model, tools, self.parser, settings)
         self._turn = asyncio.Lock()
 
@@ -148,11 +141,7 @@ class AsyncChannel(Closing, Generic[T]):
     async def _ask(self, composed: Sequence[AnyCanister], hear: Hear | None = None) -> Reply[T]:
         async with self._turn:
             engine, choice = await self._link.access()
-            # Within the turn: the previous question may have added the same instructions.
-            said = _leave_out_known(
-                self.conversation, (*self._list_instructions(choice), *composed)
-            )
-            return await self._answer(engine, choice, said, hear=hear)
+            return await self._ask_by(engine, choice, composed, hear)
 
     @asynccontextmanager
     async def follow(
@@ -198,7 +187,7 @@ class AsyncChannel(Closing, Generic[T]):
         """
         async with self._turn:
             engine, choice = await self._link.access()
-            return await self._answer(engine, choice, (), approvals)
+            return await self._answer_by(engine, choice, (), approvals)
 
     def fork(self, from_index: int | None = None) -> AsyncChannel[T]:
         """Return a channel with a fork of the conversation; see
@@ -259,67 +248,6 @@ class AsyncChannel(Closing, Generic[T]):
             )
         return composed
 
-    def _list_instructions(self, choice: ModeChoice | None) -> tuple[AnyCanister, ...]:
-        if self.parser is None or choice is None or choice.mode is not Mode.PROMPT:
-            return ()
-        return (SupervisorCanister(self.parser.instructions),)
-
-    async def _answer(
-        self,
-        engine: Engine,
-        choice: ModeChoice | None,
-        said: Sequence[AnyCanister],
-        approvals: Sequence[Approval] = (),
-        hear: Hear | None = None,
-    ) -> Reply[T]:
-        async def answer(said: Sequence[AnyCanister]) -> RunOutcome:
-            # Approvals are for the suspended run, not for later requests to correct an answer.
-            return await self._say(engine, said, () if said else approvals, hear)
-
-        if self.parser is None or choice is None:
-            outcome = await answer(said)
-            value: Any = outcome.text if outcome.is_answered else ABSENT
-            return Reply(outcomes=(outcome,), value=value)
-        repair: Repair[Any, RunOutcome] = Repair(parser=self.parser, choice=choice)
-        try:
-            await repair.answer(answer, said)
-        except ParseError:
-            if not repair.outcomes or repair.outcomes[-1].is_answered:
-                raise  # else no answer can be valid yet, and the caller gets the error
-        return Reply(outcomes=tuple(repair.outcomes), choice=choice, value=repair.value)
-
-    async def _say(
-        self,
-        engine: Engine,
-        said: Sequence[AnyCanister],
-        approvals: Sequence[Approval],
-        hear: Hear | None,
-    ) -> RunOutcome:
-        """Run the conversation; keep what it has gained, even after an error."""
-        conversation = self.conversation
-        if said:
-            # A copy, so that the channel is unchanged if no run can be prepared.
-            conversation = conversation.copy()
-            conversation.add_canisters(said)
-        run = engine.prepare(conversation, approvals, hear=hear, waits=self.waits)
-        try:
-            outcome = await run.perform()
-        finally:
-            self.conversation = run.conversation
-        if outcome.error is not None:
-            raise outcome.error
-        return outcome
-
-
-def follow_engine(engine: Engine, conversation: Input, kind: Any) -> ReplyFollowing[Any]:
-    """Follow an engine's answer to a conversation; see :meth:`.Engine.follow`."""
-    channel: AsyncChannel[Any] = AsyncChannel(engine.model, parser=kind)
-    channel._link.base = engine
-    if isinstance(conversation, Conversation):
-        channel.conversation = conversation.copy()
-        return channel._follow(())
-    return channel._follow(gather_canisters(conversation))
-
 
 def _check_settings(settings: Mapping[str, Any]) -> None:
     known = EngineSettings.__optional_keys__
@@ -335,28 +263,8 @@ def _read_prompt(prompt: Composing | str | None) -> Composing | None:
     return Prompt(prompt)
 
 
-def _leave_out_known(
-    conversation: Conversation, canisters: Iterable[AnyCanister]
-) -> list[AnyCanister]:
-    """Leave out instructions that the conversation already contains."""
-    known = {
-        text_of(canister)
-        for canister in conversation.canisters
-        if isinstance(canister, SupervisorCanister)
-    }
-    return [
-        canister
-        for canister in canisters
-        if not isinstance(canister, SupervisorCanister) or text_of(canister) not in known
-    ]
-
-
 class _Link:
-    """The engine shared by a channel and its forks, created when the model is known.
-
-    Attributes:
-        base: The engine to derive it from; ``None`` for a new one.
-    """
+    """The engine shared by a channel and its forks, created when the model is known."""
 
     def __init__(
         self,
@@ -370,7 +278,6 @@ class _Link:
         self._tools: tuple[Tool, ...] = list_tools(tools)
         self._parser = parser
         self._settings = settings
-        self.base: Engine | None = None
         self._engine: Engine | None = None
         self._choice: ModeChoice | None = None
 
@@ -389,24 +296,11 @@ class _Link:
         return self._engine, self._choice
 
     async def _produce(self) -> Engine:
-        parser, base = self._parser, self.base
-        options: EngineOptions = {}
-        answering: tuple[Ensemble, ...] = ()
-        if parser is not None:
-            model = self.model
-            converser = await model.access() if isinstance(model, Model) else model
-            has_tools = bool(self._tools if base is None else base.ensembles)
-            attributes = converser.descriptor.attributes
-            self._choice = parser.choose(attributes, has_tools=has_tools)
-            if self._choice.mode is Mode.NATIVE:
-                options["schema"] = parser.kind.asked
-            elif self._choice.mode is Mode.TOOL:
-                # With tools, the model may call others first; without, it can only give the answer.
-                options["invocation_choice"] = "required" if has_tools else parser.name
-                answering = (FunctionsEnsemble("answer", (parser.produce_invoker(),)),)
-        if base is not None:
-            return base.vary(answering, options)
-        return Engine(self.model, (*self._tools, *answering), **{**self._settings, **options})
+        engine = Engine(self.model, self._tools, **self._settings)
+        if self._parser is None:
+            return engine
+        engine, self._choice = await add_parser(engine, self._parser)
+        return engine
 
     async def open(self) -> None:
         """Connect the tools, so that they stay connected."""

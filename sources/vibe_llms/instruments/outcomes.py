@@ -1,0 +1,61 @@
+"""Outcome of a run of an engine."""
+
+from __future__ import annotations
+
+from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.engine.driver import RunEnding
+from vibe_llms.engine.states import Reason
+from vibe_llms.engine.tails import read_tail
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.reprs import represent
+from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, Origin, Usage
+from vibe_llms.messages.views import add_usages, text_of, usage_of
+
+
+@frozen(kw_only=True, eq=False)
+class RunOutcome(RunEnding):
+    """Outcome of a run, with the fields of :class:`.RunEnding`.
+
+    Attributes:
+        conversation: The new state of the conversation; the given one is unchanged.
+        canisters: The canisters that the run added, oldest first.
+    """
+
+    conversation: Conversation
+    canisters: tuple[AnyCanister, ...] = ()
+
+    def __repr__(self) -> str:
+        return represent("RunOutcome", (("reason", str(self.reason)), ("text", self.text)))
+
+    @property
+    def answer(self) -> tuple[AnyCanister, ...]:
+        """The last turn, or the final invocation; empty without an answer."""
+        if self.final is not None:
+            called = self.final.invocation_id
+            turns = (each for each in self.canisters if isinstance(each, InvocationCanister))
+            return tuple(each for each in turns if each.invocation_id == called)
+        canisters = self.conversation.canisters  # an answer may have been stored before a crash
+        tail = read_tail(canisters)
+        return tuple(canisters[tail.start :]) if tail.ends_in_words else ()
+
+    @property
+    def text(self) -> str:
+        """The answer: the final result, or the text of the last turn."""
+        return text_of(self.answer if self.final is None else self.final)
+
+    @property
+    def is_answered(self) -> bool:
+        """True if the run has answered: it is not suspended and reached no limit."""
+        return self.reason is Reason.ANSWERED
+
+    @property
+    def origin(self) -> Origin | None:
+        """The origin of the last answer; ``None`` if the model was not asked."""
+        origins = (canister.origin for canister in reversed(self.canisters))
+        return next((origin for origin in origins if origin is not None), None)
+
+    @property
+    def usage(self) -> Usage | None:
+        """Usage of the run, including summaries; ``None`` if no vendor reported any."""
+        summaries = (summary.usage for summary in self.summaries)
+        return add_usages((usage_of(self.canisters), *summaries))
