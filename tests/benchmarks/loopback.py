@@ -7,7 +7,8 @@ is wanted is said in the path: ``/at-once/v1/chat/completions`` sends a stream i
 words at once. ``"stream": true`` in the body asks for a stream; what is not streamed comes at once,
 behind ``/late`` after the time that a vendor takes at least, and behind ``/acting`` it is a call of
 the tool ``look`` each time, with an id of its own. Streams behind ``/held`` are slow, and none
-begins before the gate is open: who asks for ``/gate/open`` opens it.
+begins before the gate is open: who asks for ``/gate/open`` opens it. A stream behind ``/calls`` is
+a call of the tool ``look``, and two words once the tool has answered (Chat Completions only).
 
 Run as a program it serves until its standard input is closed, and prints its port first.
 """
@@ -66,6 +67,26 @@ def compose_chat(count: int) -> list[bytes]:
         chunk({"role": "assistant", "content": ""}),
         *[chunk({"content": WORD})] * count,
         chunk({}, "stop"),
+        _line({**common, "choices": [], "usage": usage}),
+        b"data: [DONE]\n\n",
+    ]
+
+
+def compose_called_chat() -> list[bytes]:
+    """Compose a stream of Chat Completions that calls the tool ``look``."""
+    common = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    function = {"name": "look", "arguments": '{"at":"rain"}'}
+    call = {"index": 0, "id": CALL_ID.decode(), "type": "function", "function": function}
+    usage = {"prompt_tokens": 9, "completion_tokens": 1, "total_tokens": 10}
+    choices: list[tuple[Any, str | None]] = [
+        ({"role": "assistant", "content": None, "tool_calls": [call]}, None),
+        ({}, "tool_calls"),
+    ]
+    return [
+        *(
+            _line({**common, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]})
+            for delta, reason in choices
+        ),
         _line({**common, "choices": [], "usage": usage}),
         b"data: [DONE]\n\n",
     ]
@@ -230,15 +251,17 @@ class _Canned:
             for name, compose in _COMPOSERS.items()
         }
         self.answers = {name: _answer(compose_answer(name)) for name in _COMPOSERS}
+        self._called_chat = _HEAD + b"".join(map(_frame, compose_called_chat())) + b"0\r\n\r\n"
         self._calls = {name: _answer(compose_call(name)) for name in _COMPOSERS}
         self._called = 0
         self.gate = asyncio.Event()
 
-    def call(self, protocol: str) -> bytes:
-        """Returns an answer that calls the tool, by an id that was not there before."""
+    def call(self, protocol: str, *, streamed: bool = False) -> bytes:
+        """Return an answer that calls the tool, with a new id."""
         self._called += 1
         number = b"_%08d" % self._called
-        return self._calls[protocol].replace(CALL_ID[-9:], number)
+        answer = self._called_chat if streamed else self._calls[protocol]
+        return answer.replace(CALL_ID[-9:], number)
 
 
 async def _serve_connection(
@@ -262,8 +285,10 @@ async def _serve_connection(
                     await asyncio.sleep(LATE_SECONDS)
                 is_acting = path.startswith("/acting")
                 writer.write(canned.call(protocol) if is_acting else canned.answers[protocol])
-            elif path.startswith(("/at-once", "/short")):
-                bursts = canned.shorts if path.startswith("/short") else canned.bursts
+            elif path.startswith("/calls") and b'"role":"tool"' not in body.replace(b" ", b""):
+                writer.write(canned.call(protocol, streamed=True))
+            elif path.startswith(("/at-once", "/short", "/calls")):
+                bursts = canned.bursts if path.startswith("/at-once") else canned.shorts
                 writer.write(bursts[protocol])
                 await writer.drain()
             else:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
+import psutil
 import pytest
 import pytest_asyncio
 
@@ -13,6 +15,7 @@ from support.mcp.mcp_servers import call, describe_server, run_http_server
 from vibe_llms.invocables import InvocationContext, Registry, perform
 from vibe_llms.invocables.invokers import Effect
 from vibe_llms.invocables.mcp import McpEnsemble, McpServer
+from vibe_llms.invocables.pools import EnsemblePool
 from vibe_llms.messages.contents import AudioContent, FileContent, ImageContent
 
 ERAS = ("2025-11-25", "2026-07-28")
@@ -104,3 +107,23 @@ async def _check_change(registry: Registry) -> None:
         await asyncio.sleep(0.05)
 
     assert (await call(registry, name)).text == "new"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("era", "programs"), [("2025-11-25", 3), ("2026-07-28", 1)])
+async def test_runs_at_once_share_a_server_without_sessions(era: str, programs: int) -> None:
+    """A server with sessions is started for each of them; all can call it at the same time."""
+    pool, me = EnsemblePool(), psutil.Process()
+    before = set(me.children(recursive=True))
+    async with AsyncExitStack() as stack:
+        registries = [
+            Registry(pool.share([McpEnsemble(describe_server(protocol=era))], "ann"))
+            for _ in range(3)
+        ]
+        await asyncio.gather(*map(stack.enter_async_context, registries))
+        called = (call(each, "add", a=1, b=number) for number, each in enumerate(registries))
+        assert [each.text for each in await asyncio.gather(*called)] == ["1", "2", "3"]
+        commands = [each.cmdline() for each in set(me.children(recursive=True)) - before]
+        assert sum("server.py" in each[1] for each in commands if len(each) > 1) == programs
+    await pool.close()
+    assert set(me.children(recursive=True)) <= before

@@ -172,8 +172,10 @@ class ConnectionOwner(Generic[_C]):
         """True if the connection is open and stays so."""
         return self._connection is not None and not self._connection.ending.has_come
 
-    async def start(self) -> None:
-        """Start the task and wait until the connection is open; may be repeated after a stop.
+    async def start(self) -> _C:
+        """Start the task, wait until the connection is open, and return it.
+
+        May be repeated after a stop.
 
         Raises:
             ConverseError: It cannot be opened.
@@ -183,7 +185,7 @@ class ConnectionOwner(Generic[_C]):
         self._reset()
         self._task = asyncio.get_running_loop().create_task(self._keep(), name=self._name)
         try:
-            await self.acquire()
+            return await self.acquire()
         except BaseException:
             # Also when cancelled: the task would connect without a user.
             await self.stop()

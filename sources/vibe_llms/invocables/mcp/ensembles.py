@@ -68,6 +68,7 @@ class McpEnsemble:
         shelf: The server's resources and prompts, for the host; a model is offered those that it
             can read.
         instructions: The server's instructions at the last survey.
+        has_sessions: False if the server, once connected, speaks the protocol without sessions.
         may_grow: A server may add tools at any time, or have others after a restart.
     """
 
@@ -105,6 +106,7 @@ class McpEnsemble:
             server=server, request=self.request, relay=self._relay, watch=self.shelf.watch
         )
         self.instructions = ""
+        self.has_sessions = True
         self._tools: tuple[Invoker, ...] = ()
 
     @property
@@ -135,7 +137,7 @@ class McpEnsemble:
             EnsembleError: The server cannot be connected.
             DependencyError: The package mcp is not installed.
         """
-        await self._owner.start()
+        self.has_sessions = (await self._owner.start()).has_sessions
 
     async def disconnect(self) -> None:
         """Disconnect the server; its program has ended then."""
