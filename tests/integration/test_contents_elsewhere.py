@@ -20,7 +20,8 @@ from support.stores.stored import change, describe
 from vibe_llms.conversations import DirectoryStore, verify
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.proof import collect_content, plan_collection
-from vibe_llms.conversations.stores.content_backends import DirectoryBackend, produce_backend
+from vibe_llms.conversations.stores.content_backends import DirectoryBackend
+from vibe_llms.conversations.stores.content_urls import produce_backend
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.stores.objects import ObjectBackend
 from vibe_llms.conversations.stores.postgresql.content_store import MOVING

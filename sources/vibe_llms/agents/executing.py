@@ -17,8 +17,9 @@ from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.contexts import RunEvent
 from vibe_llms.events.flow import FlowEvent, FlowStartedEvent, VisitEvent
 from vibe_llms.events.runs import RunRequestedEvent
-from vibe_llms.flows.adapter import Share, UniversalAdapter
+from vibe_llms.flows.adapter import UniversalAdapter
 from vibe_llms.flows.budgets import BUDGETS
+from vibe_llms.flows.resources import Share
 from vibe_llms.flows.results import AdapterResult
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.foundation.attrs_classes import define, frozen

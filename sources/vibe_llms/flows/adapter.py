@@ -7,12 +7,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias, TypedDict, Unpack, cast
+from collections.abc import Iterable, Mapping
+from typing import Any, TypedDict, Unpack, cast
 
 import attrs
 
-from vibe_llms.application import Application, access_application
+from vibe_llms.application import Application
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.exceptions import ConfigurationError, ConverseError, Finding, StoreError
@@ -21,19 +21,17 @@ from vibe_llms.flows.checks import TaskCheck
 from vibe_llms.flows.predicates import GivenPredicates, gather_predicates
 from vibe_llms.flows.reading import TaskReading, Written, examine_task
 from vibe_llms.flows.records import FlowRecord, carry_over, read_record
+from vibe_llms.flows.resources import FlowListener, Share, TaskResources
 from vibe_llms.flows.results import AdapterResult, refuse
 from vibe_llms.flows.settings import AdapterConfig
-from vibe_llms.flows.task_runs import FlowListener, TaskRun
+from vibe_llms.flows.task_runs import TaskRun
 from vibe_llms.flows.visiting import begin_conversation
 from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.foundation.portal import access_portal
 from vibe_llms.instruments.engines import Tool
 from vibe_llms.invocables.approvals import Approver
-from vibe_llms.invocables.ensembles import Ensemble, gather_ensembles
+from vibe_llms.invocables.ensembles import gather_ensembles
 from vibe_llms.runs.opening import ClaimedRun
-
-Share: TypeAlias = Callable[[Iterable[Ensemble]], list[Ensemble]]
-"""Function that returns ensembles to use in place of others."""
 
 
 class AdapterSettings(TypedDict, total=False):
@@ -83,18 +81,20 @@ class UniversalAdapter:
         share: Share = list,
     ) -> None:
         self.config = AdapterConfig() if config is None else _ensure_config(config)
-        self.tools = gather_ensembles(tools)
-        self.store = store
-        self.approver = approver
         self.listener = listener
-        self.predicates = gather_predicates(predicates)
-        self.share = share
-        self._given_application = application
+        self.resources = TaskResources(
+            given_application=application,
+            tools=gather_ensembles(tools),
+            store=store,
+            approver=approver,
+            predicates=gather_predicates(predicates),
+            share=share,
+        )
 
     @property
     def application(self) -> Application:
         """Application that provides models and tools."""
-        return self._given_application or access_application()
+        return self.resources.application
 
     async def check(self, task: Written) -> TaskCheck:
         """Find all mistakes in a task, as before each run; no model is asked.
@@ -106,7 +106,10 @@ class UniversalAdapter:
         """
         strict = self.config.strict_validation
         reading = await asyncio.to_thread(examine_task, task, strict=strict)
-        return await TaskRun(self, reading, begin_conversation(reading.task), {}).look()
+        run = TaskRun(
+            self.resources, reading, begin_conversation(reading.task), {}, config=self.config
+        )
+        return await run.look()
 
     async def execute(
         self,
@@ -141,9 +144,17 @@ class UniversalAdapter:
         if conversation is None:
             conversation = begin_conversation(reading.task, run_id)
         given = dict(variables or {})
-        return await TaskRun(
-            self, reading, conversation, given, claimed=claimed, passing=passing
-        ).perform()
+        run = TaskRun(
+            self.resources,
+            reading,
+            conversation,
+            given,
+            config=self.config,
+            listener=self.listener,
+            claimed=claimed,
+            passing=passing,
+        )
+        return await run.perform()
 
     async def resume(
         self,
@@ -174,7 +185,14 @@ class UniversalAdapter:
         reading, config = self._compose_config(record)
         given = record.started.variables
         run = TaskRun(
-            self, reading, conversation, given, config=config, claimed=claimed, passing=passing
+            self.resources,
+            reading,
+            conversation,
+            given,
+            config=config,
+            listener=self.listener,
+            claimed=claimed,
+            passing=passing,
         )
         return await run.perform()
 
@@ -213,9 +231,16 @@ class UniversalAdapter:
         other = (await asyncio.to_thread(check_task, reading)).flow
         if task is not None and other is not None:  # without a flow, the run reports the mistakes
             before = carry_over(before, node, record.flow, other)
-        return await TaskRun(
-            self, reading, conversation, given, before=before, config=config
-        ).perform()
+        run = TaskRun(
+            self.resources,
+            reading,
+            conversation,
+            given,
+            before=before,
+            config=config,
+            listener=self.listener,
+        )
+        return await run.perform()
 
     def _compose_config(self, record: FlowRecord) -> tuple[TaskReading, AdapterConfig]:
         """Return the task of a resumed run, with its findings, and the limits of the run."""
@@ -229,12 +254,12 @@ class UniversalAdapter:
         return reading, AdapterConfig(**cast("Any", {**kept, **self.config.export()}))
 
     def _access_store(self) -> ConversationStore:
-        if self.store is None:
+        if self.resources.store is None:
             raise StoreError(
                 detail="The adapter has no store, so it cannot resume runs.",
                 remedy="Pass one: UniversalAdapter(store=DirectoryStore(folder)).",
             )
-        return self.store
+        return self.resources.store
 
 
 def _ensure_config(config: object) -> AdapterConfig:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, cast
 
 import attrs
 
@@ -47,6 +47,7 @@ from vibe_llms.flows.predicates import Predicates, survey_predicates
 from vibe_llms.flows.reading import TaskReading, examine_task
 from vibe_llms.flows.records import find_record, measure_run
 from vibe_llms.flows.registry_contents import RegistryContents, survey_private_hosts
+from vibe_llms.flows.resources import FlowListener, TaskResources
 from vibe_llms.flows.results import AdapterResult, produce_result, refuse
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.flows.sizing import Provision
@@ -64,49 +65,35 @@ from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.runs.journals import ConversationJournal
 from vibe_llms.runs.opening import ClaimedRun, open_run
 
-if TYPE_CHECKING:
-    from vibe_llms.flows.adapter import UniversalAdapter
-
-FlowListener: TypeAlias = Callable[[FlowEvent | VisitEvent], object]
-"""Receives events of a flow's visits, and events within visits."""
-
 
 @define(eq=False)
 class TaskRun:
     """One run of a task.
 
     Attributes:
-        adapter: Adapter that runs the task.
+        resources: Application, tools and store of the run.
         reading: The task.
         conversation: Conversation of the run.
         given: Variables in addition to those of the task.
         before: Visits of another run, which this one continues.
-        config: Replacement for the adapter's config.
-        listener: Replacement for the adapter's listener.
+        config: Limits of the run.
+        listener: Receives events of visits, and events within visits.
         budget: Budget of the run; part of another run's budget if it is a subflow.
         claimed: The same run, if its log was already claimed.
         passing: Errors that do not end the run: the log has no end, and the run can be resumed
             later.
     """
 
-    adapter: UniversalAdapter
+    resources: TaskResources
     reading: TaskReading
     conversation: Conversation
     given: Mapping[str, JsonValue]
     before: Sequence[NodeFinishedEvent] = attrs.field(default=(), kw_only=True)
     config: AdapterConfig = attrs.field(kw_only=True)
-    listener: FlowListener | None = attrs.field(kw_only=True)
+    listener: FlowListener | None = attrs.field(default=None, kw_only=True)
     budget: Budget = attrs.field(kw_only=True)
     claimed: ClaimedRun | None = attrs.field(default=None, kw_only=True)
     passing: tuple[type[ConverseError], ...] = attrs.field(default=(), kw_only=True)
-
-    @config.default
-    def _take_config(self) -> AdapterConfig:
-        return self.adapter.config
-
-    @listener.default
-    def _take_listener(self) -> FlowListener | None:
-        return self.adapter.listener
 
     @budget.default
     def _produce_budget(self) -> Budget:
@@ -126,10 +113,10 @@ class TaskRun:
             reading = attrs.evolve(reading, errors=(*reading.errors, failure))
         check = await asyncio.to_thread(check_task, reading, known)
         check = await self._foresee(check)
-        application = self.adapter.application
+        application = self.resources.application
         check = await look_at_models(check, application, self.config.model)
         check = await look_at_tools(check, self._connect)
-        has_tools = bool(self.adapter.tools)
+        has_tools = bool(self.resources.tools)
         check = await asyncio.to_thread(look_at_files, check, has_tools=has_tools)
         if check.errors:
             return check
@@ -140,7 +127,7 @@ class TaskRun:
 
     async def perform(self) -> AdapterResult:
         """Run the task, or the rest of it; if the task has a mistake, nothing is sent."""
-        application = self.adapter.application
+        application = self.resources.application
         reading, predicates = await self._survey()
         known = Surroundings(variables=self.given, predicates=predicates)
         check = await asyncio.to_thread(check_task, reading, known)  # reads the files of subflows
@@ -158,8 +145,8 @@ class TaskRun:
                     visitor = Visitor(
                         model=model,
                         registry=registry,
-                        store=self.adapter.store,
-                        approver=self.adapter.approver,
+                        store=self.resources.store,
+                        approver=self.resources.approver,
                         limits=application.configuration.limits,
                         flow_id=self.conversation.id,
                         budget=self.budget,
@@ -174,18 +161,17 @@ class TaskRun:
 
     async def _foresee(self, check: TaskCheck) -> TaskCheck:
         """Add findings about requests that the models of the tasks would refuse."""
-        adapter = self.adapter
-        return await asyncio.to_thread(
-            foresee, check, adapter.application, self.config.model, has_tools=bool(adapter.tools)
-        )
+        application, has_tools = self.resources.application, bool(self.resources.tools)
+        model = self.config.model
+        return await asyncio.to_thread(foresee, check, application, model, has_tools=has_tools)
 
     async def _survey(self) -> tuple[TaskReading, Predicates]:
         """Return the task with findings about unknown names, and the predicates of plugins."""
-        application, is_asked = self.adapter.application, self.config.model is None
+        application, is_asked = self.resources.application, self.config.model is None
         unknown = find_unknown_names(self.reading, application.configuration, is_asked=is_asked)
         reading = attrs.evolve(self.reading, errors=(*self.reading.errors, *unknown))
         predicates = await asyncio.to_thread(survey_predicates, application.plugins)
-        return reading, {**predicates, **self.adapter.predicates}
+        return reading, {**predicates, **self.resources.predicates}
 
     async def _bound(
         self, check: TaskCheck, tools: Tools, attributes: ModelAttributes
@@ -196,7 +182,7 @@ class TaskRun:
             tools: Available tools, by name.
             attributes: Attributes of the model.
         """
-        application, model = self.adapter.application, self.config.model
+        application, model = self.resources.application, self.config.model
         provision = Provision(
             max_iterations=self.config.max_iterations,
             attributes=attributes,
@@ -253,7 +239,9 @@ class TaskRun:
                     folder=check.task.folder,
                     bounds=PageBounds(
                         schemes=("https",),
-                        private_hosts=survey_private_hosts(self.adapter.application.configuration),
+                        private_hosts=survey_private_hosts(
+                            self.resources.application.configuration
+                        ),
                     ),
                 ),
                 predicates=predicates,
@@ -288,7 +276,7 @@ class TaskRun:
             elif isinstance(event, NodeFinishedEvent):
                 known += read_spending(event)
         self.budget.settled = sum(map(read_spending, self.before), known)
-        if (store := self.adapter.store) is None:
+        if (store := self.resources.store) is None:
             return
         for identity in (each for begun in state.begun.values() for each in begun.values()):
             self.budget.note(identity, await asyncio.to_thread(measure_run, store, identity))
@@ -302,20 +290,20 @@ class TaskRun:
         listener: FlowListener,
     ) -> VisitOutcome:
         """Run the task of a subflow node as a separate run, or resume that run."""
-        begun = await asyncio.to_thread(find_record, self.adapter.store, identity)
+        begun = await asyncio.to_thread(find_record, self.resources.store, identity)
         if begun is None:
             place = check.subflows[visit.node.id].task.place
             reading = await asyncio.to_thread(examine_task, place, strict=self.reading.strict)
         else:  # its visits belong to the task as it was; the file may have changed
             reading, given = begun.reading, begun.started.variables
         conversation = begin_conversation(reading.task, identity, self.conversation.id)
-        if self.adapter.store is not None:
+        if self.resources.store is not None:
             with suppress(UnknownConversationError):
                 conversation = await asyncio.to_thread(
-                    Conversation.restore, self.adapter.store, identity
+                    Conversation.restore, self.resources.store, identity
                 )
         part = TaskRun(
-            self.adapter,
+            self.resources,
             reading,
             conversation,
             given,
@@ -336,10 +324,10 @@ class TaskRun:
     @asynccontextmanager
     async def _connect(self, task: Task) -> AsyncIterator[Registry]:
         """Connect the tools of the task."""
-        application = self.adapter.application
-        ensembles = [*self.adapter.tools, *await application.produce_ensembles(task.ensembles)]
+        application = self.resources.application
+        ensembles = [*self.resources.tools, *await application.produce_ensembles(task.ensembles)]
         if task.mcp:
-            ensembles += self.adapter.share(await application.produce_mcp_ensembles(task.mcp))
+            ensembles += self.resources.share(await application.produce_mcp_ensembles(task.mcp))
         async with Registry(ensembles) as registry:
             yield registry
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.configuration.definitions import STORE
-from vibe_llms.conversations.stores.content_backends import produce_backend, split_content
+from vibe_llms.conversations.stores.content_urls import produce_backend, split_content
 from vibe_llms.conversations.stores.object_stores import locate
 from vibe_llms.exceptions import ConfigurationError, StoreError
 from vibe_llms.messages.contents import compute_content_id

@@ -10,7 +10,7 @@ import attrs
 
 from vibe_llms.conversations.canister_media import find_required, needs_content_store
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
-from vibe_llms.conversations.stores.content_backends import produce_backend, split_content
+from vibe_llms.conversations.stores.content_urls import produce_backend, split_content
 from vibe_llms.conversations.stores.defaults import StoreDefaults
 from vibe_llms.conversations.stores.examining import find_doubles
 from vibe_llms.conversations.stores.interfaces import (

@@ -1,0 +1,78 @@
+"""URLs of content backends."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from vibe_llms.conversations.stores.content_backends import ContentBackend, DirectoryBackend
+from vibe_llms.exceptions import ConfigurationError
+
+FORMS: Final = (
+    "file:///FOLDER, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://ACCOUNT/CONTAINER/PREFIX, "
+    "or, at another host, s3+https://HOST/BUCKET/PREFIX"
+)
+
+SCHEMES: Final = frozenset(
+    f"{vendor}{way}" for vendor in ("s3", "gs", "az") for way in ("", "+https", "+http")
+)
+"""Schemes of object stores: a vendor's own service, or another server with its protocol."""
+
+
+def split_content(url: str) -> tuple[str, str]:
+    """Split a database's URL into the URL without ``content=`` and its value, or an empty one.
+
+    ``&`` and ``%`` are quoted in the value, as in any query.
+    """
+    whole, mark, query = url.partition("?")
+    rest, address = list[str](), ""
+    for each in query.split("&"):
+        name, _, value = each.partition("=")
+        if name == "content":
+            address = unquote(value)
+        else:
+            rest.append(each)
+    kept = "&".join(rest)
+    return f"{whole}{mark if kept else ''}{kept}", address
+
+
+@lru_cache(maxsize=64)
+def produce_backend(address: str) -> ContentBackend:
+    """Return the backend of a URL, without connecting to it.
+
+    Raises:
+        ConfigurationError: The URL is invalid.
+    """
+    try:
+        parts = urlsplit(address)
+        is_plain = address.isprintable() and parts.port != 0
+    except ValueError:  # invalid host or port
+        raise _refuse(address) from None
+    if parts.username is not None or parts.password is not None:
+        # The URL is not shown: it may have a key.
+        message = "Keys do not belong into the URL of a content backend: set variables for them."
+        raise ConfigurationError.at("store", message)
+    # Dropping these parts would make two URLs the same backend.
+    if not is_plain or "?" in address or "#" in address:
+        raise _refuse(address)
+    if parts.scheme == "file" and not parts.netloc and parts.path.strip("/"):
+        return DirectoryBackend(address)
+    # A proxy may resolve "..", into another bucket.
+    steps = unquote(parts.path).split("/")
+    if parts.scheme in SCHEMES and not {".", ".."} & {*steps}:
+        from vibe_llms.conversations.stores.object_stores import locate
+        from vibe_llms.conversations.stores.objects import ObjectBackend
+
+        return ObjectBackend(address, locate(address))
+    raise _refuse(address)
+
+
+def _refuse(address: str) -> ConfigurationError:
+    # Text behind "?" and "#" or before "@" may be a key.
+    shown = re.split("[?#]", address)[0].rpartition("@")[2]
+    return ConfigurationError.at(
+        "store",
+        f"{shown!r} is not the URL of a content backend. Use {FORMS}; without '?', '#' and '..'.",
+    )
