@@ -124,9 +124,7 @@ class Application(Closing):
     def index(self) -> Index:
         """The index that lists and searches conversations."""
         if self.configuration.store != DIRECTORY_STORE:
-            from vibe_llms.conversations.index import produce_index
-
-            return produce_index(self.store)
+            return self.store.index
         from vibe_llms.conversations.index import ConversationIndex
 
         return ConversationIndex(

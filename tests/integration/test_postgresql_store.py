@@ -25,7 +25,6 @@ from support.stores.postgresql_server import Server, opened, produce_url
 from vibe_llms import Engine
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.conversations import Conversation, verify
-from vibe_llms.conversations.index.reading import produce_index
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.run_logs import claims, database_inbox, database_log
 from vibe_llms.conversations.run_logs.database_log import DatabaseLog
@@ -148,7 +147,7 @@ def test_000a_whoever_only_looks_makes_nothing(
     for ask in asks:
         with pytest.raises(UnknownConversationError):
             ask("a")
-    assert produce_index(store).survey() == []
+    assert store.index.survey() == []
     assert RunIndex(store).survey() == []
     assert survey_tables(store) == set()
 

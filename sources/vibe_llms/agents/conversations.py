@@ -14,7 +14,6 @@ from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.exchange.choosing import access_form, write_document
 from vibe_llms.conversations.index.answers import ConversationRow, SearchHit
 from vibe_llms.conversations.index.interfaces import Index
-from vibe_llms.conversations.index.reading import produce_index
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.names import read_name
 from vibe_llms.conversations.stores.interfaces import ConversationStore, History
@@ -72,7 +71,7 @@ class LocalConversations:
     def __init__(self, runs: LocalRuns, index: Index | None = None) -> None:
         self.runs = runs
         self.store: ConversationStore = runs.store
-        self.index = index or produce_index(self.store)
+        self.index = index or self.store.index
 
     @in_thread
     def survey(

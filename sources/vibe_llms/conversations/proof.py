@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 from vibe_llms.conversations.stores.interfaces import (
     ConversationStore,
-    HasContentBackends,
     LeftBytes,
     Seen,
 )
@@ -113,10 +112,8 @@ def plan_collection(
 
 
 def _survey_strays(store: ConversationStore, grace_seconds: float) -> tuple[LeftBytes, ...]:
-    contents = store.contents
-    if not isinstance(contents, HasContentBackends):
-        return ()
-    return tuple(contents.survey_strays(grace_seconds=grace_seconds))
+    backends = store.content_backends
+    return () if backends is None else tuple(backends.survey_strays(grace_seconds=grace_seconds))
 
 
 def _produce_collection(
@@ -163,6 +160,6 @@ def collect_content(
         for content_id in doomed:
             store.contents.remove(content_id)
         for stray in strays:
-            assert isinstance(store.contents, HasContentBackends)
-            store.contents.remove_stray(stray)
+            assert store.content_backends is not None
+            store.content_backends.remove_stray(stray)
     return collected

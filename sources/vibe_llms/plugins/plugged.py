@@ -13,7 +13,7 @@ from vibe_llms.exceptions import ConverseError, PluginError, Stage
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.plugins.loading import describe_error
 
-_PARTS: Final = frozenset({"contents", "index"})
+_PARTS: Final = frozenset({"contents", "content_backends", "index"})
 """Members of a store that have methods of their own."""
 
 
@@ -41,7 +41,7 @@ class PluggedStore:
             raise AttributeError(name)
         with self._blaming(name, but=AttributeError):  # without it, the store lacks the method
             value = getattr(self._store, name)
-        if name in _PARTS:
+        if name in _PARTS and value is not None:
             return attrs.evolve(self, store=value)
         return self._guard(name, value) if callable(value) else value
 

@@ -135,12 +135,11 @@ def copy_store(
 
 def _move_contents(source: ConversationStore, target: ConversationStore) -> CopyReport:
     """Move the content of a database to the place given in the target's URL."""
-    bring: Callable[[str], None] | None = getattr(target.contents, "bring", None)
-    here, there = (getattr(each.contents, "address", "") for each in (source, target))
-    if bring is None or here == there:
+    here, there = source.content_backends, target.content_backends
+    if here is None or there is None or here.address == there.address:
         raise StoreError(detail="Cannot copy a store into itself.")
     copier = _Copier(source, target)
-    copier.bring_contents(source.contents.survey(), bring)
+    copier.bring_contents(source.contents.survey(), there.bring)
     return copier.report()
 
 

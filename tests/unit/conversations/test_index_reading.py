@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.conversations import DirectoryStore, MemoryStore
-from vibe_llms.conversations.index import ConversationIndex, ReadingIndex, produce_index
+from vibe_llms.conversations.index import ConversationIndex, ReadingIndex
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.exceptions import CorruptionError, LimitError, StoreError, UnknownNameError
 from vibe_llms.messages.canisters import AssistantCanister, UserCanister
@@ -114,8 +114,8 @@ def test_a_store_that_lists_by_itself_is_asked() -> None:
     class Quick(MemoryStore):
         index = ReadingIndex(MemoryStore())
 
-    assert produce_index(Quick()) is Quick.index
-    assert isinstance(produce_index(MemoryStore()), ReadingIndex)
+    assert Quick().index is Quick.index
+    assert isinstance(MemoryStore().index, ReadingIndex)
 
 
 def test_the_newest_come_first_up_to_the_limit() -> None:

@@ -15,16 +15,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from vibe_llms.conversations.index.answers import SearchHit
     from vibe_llms.conversations.index.index import ConversationIndex
-    from vibe_llms.conversations.index.interfaces import Index, IndexedStore
-    from vibe_llms.conversations.index.reading import ReadingIndex, produce_index
+    from vibe_llms.conversations.index.interfaces import Index
+    from vibe_llms.conversations.index.reading import ReadingIndex
 
 __all__ = [
     "ConversationIndex",
     "Index",
-    "IndexedStore",
     "ReadingIndex",
     "SearchHit",
-    "produce_index",
 ]
 
 __getattr__, __dir__ = produce_attribute_access(
@@ -32,9 +30,7 @@ __getattr__, __dir__ = produce_attribute_access(
     {
         "ConversationIndex": "index",
         "Index": "interfaces",
-        "IndexedStore": "interfaces",
         "ReadingIndex": "reading",
         "SearchHit": "answers",
-        "produce_index": "reading",
     },
 )

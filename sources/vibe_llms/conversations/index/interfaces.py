@@ -1,8 +1,8 @@
-"""Protocols of indexes, and of stores with their own index."""
+"""Protocol of indexes."""
 
 from __future__ import annotations
 
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Protocol
 
 from vibe_llms.conversations.index.answers import ConversationRow, SearchHit
 
@@ -50,16 +50,3 @@ class Index(Protocol):
             UnknownNameError: The role is unknown.
             LimitError: The query has more than 64 words.
         """
-
-
-@runtime_checkable
-class IndexedStore(Protocol):
-    """Store with its own index, such as a database.
-
-    For other stores, :class:`vibe_llms.conversations.index.reading.ReadingIndex` reads all
-    conversations, which is slow for many.
-    """
-
-    @property
-    def index(self) -> Index:
-        """Index of this store's conversations."""

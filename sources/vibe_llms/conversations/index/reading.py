@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from vibe_llms.conversations.index.answers import ConversationRow, SearchHit
 from vibe_llms.conversations.index.database import KEY_SHIFT, open_memory
 from vibe_llms.conversations.index.extraction import CanisterEntry, compose_first_words, read_place
-from vibe_llms.conversations.index.interfaces import DEFAULT_LIMIT, Index, IndexedStore
+from vibe_llms.conversations.index.interfaces import DEFAULT_LIMIT
 from vibe_llms.conversations.index.questions import search_places, snapshot
 from vibe_llms.conversations.index.words import compose_match, restore_text
 from vibe_llms.conversations.lookup import survey_dated
@@ -16,11 +16,6 @@ from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.tags import is_part
 from vibe_llms.exceptions import StoreError
-
-
-def produce_index(store: ConversationStore) -> Index:
-    """Return the index of a store: its own, or one that reads all conversations."""
-    return store.index if isinstance(store, IndexedStore) else ReadingIndex(store)
 
 
 class ReadingIndex:

@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING
 from vibe_llms.exceptions import StoreError
 
 if TYPE_CHECKING:
+    from vibe_llms.conversations.index.interfaces import Index
     from vibe_llms.conversations.metadata import ConversationMetadata
     from vibe_llms.conversations.run_logs.inbox import RunInbox, RunMessage
     from vibe_llms.conversations.run_logs.log import RunLog
-    from vibe_llms.conversations.stores.interfaces import ConversationStore, Position
+    from vibe_llms.conversations.stores.interfaces import (
+        ContentBackends,
+        ConversationStore,
+        Position,
+    )
     from vibe_llms.messages.canisters import AnyCanister
 
 
@@ -26,6 +31,18 @@ class StoreDefaults:
 
     keeps_logs = False
     plants_whole = False
+
+    @property
+    def index(self: ConversationStore) -> Index:
+        """Index that reads all conversations for each list and each search."""
+        from vibe_llms.conversations.index.reading import ReadingIndex
+
+        return ReadingIndex(self)
+
+    @property
+    def content_backends(self) -> ContentBackends | None:
+        """``None``: all bytes are in the store."""
+        return None
 
     def open_log(self, identity: str) -> RunLog:
         """Return a new log in memory, which is lost when the caller drops it."""

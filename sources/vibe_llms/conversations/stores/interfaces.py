@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import attrs
 
@@ -24,6 +24,7 @@ from vibe_llms.foundation.sentinels import ABSENT, Absence
 from vibe_llms.messages.canisters import AnyCanister
 
 if TYPE_CHECKING:
+    from vibe_llms.conversations.index.interfaces import Index
     from vibe_llms.conversations.run_logs.inbox import RunInbox, RunMessage
     from vibe_llms.conversations.run_logs.log import RunLog
 
@@ -179,9 +180,19 @@ class LeftBytes(NamedTuple):  # cheap to define, since it is imported at every s
     size_bytes: int
 
 
-@runtime_checkable
-class HasContentBackends(Protocol):
-    """Content store with bytes in external backends, where strays may be left over."""
+class ContentBackends(Protocol):
+    """External backends that keep the bytes of a store, where strays may be left over."""
+
+    @property
+    def address(self) -> str:
+        """URL of the backend for new content; empty for the store itself."""
+
+    def bring(self, content_id: str) -> None:
+        """Move content to the backend for new content; verify it before removing the original.
+
+        Raises:
+            StoreError: The content cannot be read or written; then it stays in its old location.
+        """
 
     def survey_strays(self, *, grace_seconds: float) -> Iterator[LeftBytes]:
         """Yield unreferenced bytes that are older than a number of seconds.
@@ -202,13 +213,21 @@ class ConversationStore(Protocol):
     the conversation does not exist, and StoreError if another process keeps it locked for longer
     than the store's timeout.
 
-    :class:`.defaults.StoreDefaults` has default implementations of the members from ``keeps_logs``
-    to ``plant``.
+    :class:`.defaults.StoreDefaults` has default implementations of the members from ``index`` to
+    ``plant``.
     """
 
     @property
     def contents(self) -> ContentStore:
         """Content store for media data."""
+
+    @property
+    def index(self) -> Index:
+        """Index that lists and searches the conversations."""
+
+    @property
+    def content_backends(self) -> ContentBackends | None:
+        """External backends of :attr:`contents`; ``None`` if all bytes are in the store."""
 
     @property
     def keeps_logs(self) -> bool:

@@ -141,9 +141,7 @@ def open_index(store: ConversationStore | None = None) -> Index:
     """
     configuration = load_configuration()
     if configuration.store != DIRECTORY_STORE:
-        from vibe_llms.conversations.index.reading import produce_index
-
-        return produce_index(open_store() if store is None else store)
+        return (open_store() if store is None else store).index
     from vibe_llms.conversations.index.index import ConversationIndex
     from vibe_llms.interfaces.cli.progress import TerminalProgress
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import attrs
 
 from vibe_llms.conversations.canister_media import hydrate
-from vibe_llms.conversations.index.reading import produce_index
 from vibe_llms.conversations.lookup import find_newest, resolve
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.proof import collect_content, plan_collection, verify
@@ -178,11 +177,11 @@ class StoreContract(HistoryPromises):
         child = store.fork("a")
         say_later_than(store, child, store.read_metadata("a").updated)
         store.append(child, say("another fox"))
-        index = produce_index(store)
+        index = store.index
 
         rows = index.survey()
         first = [(row.id, row.first_words, row.parent) for row in rows]
-        remedy = "Leave out the attribute `index`, or let it answer as the protocol Index says."
+        remedy = "Inherit `index` from StoreDefaults, or let it answer as the protocol Index says."
         wanted = [(child, "a red fox", "a"), ("a", "a red fox", None)]
         require(first == wanted, f"The list has {first}.", remedy)
         counts = [row.canisters for row in rows]
@@ -201,7 +200,7 @@ class StoreContract(HistoryPromises):
         begin(store, "a", "a red fox")
         store.create("b", ConversationMetadata(tags=("flow", f"{PART_TAG}a")))
         store.append("b", say("a hidden fox"))
-        index = produce_index(store)
+        index = store.index
 
         require(find_newest(store) == "a", "The newest is a part.", "Keep tags as they are given.")
         remedy = (

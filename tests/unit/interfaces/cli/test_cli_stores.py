@@ -223,8 +223,8 @@ def test_the_library_uses_the_configured_store(database: Path) -> None:
         ("sqlit", "There is no store 'sqlit'; did you mean 'sqlite'?"),
         ("broken", "The store 'broken' of [plugins.clumsy] (clumsy) cannot be made: OSError: no"),
         ("hollow", "returned dict, which is not a store: it lacks contents, create, append"),
-        ("short", "returned Short, which is not a store: it lacks keeps_logs, plants_whole, open"),
-        ("short", "(vibe_llms.conversations.StoreDefaults, inherited, has keeps_logs, plants"),
+        ("short", "returned Short, which is not a store: it lacks index, content_backends"),
+        ("short", "(vibe_llms.conversations.StoreDefaults, inherited, has index, content_backends"),
     ],
 )
 def test_a_store_that_cannot_be_had_is_named_by_every_command(

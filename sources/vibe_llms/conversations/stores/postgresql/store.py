@@ -91,6 +91,11 @@ class PostgresqlStore(StoreDefaults):
             self.database, produce_backend(address) if address else None
         )
 
+    @property
+    def content_backends(self) -> PostgresqlContents:
+        """The content store: it knows where its bytes are."""
+        return self.contents
+
     def transact(self, *, reading: bool = False) -> AbstractContextManager[object]:
         """Run a transaction: apply all changes inside the block, or none."""
         return self.database.transact(reading=reading)
