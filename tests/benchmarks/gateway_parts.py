@@ -164,12 +164,13 @@ def serve_limit(port: int, upstream: int, translates: bool) -> None:
         if session is None:
             connector = aiohttp.TCPConnector(limit=0)
             session = aiohttp.ClientSession(connector=connector, auto_decompress=False)
-        body = b""
+        pieces = []
         while True:
             message = await receive()
-            body += message.get("body", b"")
+            pieces.append(message.get("body", b""))
             if not message.get("more_body"):
                 break
+        body = b"".join(pieces)
         if translates:
             body = msgspec.json.encode(msgspec.json.decode(body))
         url = f"http://127.0.0.1:{upstream}{scope['path']}"
