@@ -16,7 +16,12 @@ from vibe_llms.dialects.extras import read_native
 from vibe_llms.dialects.payloads import decode_base64
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.messages.contents import MEDIA_CLASSES, ImageContent, NativeContent
+from vibe_llms.messages.contents import (
+    MEDIA_CLASSES,
+    ImageContent,
+    NativeContent,
+    TextualContent,
+)
 from vibe_llms.messages.field_types import renew
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.messages.requests import Request
@@ -39,7 +44,7 @@ _DATA_URL: Final = re.compile("data:[^,]*;base64,")
 
 def refuse_broken_media(canisters: Iterable[AnyCanister]) -> None:
     """Raise RequestError if an image, audio or document is not valid Base64."""
-    for index, canister in enumerate(canisters):
+    for index, canister in _find_media(canisters):
         for path, text in _survey(canister, f"canisters[{index}]"):
             if decode_base64(text) is None:
                 shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
@@ -56,13 +61,28 @@ def correct_media_types(request: Request) -> Translation[Request]:
     A client may say ``image/png`` of a JPEG. Its own vendor looks at the bytes; others reject it.
     """
     losses: list[Loss] = []
-    canisters = [
-        _correct(canister, f"canisters[{index}]", losses)
-        for index, canister in enumerate(request.canisters)
-    ]
+    changed = {
+        index: _correct(canister, f"canisters[{index}]", losses)
+        for index, canister in _find_media(request.canisters)
+    }
     if not losses:
         return Translation(request)
-    return Translation(renew(request, canisters=canisters), losses)
+    canisters = (changed.get(i, canister) for i, canister in enumerate(request.canisters))
+    return Translation(renew(request, canisters=tuple(canisters)), losses)
+
+
+def _find_media(canisters: Iterable[AnyCanister]) -> list[tuple[int, AnyCanister]]:
+    """Return the canisters that may have media, with their positions: not only plain texts."""
+    found: list[tuple[int, AnyCanister]] = []
+    for index, canister in enumerate(canisters):
+        if canister.native is None:
+            for content in canister.content:
+                if content.__class__ is not TextualContent:
+                    break
+            else:
+                continue
+        found.append((index, canister))
+    return found
 
 
 def _correct(canister: AnyCanister, path: str, losses: list[Loss]) -> AnyCanister:

@@ -43,7 +43,9 @@ def without(fields: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 
 def leave(fields: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """Return the unknown fields that are not null, as extras."""
+    """Return the unknown fields that are not null, as extras; a set of known ones is fastest."""
+    if known.__class__ is frozenset and fields.keys() <= known:
+        return {}
     return {
         MARK + name if MARK in name and name.startswith(MARK) else name: value
         for name, value in fields.items()

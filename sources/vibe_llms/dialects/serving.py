@@ -41,6 +41,10 @@ UNKNOWN_MODEL: Final = ModelAttributes(
 """Stands for a client that accepts everything."""
 
 
+NONSENSE: Final = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
+"""Errors of decoding invalid data."""
+
+
 @contextmanager
 def refuse_nonsense(what: str, protocol: str, path: str = "") -> Iterator[None]:
     """Convert errors of decoding foreign data to RequestError.
@@ -53,12 +57,17 @@ def refuse_nonsense(what: str, protocol: str, path: str = "") -> Iterator[None]:
         yield
     except ConverseError:
         raise
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise RequestError(
-            path=path,
-            detail=f"{what} makes no sense: {_explain(error)}.",
-            remedy=f"Compare it with the reference of {protocol}.",
-        ) from error
+    except NONSENSE as error:
+        raise explain_nonsense(what, protocol, path, error) from error
+
+
+def explain_nonsense(what: str, protocol: str, path: str, error: Exception) -> RequestError:
+    """Return the error for foreign data that could not be decoded."""
+    return RequestError(
+        path=path,
+        detail=f"{what} makes no sense: {_explain(error)}.",
+        remedy=f"Compare it with the reference of {protocol}.",
+    )
 
 
 def _explain(error: Exception) -> str:

@@ -205,7 +205,7 @@ def _add(wrapped: list[AnyCanister], carrier: ReasoningContent, turn_id: str | N
 
 def unwrap_signatures(canisters: Sequence[AnyCanister]) -> tuple[AnyCanister, ...]:
     """Return the canisters of a client's request with the content of their envelopes."""
-    if not any(map(_has_envelope, canisters)):
+    if not _have_envelopes(canisters):
         return tuple(canisters)
     shown = _find_shown(canisters)
     places: dict[_Position, _Envelope] = {}
@@ -239,6 +239,15 @@ def unwrap_signatures(canisters: Sequence[AnyCanister]) -> tuple[AnyCanister, ..
 
 _Position: TypeAlias = tuple[int, int]
 """Index of a canister, and of a content in it."""
+
+
+def _have_envelopes(canisters: Sequence[AnyCanister]) -> bool:
+    for canister in canisters:
+        if canister.__class__ is AssistantCanister:
+            for content in canister.content:
+                if content.__class__ is ReasoningContent and _has_envelope(canister):
+                    return True
+    return False
 
 
 def _has_envelope(canister: AnyCanister) -> bool:

@@ -14,7 +14,7 @@ _LETTERS = b"abcdefghijklmnopqrstuvwxyz234567" * 8
 """One of 32 letters and digits for each byte, all equally likely: each encodes five bits."""
 
 _LENGTH = 16
-_AT_ONCE = 64
+_AT_ONCE = 256
 """Ids drawn from the system at once, as each call is slow."""
 
 _drawn: list[str] = []
@@ -32,8 +32,9 @@ def produce_identity() -> str:
     try:
         return _drawn.pop()  # atomic, also between threads
     except IndexError:
-        letters = os.urandom(_LENGTH * _AT_ONCE).translate(_LETTERS).decode("ascii")
-        first, *rest = [letters[at : at + _LENGTH] for at in range(0, len(letters), _LENGTH)]
+        letters = bytearray(os.urandom((_LENGTH + 1) * _AT_ONCE).translate(_LETTERS))
+        letters[_LENGTH :: _LENGTH + 1] = b" " * _AT_ONCE  # splitting is faster than slicing
+        first, *rest = letters.decode("ascii").split()
         _drawn.extend(rest)
         return first
 

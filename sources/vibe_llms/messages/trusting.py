@@ -7,9 +7,12 @@ checking them again is most of the cost of a small answer.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import attrs
+
+from vibe_llms.foundation.json_types import is_whole
+from vibe_llms.messages.contents import Native, TextualContent
 
 _T = TypeVar("_T")
 
@@ -45,3 +48,14 @@ def trusted(kind: type[_T]) -> Callable[..., _T]:
     exec(compile(source, f"<trusted {kind.__qualname__}>", "exec"), known)
     produce: Callable[..., _T] = known["produce"]
     return produce
+
+
+_make_text: Final = trusted(TextualContent)
+
+
+def make_text(text: Any, native: Native | None = None) -> TextualContent:
+    """Return a plain text as content, much faster than its constructor. Raises RequestError."""
+    if text.__class__ is str and (text.isascii() or is_whole(text)):
+        made: TextualContent = _make_text(text=text, native=native)
+        return made
+    return TextualContent(text, native=native)

@@ -38,7 +38,7 @@ def test_the_system_is_seldom_asked_for_chance(monkeypatch: pytest.MonkeyPatch) 
     identities = {produce_identity() for _ in range(640)}
 
     assert len(identities) == 640
-    assert 9 <= len(asked) <= 11  # some were there before
+    assert 1 <= len(asked) <= 11  # some were there before
 
 
 def test_threads_never_get_the_same_identity() -> None:

@@ -11,7 +11,9 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.tables.annotations import Count
 
 _MESSAGES: Final = ("messages", "input", "contents", "canisters")
-_PARTS: Final = ("content", "parts", "tool_calls", "images", "summary", "reasoning_details")
+_PARTS: Final = frozenset(
+    {"content", "parts", "tool_calls", "images", "summary", "reasoning_details"}
+)
 _DECLARED: Final = ("functionDeclarations", "function_declarations", "tools")
 _CONFIGS: Final = ("generationConfig", "generation_config")
 _ANSWERS: Final = ("candidateCount", "candidate_count")
@@ -48,7 +50,9 @@ def ensure_bounds(native: Mapping[str, Any], limits: GatewayLimits) -> None:
     asked = native.get("request")
     if isinstance(asked, Mapping):  # our own protocol
         native = asked
-    messages = [each for name in _MESSAGES for each in _list(native, name)]
+    messages: list[Any] = []
+    for name in _MESSAGES:
+        messages += _list(native, name)
     tools = list(_list_tools(native))
     forms = [native.get(name) for name in _FORMS]
     nodes, properties = _measure([*tools, *forms, *_configs(native)])
@@ -89,10 +93,12 @@ def _list_tools(native: Mapping[str, Any]) -> Iterator[object]:
 def _count_parts(messages: Iterable[object]) -> int:
     count = 0
     for message in messages:
-        if isinstance(message, list):
+        if isinstance(message, dict):
+            for name, value in message.items():
+                if value.__class__ is list and name in _PARTS:
+                    count += len(value)
+        elif isinstance(message, list):
             count += len(message)
-        elif isinstance(message, Mapping):
-            count += sum(len(_list(message, name)) for name in _PARTS)
     return count
 
 

@@ -109,7 +109,8 @@ def _normalize_for(upstream: Upstream, face: Face, native: dict[str, Any]) -> Tr
 
 def _find_replaced(body: bytes) -> tuple[Loss, ...]:
     """Return the loss of a request that contains a lone surrogate, which cannot be encoded."""
-    if b"\\ud" not in body.lower() or mend_escapes(body) == body:
+    has_escape = b"\\ud" in body or b"\\uD" in body
+    if not has_escape or mend_escapes(body) == body:
         return ()
     reason = "half a character (a lone UTF-16 surrogate) became U+FFFD"
     return (Loss(kind=LossKind.COERCED, path="request", reason=reason),)

@@ -77,6 +77,8 @@ class StreamedToolCall:
 
 def find_kind(call: Mapping[str, Any]) -> Literal["function", "custom"]:
     """Return the kind of a call: some have the fields of both, one of which is empty."""
+    if call.get("function").__class__ is dict and "custom" not in call:  # nearly all
+        return "function"
     if is_blank(call.get("custom")):
         lacks_function = not isinstance(call.get("function"), Mapping)
         is_custom = lacks_function and isinstance(call.get("custom"), Mapping)
@@ -92,7 +94,12 @@ def is_empty(call: Mapping[str, Any]) -> bool:
 
 def is_known(call: Mapping[str, Any]) -> bool:
     """Return whether a call is of one of the two known kinds."""
-    return isinstance(call.get("function"), Mapping) or isinstance(call.get("custom"), Mapping)
+    function = call.get("function")
+    return (
+        function.__class__ is dict
+        or isinstance(function, Mapping)
+        or isinstance(call.get("custom"), Mapping)
+    )
 
 
 @define

@@ -19,9 +19,9 @@ from vibe_llms.messages.contents import (
     NativeContent,
     ReasoningContent,
     RefusalContent,
-    TextualContent,
     VideoContent,
 )
+from vibe_llms.messages.trusting import make_text
 
 
 def read_reasoning(message: Mapping[str, Any]) -> list[ReasoningContent]:
@@ -87,7 +87,7 @@ def read_part(part: Any) -> AnyContent:
     Raises:
         TypeError: It is not a part.
     """
-    if not isinstance(part, Mapping):
+    if part.__class__ is not dict and not isinstance(part, Mapping):
         raise TypeError(f"a part must be an object, not {type(part).__name__}")
     kind = str(part.get("type", "part"))
     rest = leave(part, ("type", kind))
@@ -106,7 +106,7 @@ def read_part(part: Any) -> AnyContent:
 def _read_text(text: Any, rest: dict[str, Any]) -> AnyContent | None:
     if not isinstance(text, str):
         return None
-    return TextualContent(text, native=keep_native(PROTOCOL, rest))
+    return make_text(text, keep_native(PROTOCOL, rest))
 
 
 def _read_refusal(text: Any, rest: dict[str, Any]) -> AnyContent | None:

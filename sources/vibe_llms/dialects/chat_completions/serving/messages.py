@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 import attrs
@@ -14,17 +14,10 @@ from vibe_llms.dialects.chat_completions.serving.message_parts import read_part,
 from vibe_llms.dialects.chat_completions.tables import DETAILS, FIELDS
 from vibe_llms.dialects.decoding import is_blank
 from vibe_llms.dialects.extras import MESSAGE, keep_native, leave, make_native, write_json
-from vibe_llms.dialects.serving import refuse_nonsense
+from vibe_llms.dialects.reading import ConversationReader, read_each
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonObject
-from vibe_llms.messages.canisters import (
-    AnyCanister,
-    AssistantCanister,
-    InvocationCanister,
-    ResultCanister,
-    SupervisorCanister,
-    UserCanister,
-)
+from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import (
     MEDIA_CLASSES,
     AnyContent,
@@ -34,18 +27,23 @@ from vibe_llms.messages.contents import (
 )
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.losses import Loss, LossKind, Translation
+from vibe_llms.messages.trusting import make_text
 
-_TURN_FIELDS: Final = (
-    "annotations",
-    "audio",
-    "content",
-    "function_call",
-    "refusal",
-    "role",
-    "tool_calls",
-    DETAILS,
-    *FIELDS,
-)
+_SAID: Final = frozenset({"role", "content"})
+_UNKNOWN_ROLE: Final = frozenset({"content"})
+_RESULT: Final = frozenset({"role", "content", "tool_call_id"})
+_LEGACY_RESULT: Final = frozenset({"content", "name"})
+_TURN: Final = frozenset({"role", "content", "tool_calls"})
+_TURN_FIELDS: Final = _TURN | {"annotations", "audio", "function_call", "refusal", DETAILS, *FIELDS}
+"""Fields of each message that are read; others are its native data."""
+
+_CALL: Final = {kind: frozenset({"id", kind}) for kind in ("function", "custom")}
+_TYPED_CALL: Final = {kind: known | {"type"} for kind, known in _CALL.items()}
+_CALLED: Final = {
+    "function": frozenset({"name", "arguments"}),
+    "custom": frozenset({"name", "input"}),
+}
+"""Fields of a call, and of the object in it, by the call's kind."""
 
 
 def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanister, ...]]:
@@ -57,16 +55,18 @@ def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanist
         RequestError: A message is invalid.
     """
     reader = _MessagesReader()
-    canisters: list[AnyCanister] = []
-    for index, message in enumerate(native.get("messages") or ()):
-        path = f"messages[{index}]"
-        with refuse_nonsense(f"The message at {path}", "Chat Completions", path):
-            canisters.extend(reader.read(message))
-    return Translation(tuple(canisters), reader.losses)
+    read_each(
+        native.get("messages") or (),
+        reader.read,
+        kind="message",
+        place="messages",
+        protocol="Chat Completions",
+    )
+    return Translation(tuple(reader.canisters), reader.losses)
 
 
 @define
-class _MessagesReader:
+class _MessagesReader(ConversationReader):
     """Reads messages in order; remembers the calls that later results refer to.
 
     Attributes:
@@ -76,152 +76,141 @@ class _MessagesReader:
 
     names: dict[str, str] = attrs.field(factory=dict)
     legacy: int = 0
-    losses: list[Loss] = attrs.field(factory=list)
     _unanswered: list[str] = attrs.field(factory=list, init=False)
 
-    def read(self, message: Mapping[str, Any]) -> Iterator[AnyCanister]:
-        """Yield the canisters of one message."""
+    def read(self, message: Mapping[str, Any], index: int) -> None:
+        """Add the canisters of one message."""
         match message["role"]:
+            case "user":
+                contents, kept = _read_words(message, _SAID)
+                self.add_user(contents, keep_native(PROTOCOL, kept))
+            case "assistant":
+                self._read_turn(message)
+            case "tool":
+                self._read_result(message)
             case "system" | "developer" as role:
-                contents, kept = _read_words(message, ("role", "content"))
+                contents, kept = _read_words(message, _SAID)
                 if role != "system":
                     kept["role"] = role
-                yield SupervisorCanister(contents, native=keep_native(PROTOCOL, kept))
-            case "user":
-                contents, kept = _read_words(message, ("role", "content"))
-                yield UserCanister(contents, native=keep_native(PROTOCOL, kept))
-            case "tool":
-                yield self._read_result(message)
+                self.add_supervisor(contents, keep_native(PROTOCOL, kept))
             case "function":
-                yield self._read_legacy_result(message)
-            case "assistant":
-                yield from self._read_turn(message)
+                self._read_legacy_result(message)
             case str():  # a model's template may know other roles
-                contents, kept = _read_words(message, ("content",))
-                yield SupervisorCanister(contents, native=keep_native(PROTOCOL, kept))
+                contents, kept = _read_words(message, _UNKNOWN_ROLE)
+                self.add_supervisor(contents, keep_native(PROTOCOL, kept))
             case role:
                 raise TypeError(f"there is no role {role!r}")
 
-    def _read_result(self, message: Mapping[str, Any]) -> ResultCanister:
-        contents, kept = _read_words(message, ("role", "content", "tool_call_id"))
+    def _read_result(self, message: Mapping[str, Any]) -> None:
+        contents, kept = _read_words(message, _RESULT)
         identity = str(message.get("tool_call_id") or "")
         if not identity:
             if not self._unanswered:
                 raise TypeError("it does not say which call it answers")
             identity = self._unanswered.pop(0)  # calls without ids are answered in order
-        return ResultCanister(
-            contents,
-            invocation_id=identity,
-            name=self.names.get(identity),
-            native=keep_native(PROTOCOL, kept),
-        )
+        self.add_result(contents, identity, self.names.get(identity), keep_native(PROTOCOL, kept))
 
     def _make_up_id(self, path: str) -> str:
         reason = "the client gave no id; one was made up"
         self.losses.append(Loss(kind=LossKind.SYNTHESIZED, path=path, reason=reason))
         return f"call_{len(self.losses)}"
 
-    def _read_legacy_result(self, message: Mapping[str, Any]) -> ResultCanister:
-        contents, kept = _read_words(message, ("content", "name"))
-        return ResultCanister(
-            contents,
-            invocation_id=f"function_call_{self.legacy}",
-            name=str(message["name"]),
-            native=keep_native(PROTOCOL, kept),
-        )
+    def _read_legacy_result(self, message: Mapping[str, Any]) -> None:
+        contents, kept = _read_words(message, _LEGACY_RESULT)
+        identity, name = f"function_call_{self.legacy}", str(message["name"])
+        self.add_result(contents, identity, name, keep_native(PROTOCOL, kept))
 
-    def _read_turn(self, message: Mapping[str, Any]) -> Iterator[AnyCanister]:
+    def _read_turn(self, message: Mapping[str, Any]) -> None:
         turn_id = produce_identity()
         contents, kept = _read_spoken(message)
-        invocations: list[InvocationCanister] = []
         calls = message.get("tool_calls") or ()
         if unknown := {str(i): call for i, call in enumerate(calls) if not is_known(call)}:
             kept["$calls"] = unknown
-        for call in calls:
-            if is_known(call):
-                # Without contents, no other canister could keep the message's native data.
-                first = kept if not contents and not invocations else {}
-                invocations.append(self._read_call(call, turn_id, first))
-        if not is_blank(message.get("function_call")):
-            first = kept if not contents and not invocations else {}
-            invocations.append(self._read_legacy_call(message["function_call"], turn_id, first))
-        if contents or not invocations:
-            native = keep_native(PROTOCOL, kept)
-            yield AssistantCanister(contents, turn_id=turn_id, native=native)
-        yield from invocations
+        known = [call for call in calls if is_known(call)] if unknown else calls
+        legacy = message.get("function_call")
+        has_legacy = legacy is not None and not is_blank(legacy)
+        if contents or not (known or has_legacy):
+            self.add_answer(contents, turn_id, keep_native(PROTOCOL, kept))
+            kept = {}
+        # Without contents, no other canister could keep the message's native data.
+        for call in known:
+            self._read_call(call, turn_id, kept)
+            kept = {}
+        if has_legacy:
+            self._read_legacy_call(message["function_call"], turn_id, kept)
 
-    def _read_call(
-        self, call: Mapping[str, Any], turn_id: str, message: JsonObject
-    ) -> InvocationCanister:
-        fields = read_call(call)
-        if not fields["invocation_id"]:
-            fields["invocation_id"] = self._make_up_id("tool_calls")
-            self._unanswered.append(fields["invocation_id"])
-        self.names[fields["invocation_id"]] = fields["name"]
-        kept = fields.pop("kept") | ({MESSAGE: message} if message else {})
-        return InvocationCanister(**fields, turn_id=turn_id, native=keep_native(PROTOCOL, kept))
+    def _read_call(self, call: Mapping[str, Any], turn_id: str, message: JsonObject) -> None:
+        identity, name, arguments, form, kept = read_call(call)
+        if not identity:
+            identity = self._make_up_id("tool_calls")
+            self._unanswered.append(identity)
+        self.names[identity] = name
+        if message:
+            kept[MESSAGE] = message
+        self.add_call(identity, name, arguments, turn_id, keep_native(PROTOCOL, kept), form)
 
     def _read_legacy_call(
         self, function: Mapping[str, Any], turn_id: str, message: JsonObject
-    ) -> InvocationCanister:
+    ) -> None:
         self.legacy += 1
         kept = {"function_call": leave(function, ("name", "arguments"))} | (
             {MESSAGE: message} if message else {}
         )
-        return InvocationCanister(
-            invocation_id=f"function_call_{self.legacy}",
-            name=function["name"],
-            arguments=function["arguments"],
-            turn_id=turn_id,
-            native=make_native(PROTOCOL, kept),
+        self.add_call(
+            f"function_call_{self.legacy}",
+            function["name"],
+            function["arguments"],
+            turn_id,
+            make_native(PROTOCOL, kept),
         )
 
 
-def read_call(call: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of an invocation, with native ones under ``kept``."""
+def read_call(
+    call: Mapping[str, Any],
+) -> tuple[Any, Any, Any, Literal["json", "text"], dict[str, Any]]:
+    """Return id, name, arguments and form of an invocation, and its native fields."""
     kind = find_kind(call)
-    form: Literal["json", "text"] = "json" if kind == "function" else "text"
+    inner = call[kind]
     word = "arguments" if kind == "function" else "input"
-    inner = leave(call[kind], ("name", word))
-    arguments = call[kind].get(word) or ""
+    kept = leave(inner, _CALLED[kind])
+    arguments = inner.get(word) or ""
     if not isinstance(arguments, str):  # servers with templates accept data
-        inner[word] = arguments
+        kept[word] = arguments
         arguments = write_json(arguments)
-    rest = leave(call, ("id", kind))
-    if rest.get("type") == kind:
-        del rest["type"]
-    return {
-        "invocation_id": call.get("id"),
-        "name": call[kind]["name"],
-        "arguments": arguments,
-        "form": form,
-        "kept": {**rest, kind: inner} if inner else rest,
-    }
+    rest = leave(call, _TYPED_CALL[kind] if call.get("type") == kind else _CALL[kind])
+    form: Literal["json", "text"] = "json" if kind == "function" else "text"
+    return call.get("id"), inner["name"], arguments, form, {**rest, kind: kept} if kept else rest
 
 
 def _read_words(
-    message: Mapping[str, Any], known: Sequence[str]
-) -> tuple[list[AnyContent], dict[str, Any]]:
+    message: Mapping[str, Any], known: frozenset[str]
+) -> tuple[Sequence[AnyContent], dict[str, Any]]:
     """Return the contents of a text message, and its native fields."""
+    content = message.get("content")
+    if len(message) == 2 and content.__class__ is str and known is _SAID:
+        return read_content(content), {}  # nothing is left
     kept = leave(message, known)
-    contents = read_content(message.get("content"))
+    contents = read_content(content)
     if len(contents) > 1 and message["role"] != "user":  # whose contents are parts anyway
         kept["$parts"] = True
     return contents, kept
 
 
-def read_content(content: str | Sequence[Any] | None) -> list[AnyContent]:
+def read_content(content: str | Sequence[Any] | None) -> Sequence[AnyContent]:
     """Return the contents of a message's content, in any of its forms."""
-    if content is None:
-        return []
     if isinstance(content, str):
-        return [TextualContent(content)] if content else []
+        return (make_text(content),) if content else ()
+    if content is None:
+        return ()
     texts = ({"type": "text", "text": part} if isinstance(part, str) else part for part in content)
     return [read_part(part) for part in texts]
 
 
-def _read_spoken(message: Mapping[str, Any]) -> tuple[list[AnyContent], dict[str, Any]]:
+def _read_spoken(message: Mapping[str, Any]) -> tuple[Sequence[AnyContent], dict[str, Any]]:
     """Return the contents of the model's message, and its native fields."""
+    content = message.get("content")
+    if (content is None or content.__class__ is str) and _tells_no_more(message):
+        return read_content(content), {}
     kept = leave(message, _TURN_FIELDS)
     spoken = [_own(each) for each in read_content(message.get("content"))]
     contents: list[AnyContent] = [*read_reasoning(message), *spoken]
@@ -238,6 +227,16 @@ def _read_spoken(message: Mapping[str, Any]) -> tuple[list[AnyContent], dict[str
     if len(spoken) > 1:
         kept["$parts"] = True
     return contents, kept
+
+
+def _tells_no_more(message: Mapping[str, Any]) -> bool:
+    """Return whether a message of the model has nothing but a content and calls.
+
+    Libraries of clients send the fields of an answer back that were null.
+    """
+    if message.keys() <= _TURN:
+        return True
+    return all(value is None for name, value in message.items() if name not in _TURN)
 
 
 def _own(content: AnyContent) -> AnyContent:

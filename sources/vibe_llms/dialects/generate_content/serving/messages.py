@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import attrs
 
@@ -19,18 +19,12 @@ from vibe_llms.dialects.generate_content.calling.parts import (
 from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL
 from vibe_llms.dialects.generate_content.tables import JSON_TYPE
+from vibe_llms.dialects.reading import ConversationReader, read_each
 from vibe_llms.dialects.serving import refuse_nonsense
 from vibe_llms.dialects.unanswered import Unanswered, WaitingInvocations
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.attrs_classes import define
-from vibe_llms.messages.canisters import (
-    AnyCanister,
-    AssistantCanister,
-    InvocationCanister,
-    ResultCanister,
-    SupervisorCanister,
-    UserCanister,
-)
+from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import (
     AnyContent,
     NativeContent,
@@ -38,6 +32,8 @@ from vibe_llms.messages.contents import (
 )
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.losses import Translation
+
+_NAME: Final = "generateContent"
 
 
 def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanister, ...]]:
@@ -50,19 +46,19 @@ def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanist
     """
     reader = _ContentsReader()
     fields = camelize(native)
-    canisters: list[AnyCanister] = []
     system = fields.get("systemInstruction")
     if system is not None:
-        with refuse_nonsense(
-            "The content at systemInstruction", "generateContent", "systemInstruction"
-        ):
-            canisters.append(_read_system(system))
+        with refuse_nonsense("The content at systemInstruction", _NAME, "systemInstruction"):
+            reader.read_system(system)
     contents = fields.get("contents") or ()
-    for index, content in enumerate([contents] if _is_single(contents) else contents):
-        path = f"contents[{index}]"
-        with refuse_nonsense(f"The content at {path}", "generateContent", path):
-            canisters += reader.read(content)
-    return Translation(tuple(canisters))
+    read_each(
+        [contents] if _is_single(contents) else contents,
+        reader.read,
+        kind="content",
+        place="contents",
+        protocol=_NAME,
+    )
+    return Translation(tuple(reader.canisters))
 
 
 def _is_single(contents: object) -> bool:
@@ -80,85 +76,67 @@ def _open_content(content: str | Mapping[str, Any]) -> tuple[str, list[Any], dic
     return role or "user", [parts] if isinstance(parts, Mapping) else list(parts), extras
 
 
-def _read_system(content: str | Mapping[str, Any] | Sequence[Any]) -> SupervisorCanister:
-    if isinstance(content, Sequence) and not isinstance(content, str):
-        content = {"parts": [{"text": each} if isinstance(each, str) else each for each in content]}
-    if isinstance(content, Mapping) and "text" in content:
-        content = {"parts": [content]}
-    _, parts, extras = _open_content(content)
-    native = keep_native(PROTOCOL, {"content": extras} if extras else {})
-    return SupervisorCanister([read_content(part) for part in parts], native=native)
-
-
 @define
-class _ContentsReader:
+class _ContentsReader(ConversationReader):
     """Reads contents in order; calls without an id are identified by their order."""
 
     _unanswered: WaitingInvocations = attrs.field(factory=WaitingInvocations, init=False)
 
-    def read(self, content: str | Mapping[str, Any]) -> Iterator[AnyCanister]:
+    def read_system(self, content: str | Mapping[str, Any] | Sequence[Any]) -> None:
+        """Add the request's instructions."""
+        if isinstance(content, Sequence) and not isinstance(content, str):
+            parts = [{"text": each} if isinstance(each, str) else each for each in content]
+            content = {"parts": parts}
+        if isinstance(content, Mapping) and "text" in content:
+            content = {"parts": [content]}
+        _, parts, extras = _open_content(content)
+        native = keep_native(PROTOCOL, {"content": extras} if extras else {})
+        self.add_supervisor([read_content(part) for part in parts], native)
+
+    def read(self, content: str | Mapping[str, Any], index: int) -> None:
+        """Add the canisters of one content. Raises RequestError."""
         role, parts, extras = _open_content(content)
         if role == "model":
-            yield from self._read_turn([open_part(part) for part in parts], extras)
+            self._read_turn([open_part(part) for part in parts], extras)
         elif role in ("user", "function", "tool"):
-            yield from self._read_input([open_part(part) for part in parts], extras)
+            self._read_input([open_part(part) for part in parts], extras)
         else:
             raise RequestError(path="role", detail=f"There is no role {role!r}.")
 
-    def _read_turn(
-        self, parts: Sequence[dict[str, Any]], extras: dict[str, Any]
-    ) -> Iterator[AnyCanister]:
+    def _read_turn(self, parts: Sequence[dict[str, Any]], extras: dict[str, Any]) -> None:
         turn_id = produce_identity()
         wrapper = {"content": extras} if extras else {}
         contents: list[AnyContent] = []
         vendor_id = ""
-
-        def end_canister() -> Iterator[AnyCanister]:
-            nonlocal wrapper
-            if contents:
-                native = keep_native(PROTOCOL, wrapper)
-                yield AssistantCanister(tuple(contents), turn_id=turn_id, native=native)
-                contents.clear()
-                wrapper = {}
-
         for part in parts:
-            if "functionCall" in part:
-                yield from end_canister()
-                yield self._read_call(part, turn_id, wrapper)
-                wrapper = {}
-            elif any(name in part for name in (*VENDOR_CALLS, *VENDOR_RESULTS)):
-                yield from end_canister()
+            is_call = "functionCall" in part
+            if not is_call and part.keys().isdisjoint(_EXECUTED):
+                contents.append(_read_spoken(part))
+                continue
+            if contents:
+                self.add_answer(contents, turn_id, keep_native(PROTOCOL, wrapper))
+                contents, wrapper = [], {}
+            if is_call:
+                self._read_call(part, turn_id, wrapper)
+            else:
                 if any(name in part for name in VENDOR_CALLS):
                     vendor_id = produce_identity()  # what follows it is taken as its result
-                yield read_vendor_part({**part, **wrapper}, vendor_id or "call", turn_id)
-                wrapper = {}
-            else:
-                contents.append(_read_spoken(part))
-        if not parts:
-            native = keep_native(PROTOCOL, wrapper)
-            yield AssistantCanister((), turn_id=turn_id, native=native)
-        yield from end_canister()
+                read = read_vendor_part({**part, **wrapper}, vendor_id or "call", turn_id)
+                self.canisters.append(read)
+            wrapper = {}
+        if contents or not parts:
+            self.add_answer(contents, turn_id, keep_native(PROTOCOL, wrapper))
 
-    def _read_call(
-        self, part: dict[str, Any], turn_id: str, wrapper: dict[str, Any]
-    ) -> InvocationCanister:
+    def _read_call(self, part: dict[str, Any], turn_id: str, wrapper: dict[str, Any]) -> None:
         call = camelize(part["functionCall"])
         identity = call.get("id") or f"call_{produce_identity()}"
-        self._unanswered.add(Unanswered(identity, call.get("name") or ""))
-        return InvocationCanister(
-            invocation_id=identity,
-            name=call.get("name") or "",
-            arguments=write_json(call.get("args") or {}),
-            turn_id=turn_id,
-            native=keep_native(
-                PROTOCOL,
-                {**read_call_extras(part), **wrapper, **({} if call.get("id") else NAMELESS)},
-            ),
-        )
+        name = call.get("name") or ""
+        self._unanswered.add(Unanswered(identity, name))
+        kept = {**read_call_extras(part), **wrapper, **({} if call.get("id") else NAMELESS)}
+        arguments = write_json(call.get("args") or {})
+        self.add_call(identity, name, arguments, turn_id, keep_native(PROTOCOL, kept))
 
-    def _read_input(
-        self, parts: Sequence[dict[str, Any]], extras: dict[str, Any]
-    ) -> Iterator[AnyCanister]:
+    def _read_input(self, parts: Sequence[dict[str, Any]], extras: dict[str, Any]) -> None:
         contents: list[AnyContent] = []
         previous: str | None = None
 
@@ -175,14 +153,17 @@ class _ContentsReader:
                 contents.append(_read_spoken(part))
                 continue
             if contents:
-                yield _produce_user(contents, compose_wrapper("user"))
+                self._add_input(contents, compose_wrapper("user"))
                 contents, previous = [], "user"
-            yield self._read_result(part, compose_wrapper("result"))
+            self._read_result(part, compose_wrapper("result"))
             previous = "result"
         if contents or not parts:
-            yield _produce_user(contents, compose_wrapper("user"))
+            self._add_input(contents, compose_wrapper("user"))
 
-    def _read_result(self, part: dict[str, Any], wrapper: dict[str, Any]) -> ResultCanister:
+    def _add_input(self, contents: Sequence[AnyContent], wrapper: dict[str, Any]) -> None:
+        self.add_user(contents, keep_native(PROTOCOL, {"content": wrapper} if wrapper else {}))
+
+    def _read_result(self, part: dict[str, Any], wrapper: dict[str, Any]) -> None:
         block = camelize(part["functionResponse"])
         identity, name = block.get("id"), block.get("name")
         waiting = self._unanswered
@@ -190,26 +171,27 @@ class _ContentsReader:
         if found is None and not identity and not name:
             found = waiting.take_first()
         given = identity or (found.invocation_id if found else f"call_{produce_identity()}")
-        return read_result(part, given, wrapper)
+        self.add_result(**_read_result(part, given, wrapper))
+
+
+_EXECUTED: Final = frozenset({*VENDOR_CALLS, *VENDOR_RESULTS})
+_OTHER_SIDE: Final = _EXECUTED | {"functionCall", "functionResponse"}
 
 
 def _read_spoken(part: dict[str, Any]) -> AnyContent:
     """Return the content of a part; one of the other side keeps its kind."""
-    for name in ("functionCall", "functionResponse", *VENDOR_CALLS, *VENDOR_RESULTS):
-        if name in part:
-            return NativeContent(kind=name, native=make_native(PROTOCOL, part))
-    return read_content(part)
+    if part.keys().isdisjoint(_OTHER_SIDE):
+        return read_content(part)
+    kind = next(
+        n for n in ("functionCall", "functionResponse", *VENDOR_CALLS, *VENDOR_RESULTS) if n in part
+    )
+    return NativeContent(kind=kind, native=make_native(PROTOCOL, part))
 
 
-def _produce_user(contents: Sequence[AnyContent], wrapper: dict[str, Any]) -> UserCanister:
-    native = keep_native(PROTOCOL, {"content": wrapper} if wrapper else {})
-    return UserCanister(tuple(contents), native=native)
-
-
-def read_result(
+def _read_result(
     part: Mapping[str, Any], invocation_id: str, content: Mapping[str, Any]
-) -> ResultCanister:
-    """Return the result in a part with ``functionResponse``.
+) -> dict[str, Any]:
+    """Return the fields of the result in a part with ``functionResponse``.
 
     Args:
         invocation_id: Used if the part has none.
@@ -217,7 +199,7 @@ def read_result(
     """
     block = camelize(part["functionResponse"])
     response = block.get("response")
-    rest = leave(block, ("id", "name", "response", "parts"))
+    rest = leave(block, _RESPONSE)
     is_error = isinstance(response, Mapping) and "error" in response and "output" not in response
     extras = without(part, "functionResponse")
     if rest:
@@ -225,13 +207,16 @@ def read_result(
     if content:
         extras["content"] = dict(content)
     media = [read_content(each) for each in block.get("parts") or ()]
-    return ResultCanister(
-        [*_read_response(response), *media],
-        invocation_id=block.get("id") or invocation_id,
-        name=block.get("name"),
-        is_error=is_error,
-        native=keep_native(PROTOCOL, extras),
-    )
+    return {
+        "content": [*_read_response(response), *media],
+        "invocation_id": block.get("id") or invocation_id,
+        "name": block.get("name"),
+        "is_error": is_error,
+        "native": keep_native(PROTOCOL, extras),
+    }
+
+
+_RESPONSE: Final = frozenset({"id", "name", "response", "parts"})
 
 
 def _read_response(response: object) -> list[AnyContent]:

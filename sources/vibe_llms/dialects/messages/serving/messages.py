@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 import attrs
 
 from vibe_llms.dialects.extras import keep_native, leave
-from vibe_llms.dialects.messages.calling.content_blocks import leave_invocation, normalize_block
+from vibe_llms.dialects.messages.calling.content_blocks import normalize_block
 from vibe_llms.dialects.messages.calling.executions import (
     is_invocation,
     is_result,
@@ -17,21 +17,26 @@ from vibe_llms.dialects.messages.calling.executions import (
     write_arguments,
 )
 from vibe_llms.dialects.messages.quirks import PROTOCOL
+from vibe_llms.dialects.reading import ConversationReader, read_each
 from vibe_llms.dialects.serving import refuse_nonsense
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.canisters import (
     AnyCanister,
-    AssistantCanister,
     InvocationCanister,
     Owner,
     ResultCanister,
-    SupervisorCanister,
-    UserCanister,
 )
 from vibe_llms.messages.contents import AnyContent, Native
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.trusting import make_text
+
+_NAME: Final = "Anthropic Messages"
+_FIELDS: Final = frozenset({"role", "content"})
+_RESULT: Final = frozenset({"type", "tool_use_id", "content", "is_error"})
+_CALL: Final = frozenset({"type", "id", "name", "input"})
+"""Fields of a message, a result and a call that are read; others are native data."""
 
 
 def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanister, ...]]:
@@ -41,108 +46,121 @@ def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanist
         RequestError: A message is invalid.
     """
     reader = _MessagesReader()
-    canisters: list[AnyCanister] = []
     if system := native.get("system"):
-        canisters += reader.read({"role": "system", "content": system}, "system")
-    for index, message in enumerate(native.get("messages") or ()):
-        previous = canisters[-1] if canisters else None
-        canisters += reader.read(message, f"messages[{index}]", previous)
-    return Translation(tuple(canisters))
+        with refuse_nonsense("The message at system", _NAME, "system"):
+            reader.read_system(system)
+    messages = native.get("messages") or ()
+    read_each(messages, reader.read, kind="message", place="messages", protocol=_NAME)
+    return Translation(tuple(reader.canisters))
 
 
 @define
-class _MessagesReader:
+class _MessagesReader(ConversationReader):
     _names: dict[str, str] = attrs.field(factory=dict)
 
-    def read(
-        self, message: Any, path: str, previous: AnyCanister | None = None
-    ) -> list[AnyCanister]:
-        """Return the canisters of one message. Raises RequestError."""
-        with refuse_nonsense(f"The message at {path}", "Anthropic Messages", path):
-            return list(self._read(message, path, previous))
+    def read_system(self, content: Any) -> None:
+        """Add the request's own instructions."""
+        self.add_supervisor(_read_contents(content), None)
 
-    def _read(
-        self, message: Mapping[str, Any], path: str, previous: AnyCanister | None
-    ) -> Iterator[AnyCanister]:
-        extras = leave(message, ("role", "content"))
+    def read(self, message: Mapping[str, Any], index: int) -> None:
+        """Add the canisters of one message. Raises RequestError."""
+        extras = leave(message, _FIELDS)
         content = message.get("content")
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content or ()
         match message["role"]:
-            case "system":
-                if path != "system":  # otherwise it might be returned as the request's own
-                    extras["role"] = "system"
-                contents = tuple(map(normalize_block, blocks))
-                yield SupervisorCanister(contents, native=keep_native(PROTOCOL, extras))
             case "user":
+                previous = self.canisters[-1] if self.canisters else None
                 if isinstance(previous, ResultCanister) and previous.owner is Owner.OURS:
                     extras["role"] = "user"  # otherwise both would be returned as one message
-                yield from self._read_user(blocks, extras)
+                self._read_user(content, extras)
             case "assistant":
-                yield from self._read_turn(blocks, extras)
+                self._read_turn(content, extras)
+            case "system":
+                extras["role"] = "system"  # otherwise it might be returned as the request's own
+                self.add_supervisor(_read_contents(content), keep_native(PROTOCOL, extras))
             case role:
+                path = f"messages[{index}]"
                 raise RequestError(path=path, detail=f"There is no role {role!r}.")
 
-    def _read_user(self, blocks: Any, extras: dict[str, Any]) -> Iterator[AnyCanister]:
-        said: list[AnyContent] = []
+    def _read_user(self, content: Any, extras: dict[str, Any]) -> None:
         native = extras
-        for block in blocks:
+        if isinstance(content, str):
+            self.add_user((make_text(content),), keep_native(PROTOCOL, native))
+            return
+        said: list[AnyContent] = []
+        for block in content or ():
             if block["type"] != "tool_result":
-                said.append(normalize_block(block))
+                said.append(_read_block(block))
                 continue
             if said:
-                yield UserCanister(said, native=keep_native(PROTOCOL, native))
+                self.add_user(said, keep_native(PROTOCOL, native))
                 said, native = [], {}
-            yield self._read_result(block, native)
+            self._read_result(block, native)
             native = {}
-        if said or not blocks:
-            yield UserCanister(said, native=keep_native(PROTOCOL, native))
+        if said or not content:
+            self.add_user(said, keep_native(PROTOCOL, native))
 
-    def _read_result(self, block: Mapping[str, Any], wrapper: dict[str, Any]) -> ResultCanister:
-        content = block.get("content") or ()
-        if isinstance(content, str):
-            content = ({"type": "text", "text": content},)
-        extras = leave(block, ("type", "tool_use_id", "content", "is_error"))
-        extras |= {"message": wrapper} if wrapper else {}
-        return ResultCanister(
-            tuple(map(normalize_block, content)),
-            invocation_id=block["tool_use_id"],
-            name=self._names.get(block["tool_use_id"]),
+    def _read_result(self, block: Mapping[str, Any], wrapper: dict[str, Any]) -> None:
+        extras = leave(block, _RESULT)
+        if wrapper:
+            extras["message"] = wrapper
+        identity = block["tool_use_id"]
+        self.add_result(
+            _read_contents(block.get("content") or ()),
+            identity,
+            self._names.get(identity),
+            keep_native(PROTOCOL, extras),
             is_error=block.get("is_error") is True,
-            native=keep_native(PROTOCOL, extras),
         )
 
-    def _read_turn(self, blocks: Any, extras: dict[str, Any]) -> Iterator[AnyCanister]:
+    def _read_turn(self, content: Any, extras: dict[str, Any]) -> None:
         turn_id = produce_identity()
-        said: list[AnyContent] = []
         native: Native | None = keep_native(PROTOCOL, extras)
-        for block in blocks:
-            canister = self._read_call(block, turn_id)
-            if canister is None:
-                said.append(normalize_block(block))
+        if isinstance(content, str):
+            self.add_answer((make_text(content),), turn_id, native)
+            return
+        said: list[AnyContent] = []
+        for block in content or ():
+            canister = None
+            if block["type"] != "tool_use" and (canister := self._read_execution(block)) is None:
+                said.append(_read_block(block))
                 continue
             if said or native is not None:
-                yield AssistantCanister(said, turn_id=turn_id, native=native)
+                self.add_answer(said, turn_id, native)
                 said, native = [], None
-            yield canister
-        if said or native is not None or not blocks:
-            yield AssistantCanister(said, turn_id=turn_id, native=native)
+            if canister is None:
+                self._read_call(block, turn_id)
+            else:
+                self.canisters.append(attrs.evolve(canister, turn_id=turn_id))
+        if said or native is not None or not content:
+            self.add_answer(said, turn_id, native)
 
-    def _read_call(
-        self, block: Mapping[str, Any], turn_id: str
+    def _read_call(self, block: Mapping[str, Any], turn_id: str) -> None:
+        identity, name = block["id"], block["name"]
+        self._names[identity] = name
+        native = keep_native(PROTOCOL, leave(block, _CALL))
+        self.add_call(identity, name, write_arguments(block.get("input")), turn_id, native)
+
+    def _read_execution(
+        self, block: Mapping[str, Any]
     ) -> InvocationCanister | ResultCanister | None:
-        """Return the call in a block of the model's message, or the result of such a call."""
-        if block["type"] == "tool_use":
-            self._names[block["id"]] = block["name"]
-            return InvocationCanister(
-                invocation_id=block["id"],
-                name=block["name"],
-                arguments=write_arguments(block.get("input")),
-                native=keep_native(PROTOCOL, leave_invocation(block)),
-                turn_id=turn_id,
-            )
+        """Return a call that the vendor executed itself, or its result; ``None`` for others."""
+        if block["type"] == "text":
+            return None
         if is_invocation(block):
             self._names[block["id"]] = block["name"]
-            return attrs.evolve(normalize_invocation(block), turn_id=turn_id)
-        if is_result(block):
-            return attrs.evolve(normalize_result(block, self._names), turn_id=turn_id)
-        return None
+            return normalize_invocation(block)
+        return normalize_result(block, self._names) if is_result(block) else None
+
+
+def _read_contents(content: Any) -> tuple[AnyContent, ...]:
+    """Return the contents of instructions or a result, in either of their forms."""
+    if isinstance(content, str):
+        return (make_text(content),)
+    return tuple(map(_read_block, content or ()))
+
+
+def _read_block(block: Mapping[str, Any]) -> AnyContent:
+    """Return the content of a block; most are plain texts."""
+    if len(block) == 2 and block.get("type") == "text" and block.get("text").__class__ is str:
+        return make_text(block["text"])
+    return normalize_block(block)

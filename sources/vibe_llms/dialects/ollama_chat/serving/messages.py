@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -15,21 +15,15 @@ from vibe_llms.dialects.ollama_chat.calling.calls import (
 )
 from vibe_llms.dialects.ollama_chat.calling.media import read_media
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
-from vibe_llms.dialects.serving import refuse_nonsense
+from vibe_llms.dialects.reading import ConversationReader, read_each
 from vibe_llms.dialects.unanswered import Unanswered, WaitingInvocations
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.attrs_classes import define
-from vibe_llms.messages.canisters import (
-    AnyCanister,
-    AssistantCanister,
-    InvocationCanister,
-    ResultCanister,
-    SupervisorCanister,
-    UserCanister,
-)
-from vibe_llms.messages.contents import AnyContent, ReasoningContent, TextualContent
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.contents import AnyContent, ReasoningContent
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.losses import Loss, LossKind, Translation
+from vibe_llms.messages.trusting import make_text
 
 
 def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanister, ...]]:
@@ -41,22 +35,24 @@ def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanist
         RequestError: A message is invalid.
     """
     reader = _MessagesReader()
-    canisters: list[AnyCanister] = []
-    for index, message in enumerate(native.get("messages") or ()):
-        path = f"messages[{index}]"
-        with refuse_nonsense(f"The message at {path}", "Ollama's /api/chat", path):
-            canisters.extend(reader.read(message, path))
-    return Translation(tuple(canisters), reader.losses)
+    read_each(
+        native.get("messages") or (),
+        reader.read,
+        kind="message",
+        place="messages",
+        protocol="Ollama's /api/chat",
+    )
+    return Translation(tuple(reader.canisters), reader.losses)
 
 
 @define
-class _MessagesReader:
+class _MessagesReader(ConversationReader):
     """Reads messages in order; results need not name their invocations."""
 
-    losses: list[Loss] = attrs.field(factory=list)
     _pending: WaitingInvocations = attrs.field(factory=WaitingInvocations, init=False)
 
-    def read(self, message: Mapping[str, Any], path: str) -> Iterator[AnyCanister]:
+    def read(self, message: Mapping[str, Any], index: int) -> None:
+        """Add the canisters of one message. Raises RequestError."""
         extras = leave(message, COMMON_FIELDS)
         role = message["role"]
         contents = _read_contents(message, extras)
@@ -65,16 +61,17 @@ class _MessagesReader:
         if role != "assistant" and (calls := message.get("tool_calls")):
             extras["tool_calls"] = calls
         if role == "assistant":
-            yield from self._read_turn(message, contents, extras, path)
+            self._read_turn(message, contents, extras, index)
         elif role == "tool":
-            yield self._read_result(contents, extras, path)
+            self._read_result(contents, extras, index)
         elif role == "user":
-            yield UserCanister(contents, native=keep_native(PROTOCOL, extras))
+            self.add_user(contents, keep_native(PROTOCOL, extras))
         elif isinstance(role, str):
             if role != "system":  # a model's template may know other roles
                 extras["role"] = role
-            yield SupervisorCanister(contents, native=keep_native(PROTOCOL, extras))
+            self.add_supervisor(contents, keep_native(PROTOCOL, extras))
         else:
+            path = f"messages[{index}]"
             raise RequestError(path=path, detail=f"A role is a text, not {role!r}.")
 
     def _read_turn(
@@ -82,8 +79,8 @@ class _MessagesReader:
         message: Mapping[str, Any],
         contents: list[AnyContent],
         extras: dict[str, Any],
-        path: str,
-    ) -> Iterator[AnyCanister]:
+        index: int,
+    ) -> None:
         turn_id = produce_identity()
         self._pending.clear()  # results answer the last turn only
         thinking = message.get("thinking")
@@ -91,38 +88,28 @@ class _MessagesReader:
             contents.insert(0, ReasoningContent(text=thinking))
         calls = message.get("tool_calls") or ()
         if contents or not calls:
-            native = keep_native(PROTOCOL, extras)
-            yield AssistantCanister(contents, turn_id=turn_id, native=native)
+            self.add_answer(contents, turn_id, keep_native(PROTOCOL, extras))
             extras = {}
-        for index, call in enumerate(calls):
+        for number, call in enumerate(calls):
             name, arguments, kept = read_call(call)
-            place = f"{path}.tool_calls[{index}]"
+            place = f"messages[{index}].tool_calls[{number}]"
             self.losses += tell_text_arguments(call, place)
             identity = call.get("id") or self._make_up_id(place)
             if extras:
                 kept["message"], extras = extras, {}
             self._pending.add(Unanswered(identity, name, identity != call.get("id")))
-            yield InvocationCanister(
-                invocation_id=identity,
-                name=name,
-                arguments=arguments,
-                turn_id=turn_id,
-                native=keep_native(PROTOCOL, kept),
-            )
+            self.add_call(identity, name, arguments, turn_id, keep_native(PROTOCOL, kept))
 
-    def _read_result(
-        self, contents: list[AnyContent], extras: dict[str, Any], path: str
-    ) -> ResultCanister:
+    def _read_result(self, contents: list[AnyContent], extras: dict[str, Any], index: int) -> None:
         given = extras.pop("tool_call_id", None)
         name = extras.pop("tool_name", None)
         answered = self._answer(given, name or extras.get("name"))
-        identity = answered.invocation_id if answered else given or self._make_up_id(path)
-        return ResultCanister(
-            contents,
-            invocation_id=identity,
-            name=name or (answered.name if answered else None),
-            native=keep_native(PROTOCOL, extras),
-        )
+        if answered:
+            identity = answered.invocation_id
+        else:
+            identity = given or self._make_up_id(f"messages[{index}]")
+        known = name or (answered.name if answered else None)
+        self.add_result(contents, identity, known, keep_native(PROTOCOL, extras))
 
     def _answer(self, given: str | None, name: str | None) -> Unanswered | None:
         """Find the invocation of a result: by id, then by name, then by order."""
@@ -155,5 +142,5 @@ def _read_contents(message: Mapping[str, Any], extras: dict[str, Any]) -> list[A
     if text:
         if not isinstance(text, str):
             raise TypeError("the content is no text")
-        contents.append(TextualContent(text))
+        contents.append(make_text(text))
     return contents

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from vibe_llms.dialects.extras import NAMELESS, keep_native, leave, make_native, write_json
@@ -24,8 +24,8 @@ from vibe_llms.messages.contents import (
     Native,
     NativeContent,
     ReasoningContent,
-    TextualContent,
 )
+from vibe_llms.messages.trusting import make_text
 
 SAID_TO_MODEL: Final = frozenset({"additional_tools", "configuration_update"})
 ASKED_OF_MODEL: Final = frozenset({"compaction_trigger"})
@@ -65,9 +65,9 @@ def read_item(
         case "reasoning":
             return [_read_reasoning(item)]
         case "function_call" | "custom_tool_call":
-            return [_read_function_call(item, names)]
+            return [InvocationCanister(**read_call(item, names))]
         case "function_call_output" | "custom_tool_call_output":
-            return [_read_function_output(item)]
+            return [ResultCanister(**read_output(item))]
     if kind in hosted.CALLS or (kind.endswith("_call") and kind not in NATIVE_ITEMS):
         invocation = hosted.read_call(item)
         outcome = hosted.read_outcome(item, invocation)
@@ -93,34 +93,42 @@ def _read_message(item: Mapping[str, Any]) -> AnyCanister:
         contents, native = read_said(item)
         # A canister without contents would not show it.
         return AssistantCanister(contents, native=native) if contents else _read_native(item)
+    if role not in ROLES:
+        return _read_native(item)
+    contents, native = read_words(item)
+    return (UserCanister if role == "user" else SupervisorCanister)(contents, native=native)
+
+
+ROLES: Final = ("user", "system", "developer")
+"""Roles of messages for the model."""
+
+_MESSAGE: Final = frozenset({"role", "content", "type"})
+"""Fields of a message that are read."""
+
+
+def read_words(item: Mapping[str, Any]) -> tuple[Sequence[AnyContent], Native | None]:
+    """Return the contents of a message for the model, and its native data."""
     contents = _read_contents(item.get("content"), "input_text")
-    rest = leave(item, ("role", "content", "type"))
-    native = keep_native(PROTOCOL, rest)
-    match role:
-        case "user":
-            return UserCanister(contents, native=native)
-        case "system":
-            return SupervisorCanister(contents, native=native)
-        case "developer":
-            native = keep_native(PROTOCOL, {"role": role, **rest})
-            return SupervisorCanister(contents, native=native)
-    return _read_native(item)
+    rest = leave(item, _MESSAGE)
+    if item["role"] == "developer":
+        rest = {"role": "developer", **rest}
+    return contents, keep_native(PROTOCOL, rest)
 
 
-def read_said(item: Mapping[str, Any]) -> tuple[list[AnyContent], Native | None]:
+def read_said(item: Mapping[str, Any]) -> tuple[Sequence[AnyContent], Native | None]:
     """Return the contents of the model's message, and its native data."""
     contents = _read_contents(item.get("content"), "output_text")
-    rest = leave(item, ("role", "content", "type"))
+    rest = leave(item, _MESSAGE)
     if len(contents) > 1 and not item.get("id"):  # as we write the messages of a group
         rest |= NAMELESS
     return contents, keep_native(PROTOCOL, rest)
 
 
-def _read_contents(content: Any, text_type: str) -> list[AnyContent]:
-    if content is None:
-        return []
+def _read_contents(content: Any, text_type: str) -> Sequence[AnyContent]:
     if isinstance(content, str):
-        return [TextualContent(content)]
+        return (make_text(content),)
+    if content is None:
+        return ()
     return [read_part(part, text_type) for part in content]
 
 
@@ -159,7 +167,16 @@ def _are_plain(parts: Any) -> bool:
     return all(part.keys() == {"type", "text"} for part in parts)
 
 
-def _read_function_call(item: Mapping[str, Any], names: Mapping[Home, str]) -> InvocationCanister:
+_CALLED: Final = {
+    kind: frozenset({"type", field, "name", "call_id"})
+    for kind, field in (("function_call", "arguments"), ("custom_tool_call", "input"))
+}
+_ANSWERED: Final = frozenset({"call_id", "output", "type"})
+"""Fields of a call, by its type, and of a result that are read."""
+
+
+def read_call(item: Mapping[str, Any], names: Mapping[Home, str]) -> dict[str, Any]:
+    """Return the fields of the canister of a function's call."""
     is_custom = item["type"] == "custom_tool_call"
     field = "input" if is_custom else "arguments"
     arguments = item.get(field)
@@ -167,31 +184,30 @@ def _read_function_call(item: Mapping[str, Any], names: Mapping[Home, str]) -> I
         arguments = "" if arguments is None else write_json(arguments)
     call_id = item.get("call_id")
     name, noted = name_call(item, names)
-    known = ("type", field, "name", *(("call_id",) if call_id else ()))
-    rest = leave(item, (*known, "namespace") if noted else known)
-    return InvocationCanister(
-        invocation_id=str(call_id or item.get("id") or ""),
-        name=name,
-        arguments=arguments,
-        form="text" if is_custom else "json",
-        native=keep_native(PROTOCOL, rest | noted),
-    )
+    known = _CALLED[item["type"]] if call_id else _CALLED[item["type"]] - {"call_id"}
+    rest = leave(item, known | {"namespace"} if noted else known)
+    return {
+        "invocation_id": str(call_id or item.get("id") or ""),
+        "name": name,
+        "arguments": arguments,
+        "form": "text" if is_custom else "json",
+        "native": keep_native(PROTOCOL, rest | noted),
+    }
 
 
-def _read_function_output(item: Mapping[str, Any]) -> ResultCanister:
+def read_output(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of the canister of a function's result."""
     output, name = item.get("output"), item.get("name")
-    contents = _read_contents(output, "input_text")
-    if output == "":
-        contents = []
-    rest = leave(item, ("call_id", "output", "type"))
+    contents = () if output == "" else _read_contents(output, "input_text")
+    rest = leave(item, _ANSWERED)
     if item["type"] == "custom_tool_call_output":
         rest[CUSTOM] = True
-    return ResultCanister(
-        contents,
-        invocation_id=str(item.get("call_id") or ""),
-        name=name if isinstance(name, str) else None,
-        native=keep_native(PROTOCOL, rest),
-    )
+    return {
+        "content": contents,
+        "invocation_id": str(item.get("call_id") or ""),
+        "name": name if isinstance(name, str) else None,
+        "native": keep_native(PROTOCOL, rest),
+    }
 
 
 def _read_native(item: Mapping[str, Any]) -> AnyCanister:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 import msgspec
 
@@ -35,7 +35,10 @@ from vibe_llms.messages.contents import (
     TextualContent,
     VideoContent,
 )
+from vibe_llms.messages.trusting import make_text
 from vibe_llms.models.attributes import ModelAttributes
+
+_TEXT: Final = frozenset({"type", "text", "annotations"})
 
 
 def read_part(part: Any, text_type: str) -> AnyContent:
@@ -63,12 +66,15 @@ def read_part(part: Any, text_type: str) -> AnyContent:
 
 
 def _read_text(part: Mapping[str, Any], kind: str, text: str, text_type: str) -> TextualContent:
-    rest = leave(part, ("type", "text", "annotations"))
+    rest = leave(part, _TEXT)
     if not rest.get("logprobs", True):
         del rest["logprobs"]  # an empty list of them is ignored
     if kind != text_type:
         rest["type"] = kind
-    citations = [read_citation(annotation) for annotation in part.get("annotations") or ()]
+    annotations = part.get("annotations")
+    if not annotations:
+        return make_text(text, keep_native(PROTOCOL, rest))
+    citations = [read_citation(annotation) for annotation in annotations]
     return TextualContent(text, citations=citations, native=keep_native(PROTOCOL, rest))
 
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 import attrs
 
 from vibe_llms.dialects.extras import make_native
-from vibe_llms.dialects.responses.calling.items import read_item
+from vibe_llms.dialects.reading import ConversationReader, read_each
+from vibe_llms.dialects.responses.calling.items import (
+    ROLES,
+    read_call,
+    read_item,
+    read_output,
+    read_said,
+    read_words,
+)
 from vibe_llms.dialects.responses.calling.messages import INSTRUCTIONS
 from vibe_llms.dialects.responses.namespaces import Home, name_tools
 from vibe_llms.dialects.responses.quirks import PROTOCOL
-from vibe_llms.dialects.serving import refuse_nonsense
 from vibe_llms.exceptions import RequestError
+from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -21,11 +29,10 @@ from vibe_llms.messages.canisters import (
     ModelCanister,
     Owner,
     ResultCanister,
-    SupervisorCanister,
-    UserCanister,
 )
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.trusting import make_text
 
 
 def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanister, ...]]:
@@ -34,12 +41,12 @@ def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanist
     Raises:
         RequestError: An item is invalid.
     """
-    canisters: list[AnyCanister] = []
+    reader = _ItemsReader()
     instructions, given = native.get("instructions"), native.get("input")
     if is_told(instructions):
-        canisters.append(SupervisorCanister(instructions, native=INSTRUCTIONS))
+        reader.add_supervisor((make_text(instructions),), INSTRUCTIONS)
     if isinstance(given, str):
-        canisters.append(UserCanister(given))
+        reader.add_user((make_text(given),), None)
     elif given is not None and not isinstance(given, (list, tuple)):
         raise RequestError(
             path="input",
@@ -47,11 +54,12 @@ def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanist
             remedy="Compare it with the reference of OpenAI Responses.",
         )
     elif given:
-        canisters += read_items(given, "input", name_tools(native))
+        reader.names = name_tools(native)
+        read_each(given, reader.read, kind="item", place="input", protocol="the Responses protocol")
     else:
         # If the vendor stores the conversation, the input may be empty.
-        canisters.append(UserCanister((), native=make_native(PROTOCOL, {"$nothing": True})))
-    return Translation(tuple(canisters))
+        reader.add_user((), make_native(PROTOCOL, {"$nothing": True}))
+    return Translation(tuple(reader.canisters))
 
 
 def is_told(instructions: Any) -> TypeGuard[str]:
@@ -59,34 +67,54 @@ def is_told(instructions: Any) -> TypeGuard[str]:
     return isinstance(instructions, str) and bool(instructions)
 
 
-def read_items(
-    items: Iterable[Any], place: str, names: Mapping[Home, str] | None = None
-) -> list[AnyCanister]:
-    """Return the canisters of items; consecutive ones of a model are one turn.
+@define
+class _ItemsReader(ConversationReader):
+    """Reads items in order; consecutive ones of a model are one turn.
 
-    Args:
+    Attributes:
         names: Names here of tools in namespaces.
-
-    Raises:
-        RequestError: An item is invalid.
     """
-    canisters: list[AnyCanister] = []
-    owners: dict[str, Owner] = {}
-    turn_id: str | None = None
-    for index, item in enumerate(items):
-        path = f"{place}[{index}]"
-        with refuse_nonsense(f"The item at {path}", "the Responses protocol", path):
-            read = read_item(item, owners, names or {})
-        for canister in read:
-            if isinstance(canister, InvocationCanister):
-                owners[canister.invocation_id] = canister.owner
-            if _is_models(canister):
-                turn_id = turn_id or produce_identity()
-                canisters.append(attrs.evolve(canister, turn_id=turn_id))
-            else:
-                turn_id = None
-                canisters.append(canister)
-    return canisters
+
+    names: Mapping[Home, str] = attrs.field(factory=dict)
+    _owners: dict[str, Owner] = attrs.field(factory=dict)
+    _turn_id: str = ""
+
+    def read(self, item: Mapping[str, Any], index: int) -> None:
+        """Add the canisters of one item."""
+        match item.get("type") or "message":
+            case "message" if item.get("role") in ROLES:
+                self._turn_id = ""
+                contents, native = read_words(item)
+                add = self.add_user if item["role"] == "user" else self.add_supervisor
+                add(contents, native)
+            case "message" if item.get("role") == "assistant" and item.get("content"):
+                contents, native = read_said(item)
+                self.add_answer(contents, self._join_turn(), native)
+            case "function_call" | "custom_tool_call":
+                call = read_call(item, self.names)
+                self._owners[call["invocation_id"]] = Owner.OURS
+                self.add_call(**call, turn_id=self._join_turn())
+            case "function_call_output" | "custom_tool_call_output":
+                self._turn_id = ""
+                self.add_result(**read_output(item))
+            case _:
+                for canister in read_item(item, self._owners, self.names):
+                    self._add(canister)
+
+    def _add(self, canister: AnyCanister) -> None:
+        if isinstance(canister, InvocationCanister):
+            self._owners[canister.invocation_id] = canister.owner
+        if _is_models(canister):
+            canister = attrs.evolve(canister, turn_id=self._join_turn())
+        else:
+            self._turn_id = ""
+        self.canisters.append(canister)
+
+    def _join_turn(self) -> str:
+        """Return the id of the current turn of the model; begin one if necessary."""
+        if not self._turn_id:
+            self._turn_id = produce_identity()
+        return self._turn_id
 
 
 def _is_models(canister: AnyCanister) -> TypeGuard[ModelCanister]:

@@ -1,0 +1,175 @@
+"""Reading of a client's conversation: one reader for each request, and one loop for its messages.
+
+A request may have thousands of messages, all of which are read at each turn. So their canisters are
+made without validation, from parts that are checked here, and share the moment of the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any, Final, Literal
+
+import attrs
+
+from vibe_llms.dialects.serving import NONSENSE, explain_nonsense
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.json_types import is_whole
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    InvocationCanister,
+    ResultCanister,
+    SupervisorCanister,
+    UserCanister,
+)
+from vibe_llms.messages.contents import AnyContent, Native
+from vibe_llms.messages.identities import access_now, produce_identity
+from vibe_llms.messages.losses import Loss
+from vibe_llms.messages.trusting import trusted
+
+_make_user: Final = trusted(UserCanister)
+_make_supervisor: Final = trusted(SupervisorCanister)
+_make_answer: Final = trusted(AssistantCanister)
+_make_call: Final = trusted(InvocationCanister)
+_make_result: Final = trusted(ResultCanister)
+
+
+def _are_texts(*given: Any) -> bool:
+    for each in given:
+        if each.__class__ is not str or not (each.isascii() or is_whole(each)):
+            return False
+    return True
+
+
+@define
+class ConversationReader:
+    """Collects the canisters of one request; the base class of the dialects' readers.
+
+    Attributes:
+        canisters: The canisters so far.
+        losses: The losses so far.
+        moment: The time of the request, which all of its canisters have.
+    """
+
+    canisters: list[AnyCanister] = attrs.field(factory=list)
+    losses: list[Loss] = attrs.field(factory=list)
+    moment: datetime = attrs.field(factory=access_now)
+
+    def add_user(self, contents: Iterable[AnyContent], native: Native | None) -> None:
+        """Add a message of the user."""
+        self.canisters.append(
+            _make_user(
+                timestamp=self.moment,
+                content=tuple(contents),
+                id=produce_identity(),
+                native=native,
+            )
+        )
+
+    def add_supervisor(self, contents: Iterable[AnyContent], native: Native | None) -> None:
+        """Add instructions."""
+        self.canisters.append(
+            _make_supervisor(
+                timestamp=self.moment,
+                content=tuple(contents),
+                id=produce_identity(),
+                native=native,
+            )
+        )
+
+    def add_answer(
+        self, contents: Iterable[AnyContent], turn_id: str, native: Native | None
+    ) -> None:
+        """Add a message of the model."""
+        self.canisters.append(
+            _make_answer(
+                timestamp=self.moment,
+                content=tuple(contents),
+                id=produce_identity(),
+                turn_id=turn_id,
+                native=native,
+            )
+        )
+
+    def add_call(
+        self,
+        invocation_id: Any,
+        name: Any,
+        arguments: Any,
+        turn_id: str,
+        native: Native | None,
+        form: Literal["json", "text"] = "json",
+    ) -> None:
+        """Add a call of ours. Raises RequestError if one of its fields is not a text."""
+        make = _make_call if _are_texts(invocation_id, name, arguments) else InvocationCanister
+        self.canisters.append(
+            make(
+                timestamp=self.moment,
+                content=(),
+                id=produce_identity(),
+                invocation_id=invocation_id,
+                name=name,
+                arguments=arguments,
+                form=form,
+                turn_id=turn_id,
+                native=native,
+            )
+        )
+
+    def add_result(
+        self,
+        content: Iterable[AnyContent],
+        invocation_id: Any,
+        name: Any,
+        native: Native | None,
+        *,
+        is_error: bool = False,
+    ) -> None:
+        """Add the result of a call of ours. Raises RequestError if a field is not a text."""
+        is_plain = _are_texts(invocation_id) and (name is None or _are_texts(name))
+        make = _make_result if is_plain else ResultCanister
+        self.canisters.append(
+            make(
+                timestamp=self.moment,
+                content=tuple(content),
+                id=produce_identity(),
+                invocation_id=invocation_id,
+                name=name,
+                is_error=is_error,
+                native=native,
+            )
+        )
+
+
+def read_each(
+    items: Iterable[Any],
+    read: Callable[[Any, int], object],
+    *,
+    kind: str,
+    place: str,
+    protocol: str,
+) -> None:
+    """Read the items of a request in their order.
+
+    Args:
+        read: Reads an item; it gets the item and its position.
+        kind: The name of an item, for errors.
+        place: The field with the items.
+        protocol: The protocol whose reference defines them.
+
+    Raises:
+        RequestError: An item is invalid; the error names its position.
+    """
+    index = -1
+    numbered = iter(items)  # an error here is one of the request, not of an item
+    try:
+        for item in numbered:
+            index += 1
+            read(item, index)
+    except ConverseError:
+        raise
+    except NONSENSE as error:
+        path = f"{place}[{index}]"
+        raise explain_nonsense(f"The {kind} at {path}", protocol, path, error) from error
