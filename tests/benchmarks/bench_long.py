@@ -35,7 +35,7 @@ attempts = 1
 base_url = "http://127.0.0.1:{port}"
 api_key = "sk-x"
 """
-_WORDS = tuple("the a river sea ship cold north wind harbour two blue keeps under light".split())
+_WORDS = ("the", "a", "river", "sea", "ship", "cold", "north", "wind", "harbour", "two", "blue")
 
 Message = dict[str, Any]
 Bodies = Iterator[bytes]
