@@ -127,9 +127,9 @@ class Application(Closing):
             return self.store.index
         from vibe_llms.conversations.index import ConversationIndex
 
-        return ConversationIndex(
+        return ConversationIndex.open_cached(
             self.configuration.data_directory / "conversations",
-            self.configuration.cache_directory / "index.sqlite",
+            self.configuration.cache_directory,
         )
 
     async def access_model(self, address: str = "", *, holder: object = None) -> ConverserModel:

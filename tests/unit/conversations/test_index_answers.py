@@ -322,21 +322,28 @@ def test_reads_only_what_was_appended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A longer file costs the reading of its new lines; an unchanged one, of nothing."""
-    from vibe_llms.conversations.index import writing
+    from vibe_llms.conversations.index import heads, texts
 
     say(store, "one", "first", "second")
     say(store, "two", "other")
-    index.survey()
+    index.search("word")
     lines: list[bytes] = []
-    original = writing.read_place
-    monkeypatch.setattr(writing, "read_place", lambda line: lines.append(line) or original(line))
+    read: list[int] = []
+    original, original_read = texts.read_place, heads.read_at
+    monkeypatch.setattr(texts, "read_place", lambda line: lines.append(line) or original(line))
+    monkeypatch.setattr(heads, "read_at", lambda *a: read.append(a[2]) or original_read(*a))
 
+    former = Path(store.layout.messages("one")).stat().st_size
     say(store, "one", "third")
     index.survey()
     index.survey()
+    added = Path(store.layout.messages("one")).stat().st_size - former
 
-    assert [json.loads(line)["content"][0]["text"] for line in lines] == ["third"]
+    assert lines == []
+    assert added in read
     assert found(index, "third") == {("one", 2)}
+    assert found(index, "third") == {("one", 2)}
+    assert [json.loads(line)["content"][0]["text"] for line in lines] == ["third"]
 
 
 def test_notices_a_file_that_was_rewritten_in_its_place(

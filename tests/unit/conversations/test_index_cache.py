@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -14,7 +16,7 @@ from typing import Any
 import pytest
 
 from vibe_llms.conversations import DirectoryStore
-from vibe_llms.conversations.index import ConversationIndex, database, questions, writing
+from vibe_llms.conversations.index import ConversationIndex, database, questions, texts, writing
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.messages.canisters import UserCanister
 
@@ -146,8 +148,8 @@ def test_serves_several_stores_without_mixing_them_up(
     other_index = ConversationIndex(tmp_path / "other/conversations", tmp_path / "index.sqlite")
     original, answers = module.refresh_messages, []
 
-    def refresh_and_be_disturbed(*arguments: Any) -> None:
-        original(*arguments)
+    def refresh_and_be_disturbed(*arguments: Any, **more: Any) -> None:
+        original(*arguments, **more)
         monkeypatch.setattr(module, "refresh_messages", original)
         answers.append([row.id for row in other_index.survey()])
 
@@ -169,25 +171,28 @@ def test_keeps_what_was_indexed_when_it_is_interrupted(
     index: ConversationIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An interrupted rebuild leaves whole conversations, and the next call completes it."""
-    from vibe_llms.conversations.index import writing
-
     (tmp_path / "index.sqlite").unlink()
-    monkeypatch.setattr(writing, "BATCH_BYTES", 1)
-    original = writing.read_place
+    monkeypatch.setattr(writing, "BATCH", 1)
+    monkeypatch.setattr(texts, "BATCH_BYTES", 1)
+    original_head, original_place = writing.read_head, texts.read_place
     calls = []
 
-    def interrupt(line: bytes) -> object:
-        calls.append(line)
-        if len(calls) == 3:
+    def interrupt(original: Any, *arguments: Any) -> object:
+        calls.append(arguments)
+        if len(calls) in (3, 7):
             raise KeyboardInterrupt
-        return original(line)
+        return original(*arguments)
 
-    monkeypatch.setattr(writing, "read_place", interrupt)
+    monkeypatch.setattr(writing, "read_head", functools.partial(interrupt, original_head))
+    monkeypatch.setattr(texts, "read_place", functools.partial(interrupt, original_place))
     with pytest.raises(KeyboardInterrupt):
         index.survey()
+    index.survey()
+    with pytest.raises(KeyboardInterrupt):
+        index.search("word")
 
     assert is_right(index)
-    assert len(calls) == 4
+    assert len(calls) == 8
 
 
 def test_answers_several_threads_at_once(tmp_path: Path, index: ConversationIndex) -> None:
@@ -268,17 +273,17 @@ def test_answers_from_one_moment(
 
     The other process is played by a second connection, at the first row that is put together.
     """
-    trace = questions.trace_ancestry
+    trace = questions.Lineage.trace
 
     def forget_all_before(*args: object) -> object:
         with closing(sqlite3.connect(tmp_path / "index.sqlite")) as other:
             for table in ("places", "texts", "conversations"):
                 other.execute(f"DELETE FROM {table}")
             other.commit()
-        monkeypatch.setattr(questions, "trace_ancestry", trace)
+        monkeypatch.setattr(questions.Lineage, "trace", trace)
         return trace(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(questions, "trace_ancestry", forget_all_before)
+    monkeypatch.setattr(questions.Lineage, "trace", forget_all_before)
 
     answers = index.survey() if ask == "survey" else index.search("word")
 
@@ -317,10 +322,57 @@ def test_long_indexing_is_shown_and_short_is_not(
 
     survey("small.sqlite")
     assert progress.told == []
-    monkeypatch.setattr(writing, "BATCH_BYTES", 10)
+    monkeypatch.setattr(writing, "BATCH", 2)
     survey("large.sqlite")
+    assert_shows(progress, sizes)
+    survey("large.sqlite")
+    assert len(progress.told) == 5
+
+    progress.told.clear()
+    index = ConversationIndex(tmp_path / "conversations", tmp_path / "large.sqlite", progress)
+    monkeypatch.setattr(texts, "BATCH_BYTES", 10)
+    index.search("word")
+    assert_shows(progress, sizes)
+    index.search("word")
+    assert len(progress.told) == 5
+
+
+def assert_shows(progress: RecordingProgress, sizes: list[int]) -> None:
     total, *advances, last = progress.told
     assert (total, last) == (sum(sizes), "finished")
     assert sorted(map(str, advances)) == sorted(map(str, sizes))
-    survey("large.sqlite")
-    assert len(progress.told) == 5
+
+
+def test_each_store_has_its_own_database(tmp_path: Path) -> None:
+    """A list of another store discards nothing; a deleted store leaves no index behind."""
+    cache, indexes = tmp_path / "cache", []
+    for name in ("here", "there"):
+        DirectoryStore(tmp_path / name).create(name, ConversationMetadata())
+        indexes.append(ConversationIndex.open_cached(tmp_path / name / "conversations", cache))
+        assert [row.id for row in indexes[-1].survey()] == [name]
+    databases = {path: path.stat().st_mtime_ns for path in cache.glob("index/*.sqlite")}
+    assert len(databases) == 2
+
+    assert [[row.id for row in index.survey()] for index in indexes] == [["here"], ["there"]]
+    assert {path: path.stat().st_mtime_ns for path in databases} == databases
+
+    shutil.rmtree(tmp_path / "here")
+    DirectoryStore(tmp_path / "third").create("third", ConversationMetadata())
+    ConversationIndex.open_cached(tmp_path / "third/conversations", cache).survey()
+    assert len(databases.keys() & {*cache.glob("index/*.sqlite")}) == 1
+    assert len([*cache.glob("index/*.sqlite")]) == 2
+
+
+def test_a_list_indexes_no_text(index: ConversationIndex, tmp_path: Path) -> None:
+    """The text is indexed by the first search, for which it is needed."""
+    (tmp_path / "index.sqlite").unlink()
+
+    def count_texts() -> int:
+        with closing(sqlite3.connect(tmp_path / "index.sqlite")) as connection:
+            count: int = connection.execute("SELECT count(*) FROM texts").fetchone()[0]
+            return count
+
+    index.survey()
+    assert count_texts() == 0
+    index.search("word")
+    assert count_texts() == 3

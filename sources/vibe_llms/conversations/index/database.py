@@ -10,12 +10,13 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from zlib import crc32
 
 from vibe_llms.conversations.index.words import TOKENIZER
 from vibe_llms.foundation.files import open_handle
 from vibe_llms.logs.locks import locked
 
-VERSION = 2
+VERSION = 3
 """Of the schema and of what is written into it. Change it with either, and with the tokenizer."""
 
 PATIENCE_SECONDS = 2.0
@@ -27,21 +28,28 @@ KEY_SHIFT = 32
 _SCHEMA = f"""
 CREATE TABLE state (
     directory TEXT NOT NULL,        -- of the conversations that are indexed
-    fingerprint TEXT NOT NULL
+    compared INTEGER NOT NULL,      -- moment at which all of them were last compared
+    started INTEGER NOT NULL        -- moment of the machine's last start then
+);
+CREATE TABLE shards (
+    shard TEXT PRIMARY KEY,
+    changed INTEGER NOT NULL,       -- time of its folder; 0 if later changes would not show
+    fingerprint TEXT NOT NULL       -- of the stamps of its conversations
 );
 CREATE TABLE conversations (
     key INTEGER PRIMARY KEY AUTOINCREMENT,
     id TEXT NOT NULL,
+    shard TEXT NOT NULL,
     inode INTEGER NOT NULL,         -- of messages.jsonl, with its size and time of change:
     size INTEGER NOT NULL,          -- what is compared to know whether it was touched
     changed INTEGER NOT NULL,
-    description TEXT NOT NULL,      -- the same of metadata.toml
-    indexed INTEGER NOT NULL,       -- bytes of messages.jsonl that are in the index
-    tail BLOB NOT NULL,             -- a digest of the last of them, to notice a rewritten file
+    indexed INTEGER NOT NULL,       -- bytes of messages.jsonl that are in this row
+    tail INTEGER NOT NULL,          -- a checksum of the last of them, to notice a rewritten file
     canisters INTEGER NOT NULL,
     first_words TEXT NOT NULL,
     first_position INTEGER NOT NULL,
     used_model TEXT,
+    description TEXT NOT NULL,      -- stamp of metadata.toml
     name TEXT,
     created INTEGER NOT NULL,       -- moments are nanoseconds since 1970
     updated INTEGER NOT NULL,
@@ -50,13 +58,17 @@ CREATE TABLE conversations (
     merged_bytes INTEGER NOT NULL,  -- came over from deleted parents
     parent TEXT,
     parent_canisters INTEGER,
-    parent_bytes INTEGER
+    parent_bytes INTEGER,
+    inherited INTEGER,              -- canisters before its own; NULL if they were not counted yet
+    searchable INTEGER NOT NULL DEFAULT 0,  -- bytes of messages.jsonl in `texts` and `places`
+    placed INTEGER NOT NULL DEFAULT 0       -- canisters in `places`
 );
-CREATE UNIQUE INDEX stamps ON conversations (id, key, inode, size, changed);
+CREATE UNIQUE INDEX identities ON conversations (id);
+CREATE INDEX stamps ON conversations (shard, id, key, inode, size, changed);
 CREATE INDEX newest ON conversations (updated DESC, id);
+CREATE INDEX unsearchable ON conversations (key) WHERE searchable <> indexed;
 CREATE TABLE places (
     place INTEGER PRIMARY KEY,
-    ending INTEGER NOT NULL,        -- where its line ends in messages.jsonl
     id TEXT NOT NULL,
     role TEXT NOT NULL,
     timestamp INTEGER NOT NULL
@@ -78,6 +90,19 @@ _DAMAGED = frozenset(
 
 class UnusableIndexError(Exception):
     """The database has another version or directory and must be rebuilt. Internal."""
+
+
+def compose_database_path(cache: str | os.PathLike[str], directory: str | os.PathLike[str]) -> str:
+    """Return the path of the database of a store in the cache directory: each has its own.
+
+    Args:
+        cache: Cache directory.
+        directory: Directory of the conversations.
+    """
+    # `hashlib` would take a tenth of the time of a list. Two stores of equal checksums would be
+    # indexed anew in turns.
+    checksum = crc32(os.fsencode(os.path.realpath(directory)))
+    return os.path.join(cache, "index", f"{checksum:08x}.sqlite")
 
 
 def is_damage(error: sqlite3.Error) -> bool:
@@ -118,8 +143,12 @@ def _hold(path: str, *, shared: bool) -> AbstractContextManager[None]:
 def _connect(path: str) -> sqlite3.Connection:
     # SQLite would create a file that all users can read. An existing file must not
     # be opened here: closing it again would take another thread's locks away.
-    with suppress(FileExistsError):
+    try:
         open_handle(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600).close()
+    except FileExistsError:
+        pass
+    else:
+        _discard_abandoned(os.path.dirname(path), but=path)
     return sqlite3.connect(path, timeout=PATIENCE_SECONDS, isolation_level=None)
 
 
@@ -143,10 +172,25 @@ def discard_database(path: str) -> None:
                 os.unlink(path + suffix)
 
 
+def _discard_abandoned(folder: str, *, but: str) -> None:
+    """Remove the databases beside a new one whose conversations do not exist any longer."""
+    from urllib.parse import quote  # few processes create a database
+
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        if not name.endswith(".sqlite") or path == but:
+            continue
+        with suppress(sqlite3.Error, OSError, TypeError):
+            with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as connection:
+                (directory,) = connection.execute("SELECT directory FROM state").fetchone()
+            if not os.path.isdir(directory):
+                discard_database(path)
+
+
 def _prepare(connection: sqlite3.Connection, directory: str) -> None:
     for statement in _split(_SCHEMA):
         connection.execute(statement)
-    connection.execute("INSERT INTO state VALUES (?, '')", (directory,))
+    connection.execute("INSERT INTO state VALUES (?, 0, 0)", (directory,))
 
 
 def _prepare_shared(connection: sqlite3.Connection, directory: str) -> None:

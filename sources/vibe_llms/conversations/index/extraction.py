@@ -7,11 +7,11 @@ an index must not fail.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from vibe_llms.conversations.index.words import prepare_text
+from vibe_llms.conversations.index.words import clean_text, prepare_text
 
 FIRST_WORDS_LENGTH = 120
 _WORDS = ("text", "transcript", "title", "context", "name")
@@ -43,24 +43,30 @@ class Description(NamedTuple):
     parent_bytes: int | None
 
 
-def read_place(line: bytes) -> CanisterEntry | None:
+def read_record(line: bytes) -> dict[str, object] | None:
     """Parse a stored line; return ``None`` for a line without a canister."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(record, dict):
+    return record if isinstance(record, dict) else None
+
+
+def read_place(line: bytes) -> CanisterEntry | None:
+    """Read a stored line; return ``None`` for a line without a canister."""
+    record = read_record(line)
+    if record is None:
         return None
     return CanisterEntry(
         id=_text(record.get("id")),
         role=_text(record.get("role")),
         timestamp=read_moment(record.get("timestamp")),
-        text=prepare_text("\n".join(_survey_texts(record))),
-        model=_compose_model(record.get("origin")),
+        text=prepare_text("\n".join(survey_texts(record))),
+        model=compose_model(record.get("origin")),
     )
 
 
-def _survey_texts(record: dict[str, object]) -> Iterator[str]:
+def survey_texts(record: dict[str, object]) -> Iterator[str]:
     """Yield all texts of a canister, in reading order."""
     for field in ("title", "name"):
         if text := _text(record.get(field)):
@@ -88,17 +94,23 @@ def _unescape(arguments: str) -> str:
         return arguments
 
 
-def _compose_model(origin: object) -> str | None:
+def compose_model(origin: object) -> str | None:
+    """Return the address of the model that a canister comes from."""
     if not isinstance(origin, dict):
         return None
     provider, model = _text(origin.get("provider")), _text(origin.get("model"))
     return f"{provider}:{model}" if provider and model else None
 
 
-def compose_first_words(text: str) -> str:
-    """Return the beginning of a text, on one line."""
+def compose_first_words(texts: Iterable[str]) -> str:
+    """Return the beginning of some texts, on one line."""
     # Truncate first: a text may be as long as a book.
-    return " ".join(text[: 4 * FIRST_WORDS_LENGTH].split())[:FIRST_WORDS_LENGTH]
+    beginning = ""
+    for text in texts:
+        beginning += f"{text[: 4 * FIRST_WORDS_LENGTH]}\n"
+        if len(beginning) > 4 * FIRST_WORDS_LENGTH:
+            break
+    return " ".join(clean_text(beginning).split())[:FIRST_WORDS_LENGTH]
 
 
 def read_description(data: bytes) -> Description:

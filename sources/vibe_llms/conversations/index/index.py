@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from vibe_llms.conversations.index.answers import ConversationRow, SearchHit
 from vibe_llms.conversations.index.database import (
     UnusableIndexError,
+    compose_database_path,
     discard_database,
     is_damage,
     open_database,
@@ -17,6 +18,7 @@ from vibe_llms.conversations.index.database import (
 )
 from vibe_llms.conversations.index.interfaces import DEFAULT_LIMIT
 from vibe_llms.conversations.index.questions import (
+    Lineage,
     read_rows,
     search_places,
     snapshot,
@@ -25,6 +27,8 @@ from vibe_llms.conversations.index.questions import (
 from vibe_llms.conversations.index.refresh import refresh_messages, refresh_metadata
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from vibe_llms.plugins.specification.users import Progress
 
 _Answer = TypeVar("_Answer")
@@ -57,6 +61,19 @@ class ConversationIndex:
         self._database = os.path.abspath(database)
         self._progress = progress
 
+    @classmethod
+    def open_cached(
+        cls, conversations: Path, cache: Path, progress: Progress | None = None
+    ) -> ConversationIndex:
+        """Return the index of a store; its database is one of several in the cache directory.
+
+        Args:
+            conversations: Directory with a folder for each conversation.
+            cache: Cache directory.
+            progress: Shows the progress of indexing many megabytes.
+        """
+        return cls(conversations, compose_database_path(cache, conversations), progress)
+
     def survey(
         self, *, limit: int | None = DEFAULT_LIMIT, parts: bool = False
     ) -> list[ConversationRow]:
@@ -70,10 +87,13 @@ class ConversationIndex:
         def question(connection: sqlite3.Connection) -> list[ConversationRow]:
             identities = survey_newest(connection, limit, parts=parts)
             refresh_metadata(connection, self._conversations, identities)
+            lineage = Lineage(connection, self._conversations)
             with snapshot(connection):
-                return read_rows(connection, identities)
+                rows = read_rows(connection, identities, lineage)
+            lineage.store()
+            return rows
 
-        return self._answer(question)
+        return self._answer(question, everything=limit is None)
 
     def search(
         self,
@@ -102,30 +122,40 @@ class ConversationIndex:
             UnknownNameError: The role is unknown.
             LimitError: The query has more than 64 words.
         """
+        from vibe_llms.conversations.index.texts import update_texts
         from vibe_llms.conversations.index.words import compose_match
 
         match = compose_match(query, role)
 
         def question(connection: sqlite3.Connection) -> list[SearchHit]:
-            with snapshot(connection):
-                hits = search_places(connection, match, limit, parts=parts)
+            update_texts(connection, self._conversations, self._progress)
+            hits, lineage = self._search(connection, match, limit, parts=parts)
             # Names and tags are read only for the shown conversations, and may change which are
             # shown.
             if refresh_metadata(connection, self._conversations, {hit.id for hit in hits}):
-                with snapshot(connection):
-                    hits = search_places(connection, match, limit, parts=parts)
+                hits, lineage = self._search(connection, match, limit, parts=parts)
+            lineage.store()
             return hits
 
         return self._answer(question)
 
-    def _answer(self, question: Callable[[sqlite3.Connection], list[_Answer]]) -> list[_Answer]:
+    def _search(
+        self, connection: sqlite3.Connection, match: str, limit: int, *, parts: bool
+    ) -> tuple[list[SearchHit], Lineage]:
+        lineage = Lineage(connection, self._conversations)
+        with snapshot(connection):
+            return search_places(connection, match, limit, lineage, parts=parts), lineage
+
+    def _answer(
+        self, question: Callable[[sqlite3.Connection], list[_Answer]], *, everything: bool = False
+    ) -> list[_Answer]:
         if not _is_begun(self._conversations):
             return []
         # The second attempt is for the new database, after the first one was removed.
         for _ in range(2):
             try:
                 with open_database(self._database, self._conversations) as connection:
-                    refresh_messages(connection, self._conversations, self._progress)
+                    self._refresh(connection, everything)
                     return question(connection)
             except (UnusableIndexError, sqlite3.Error) as error:
                 # A locked or read-only database is not damaged: other processes may use it.
@@ -138,8 +168,11 @@ class ConversationIndex:
             except OSError:
                 break
         with open_memory() as connection:
-            refresh_messages(connection, self._conversations, self._progress)
+            self._refresh(connection, everything)
             return question(connection)
+
+    def _refresh(self, connection: sqlite3.Connection, everything: bool) -> None:
+        refresh_messages(connection, self._conversations, self._progress, everything=everything)
 
 
 def _is_begun(conversations: str) -> bool:

@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from vibe_llms.conversations.index.answers import ConversationRow, SearchHit
-from vibe_llms.conversations.index.database import KEY_SHIFT
+from vibe_llms.conversations.index.database import KEY_SHIFT, transaction
 from vibe_llms.conversations.index.words import MARK_END, MARK_START, restore_text
+from vibe_llms.conversations.stores.sharding import compose_folder
 from vibe_llms.conversations.tags import PART_TAG
 
 SNIPPET_WORDS = 24
@@ -43,6 +44,76 @@ class _Link(NamedTuple):
     parent: str | None
     parent_canisters: int | None
     parent_bytes: int | None
+    inherited: int | None
+
+
+class Lineage:
+    """What conversations inherit from their ancestors, for the rows of one answer.
+
+    Attributes:
+        counted: Numbers of inherited canisters that were not in the database yet, by the key of
+            the conversation.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, directory: str) -> None:
+        self._connection = connection
+        self._directory = directory
+        self._known: dict[str, Ancestry] = {}
+        self.counted: dict[int, int] = {}
+
+    def trace(self, identity: str) -> Ancestry:
+        """Follow a conversation's ancestors.
+
+        A missing parent, which the store would report as damage, counts as empty.
+        """
+        chain: list[tuple[str, _Link]] = []
+        waiting: str | None = identity
+        while waiting is not None and waiting not in self._known:
+            link = _read_link(self._connection, waiting)
+            if link is None or any(waiting == name for name, _ in chain):
+                break
+            chain.append((waiting, link))
+            waiting = link.parent
+        for name, link in reversed(chain):
+            self._known[name] = self._inherit(link)
+        return self._known[identity]
+
+    def _inherit(self, link: _Link) -> Ancestry:
+        above = self._known.get(link.parent) if link.parent is not None else None
+        if above is None or link.parent is None:
+            return Ancestry(0, link.first_words, link.first_position)
+        inherited = link.parent_canisters if link.inherited is None else link.inherited
+        if inherited is None:
+            before = self._count_before(link.parent, link.parent_bytes or 0)
+            inherited = above.inherited + (before or 0)
+            if before is not None:
+                self.counted[link.key] = inherited
+        if above.first_words and above.first_index < inherited:
+            return above._replace(inherited=inherited)
+        return Ancestry(inherited, link.first_words, inherited + link.first_position)
+
+    def _count_before(self, identity: str, size: int) -> int | None:
+        """Return the number of own canisters that a conversation had at a size in bytes.
+
+        Canisters merged from deleted parents precede those bytes and are included. ``None`` if its
+        file is not the one that the database describes.
+        """
+        from vibe_llms.conversations.index.heads import count_before
+
+        shard, inode, merged = self._connection.execute(
+            "SELECT shard, inode, merged_bytes FROM conversations WHERE id = ?", (identity,)
+        ).fetchone()
+        folder = compose_folder(self._directory, shard, identity)
+        return count_before(folder, inode, merged + size)
+
+    def store(self) -> None:
+        """Store what was counted: the history before a fork point does not change."""
+        if self.counted:
+            with transaction(self._connection):
+                self._connection.executemany(
+                    "UPDATE conversations SET inherited = ? WHERE key = ?",
+                    [(count, key) for key, count in self.counted.items()],
+                )
 
 
 @contextmanager
@@ -68,9 +139,10 @@ def survey_newest(
     return [identity for (identity,) in rows]
 
 
-def read_rows(connection: sqlite3.Connection, identities: Iterable[str]) -> list[ConversationRow]:
+def read_rows(
+    connection: sqlite3.Connection, identities: Iterable[str], lineage: Lineage
+) -> list[ConversationRow]:
     """Return the list rows of some conversations, in the given order."""
-    known: dict[str, Ancestry] = {}
     rows = []
     for identity in identities:
         for values in connection.execute(
@@ -79,7 +151,7 @@ def read_rows(connection: sqlite3.Connection, identities: Iterable[str]) -> list
             (identity,),
         ):
             name, created, updated, canisters, model, tags, parent = values
-            ancestry = trace_ancestry(connection, identity, known)
+            ancestry = lineage.trace(identity)
             rows.append(
                 ConversationRow(
                     id=identity,
@@ -88,7 +160,7 @@ def read_rows(connection: sqlite3.Connection, identities: Iterable[str]) -> list
                     updated=_read_moment(updated),
                     canisters=ancestry.inherited + canisters,
                     model=model,
-                    first_words=restore_text(ancestry.first_words),
+                    first_words=ancestry.first_words,
                     tags=_read_tags(tags) if tags else (),
                     parent=parent,
                 )
@@ -107,7 +179,12 @@ def _read_moment(moment_ns: int) -> datetime:
 
 
 def search_places(
-    connection: sqlite3.Connection, match: str, limit: int, *, parts: bool = False
+    connection: sqlite3.Connection,
+    match: str,
+    limit: int,
+    lineage: Lineage,
+    *,
+    parts: bool = False,
 ) -> list[SearchHit]:
     """Return the canisters that match best, the best first.
 
@@ -121,12 +198,11 @@ def search_places(
         " ORDER BY rowid DESC LIMIT ?) ORDER BY badness, place DESC LIMIT ?",
         (match, parts, KEY_SHIFT, _PART, RANKED_LIMIT, limit),
     ).fetchall()
-    known: dict[str, Ancestry] = {}
-    return [_read_hit(connection, match, place, known) for (place,) in best]
+    return [_read_hit(connection, match, place, lineage) for (place,) in best]
 
 
 def _read_hit(
-    connection: sqlite3.Connection, match: str, place: int, known: dict[str, Ancestry]
+    connection: sqlite3.Connection, match: str, place: int, lineage: Lineage
 ) -> SearchHit:
     (snippet,) = connection.execute(
         "SELECT snippet(texts, 0, ?, ?, '…', ?) FROM texts WHERE texts MATCH ? AND rowid = ?",
@@ -142,7 +218,7 @@ def _read_hit(
     return SearchHit(
         id=identity,
         name=name,
-        index=trace_ancestry(connection, identity, known).inherited + (place & _POSITIONS),
+        index=lineage.trace(identity).inherited + (place & _POSITIONS),
         canister_id=canister_id,
         role=role,
         timestamp=_read_moment(timestamp),
@@ -164,57 +240,10 @@ def _part_marks(snippet: str) -> tuple[str, tuple[tuple[int, int], ...]]:
     return text, tuple(marks)
 
 
-def trace_ancestry(
-    connection: sqlite3.Connection, identity: str, known: dict[str, Ancestry]
-) -> Ancestry:
-    """Follow a conversation's ancestors; cache the results in ``known``.
-
-    A missing parent, which the store would report as damage, counts as empty.
-    """
-    chain: list[tuple[str, _Link]] = []
-    waiting: str | None = identity
-    while waiting is not None and waiting not in known:
-        link = _read_link(connection, waiting)
-        if link is None or any(waiting == name for name, _ in chain):
-            break
-        chain.append((waiting, link))
-        waiting = link.parent
-    for name, link in reversed(chain):
-        known[name] = _inherit(connection, link, known)
-    return known[identity]
-
-
 def _read_link(connection: sqlite3.Connection, identity: str) -> _Link | None:
     row = connection.execute(
-        "SELECT key, first_words, first_position, parent, parent_canisters, parent_bytes"
-        " FROM conversations WHERE id = ?",
+        "SELECT key, first_words, first_position, parent, parent_canisters, parent_bytes,"
+        " inherited FROM conversations WHERE id = ?",
         (identity,),
     ).fetchone()
     return None if row is None else _Link(*row)
-
-
-def _inherit(connection: sqlite3.Connection, link: _Link, known: dict[str, Ancestry]) -> Ancestry:
-    above = known.get(link.parent) if link.parent is not None else None
-    if above is None or link.parent is None:
-        return Ancestry(0, link.first_words, link.first_position)
-    inherited = link.parent_canisters
-    if inherited is None:
-        inherited = above.inherited + _count_before(connection, link.parent, link.parent_bytes)
-    if above.first_words and above.first_index < inherited:
-        return above._replace(inherited=inherited)
-    return Ancestry(inherited, link.first_words, inherited + link.first_position)
-
-
-def _count_before(connection: sqlite3.Connection, identity: str, size: int | None) -> int:
-    """Return the number of own canisters that a conversation had at a size in bytes.
-
-    Canisters merged from deleted parents precede those bytes and are included.
-    """
-    key, merged = connection.execute(
-        "SELECT key, merged_bytes FROM conversations WHERE id = ?", (identity,)
-    ).fetchone()
-    (count,) = connection.execute(
-        "SELECT count(*) FROM places WHERE place >= ? AND place < ? AND ending <= ?",
-        (key << KEY_SHIFT, (key + 1) << KEY_SHIFT, merged + (size or 0)),
-    ).fetchone()
-    return int(count)

@@ -9,7 +9,7 @@ from vibe_llms.conversations.index.answers import ConversationRow, SearchHit
 from vibe_llms.conversations.index.database import KEY_SHIFT, open_memory
 from vibe_llms.conversations.index.extraction import CanisterEntry, compose_first_words, read_place
 from vibe_llms.conversations.index.interfaces import DEFAULT_LIMIT
-from vibe_llms.conversations.index.questions import search_places, snapshot
+from vibe_llms.conversations.index.questions import Lineage, search_places, snapshot
 from vibe_llms.conversations.index.words import compose_match, restore_text
 from vibe_llms.conversations.lookup import survey_dated
 from vibe_llms.conversations.metadata import ConversationMetadata
@@ -38,7 +38,9 @@ class ReadingIndex:
 
     def _describe(self, identity: str, metadata: ConversationMetadata) -> ConversationRow:
         places = self._read_places(identity)
-        said = (compose_first_words(each.text) for each in places if each.role == "user")
+        said = (
+            compose_first_words([restore_text(each.text)]) for each in places if each.role == "user"
+        )
         used = (each.model for each in reversed(places) if each.model)
         return ConversationRow(
             id=identity,
@@ -47,7 +49,7 @@ class ReadingIndex:
             updated=metadata.updated,
             canisters=len(places),
             model=metadata.model or next(used, None),
-            first_words=restore_text(next(filter(None, said), "")),
+            first_words=next(filter(None, said), ""),
             tags=metadata.tags,
             parent=metadata.parent.identity if metadata.parent else None,
         )
@@ -84,16 +86,16 @@ class ReadingIndex:
                 places = histories[identity]
                 shared = _count_shared(histories.get(parent or "", []), places)
                 connection.execute(
-                    "INSERT INTO conversations (key, id, name, parent, parent_canisters, inode,"
-                    " size, changed, description, indexed, tail, canisters, first_words,"
-                    " first_position, created, updated, tags, merged_bytes)"
-                    " VALUES (?, ?, ?, ?, ?, 0, 0, 0, '', 0, x'', 0, '', 0, 0, 0, '', 0)",
+                    "INSERT INTO conversations (key, id, shard, name, parent, parent_canisters,"
+                    " inode, size, changed, indexed, tail, canisters, first_words, first_position,"
+                    " description, created, updated, tags, merged_bytes)"
+                    " VALUES (?, ?, '', ?, ?, ?, 0, 0, 0, 0, 0, 0, '', 0, '', 0, 0, '', 0)",
                     (key, identity, metadata.name, parent if shared else None, shared),
                 )
                 # The part shared with its parent is found there.
                 _write_places(connection, key, places[shared:])
             with snapshot(connection):
-                return search_places(connection, match, limit)
+                return search_places(connection, match, limit, Lineage(connection, ""))
 
 
 def _count_shared(parents: list[CanisterEntry], places: list[CanisterEntry]) -> int:
@@ -111,7 +113,7 @@ def _write_places(
 ) -> None:
     for place, each in enumerate(places, key << KEY_SHIFT):
         connection.execute(
-            "INSERT INTO places VALUES (?, 0, ?, ?, ?)",
+            "INSERT INTO places VALUES (?, ?, ?, ?)",
             (place, each.id, each.role, each.timestamp),
         )
         connection.execute(

@@ -1,35 +1,131 @@
-"""Update of the index from the files: compare first, read only changes.
+"""Comparison of the index with the files: find the conversations that may have changed.
 
-The comparison needs one ``stat`` of each ``messages.jsonl``. Metadata are compared only for the
-conversations about to be shown, which halves the work. Therefore sort keys of lists must not come
-from metadata that can change independently.
+A store sets the time of a shard's folder when it changes a conversation in it, and the file system
+does so when one appears or disappears. So only shards with another time are looked into, which
+takes one ``stat`` for each of their conversations. All are compared once a day, after a restart of
+the machine, which may have lost times of folders, and for a list of all conversations. Those
+without a shard are always compared.
+
+Metadata are compared only for the conversations about to be shown. Therefore sort keys of lists
+must not come from metadata that can change independently.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import time
 import zlib
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from vibe_llms.conversations.index.files import (
+    MESSAGES,
+    METADATA,
+    NOTHING,
+    ShardScan,
+    Stamp,
+    fit_stamp,
+    measure_metadata,
+)
+from vibe_llms.conversations.stores.sharding import NO_SHARD, belongs, find_folder, survey_shards
 
 if TYPE_CHECKING:
     from vibe_llms.plugins.specification.users import Progress
 
-Stamp: TypeAlias = tuple[int, int, int]
-"""Inode, size and time of change of a file."""
+UNSETTLED_NS = 60_000_000_000
+"""Age up to which the time of a folder does not exclude later changes: file systems round times,
+machines that share a store differ in their clocks, and a writer sets the time of a folder only once
+in a while (:data:`.layout.RENEWAL_NS`)."""
 
-MESSAGES = "messages.jsonl"
-METADATA = "metadata.toml"
+_COMPARISON_NS = 24 * 3600 * 1_000_000_000
+_RESTART_NS = 2_000_000_000  # by how much the computed time of the machine's start varies
 
-_HUGE = (1 << 63) - 1  # maximum of SQLite's integers; file systems use higher numbers
-
-NOTHING: Stamp = (0, 0, 0)
-"""The stamp of a file that is not there."""
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", None)  # Linux; others count from the start as well
 
 
-def measure_messages(directory: str) -> tuple[list[str], list[int]]:
-    """Measure the messages of all conversations in a directory.
+def refresh_messages(
+    connection: sqlite3.Connection,
+    directory: str,
+    progress: Progress | None = None,
+    *,
+    everything: bool = False,
+) -> None:
+    """Update the index from the messages of conversations that have changed.
+
+    Args:
+        everything: Compare all conversations, also those whose shard did not change.
+    """
+    now, started = time.time_ns(), _compute_start_ns()
+    compared, known_start = connection.execute("SELECT compared, started FROM state").fetchone()
+    is_same_run = abs(started - known_start) < _RESTART_NS
+    everything |= not (is_same_run and 0 <= now - compared < _COMPARISON_NS)
+    known = {
+        shard: (changed, fingerprint)
+        for shard, changed, fingerprint in connection.execute("SELECT * FROM shards")
+    }
+    scans, settled = _scan(directory, known, now, everything=everything)
+    if not (scans or settled or everything):
+        return
+    from vibe_llms.conversations.index.writing import settle_shards, update_conversations
+
+    update_conversations(connection, directory, scans, progress)
+    settle_shards(connection, settled, (now, started) if everything else None)
+
+
+def _compute_start_ns() -> int:
+    """Return the time of the machine's start; it also changes if the clock is set."""
+    clock = time.monotonic_ns() if _CLOCK is None else time.clock_gettime_ns(_CLOCK)
+    return time.time_ns() - clock
+
+
+def _scan(
+    directory: str, known: dict[str, tuple[int, str]], now: int, *, everything: bool
+) -> tuple[list[ShardScan], list[tuple[int, str]]]:
+    """Look into shards whose time has changed.
+
+    Returns:
+        Those with changed conversations; and the times and names of others whose time is settled.
+    """
+    scans, settled = [], []
+    # Relative to an open folder, the system need not resolve its path for each shard.
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        names = os.listdir(descriptor)
+        shards = {NO_SHARD: 0}
+        for shard in survey_shards(names):
+            try:
+                shards[shard] = os.stat(shard, dir_fd=descriptor).st_mtime_ns
+            except OSError:
+                continue
+        for shard, changed in shards.items():
+            known_change, known_fingerprint = known.get(shard, (0, ""))
+            if changed == known_change and changed and not everything:
+                continue
+            is_settled = now - changed > UNSETTLED_NS
+            changed = changed if is_settled else 0
+            entries = names if shard == NO_SHARD else _list(f"{directory}/{shard}")
+            found, numbers = _measure(directory, shard, entries)
+            fingerprint = _digest(found, numbers)
+            if fingerprint != known_fingerprint:
+                scans.append(ShardScan(shard, changed, fingerprint, _pair(shard, found, numbers)))
+            elif changed != known_change:
+                settled.append((changed, shard))
+    finally:
+        os.close(descriptor)
+    scans += [ShardScan(shard, 0, "", {}) for shard in known.keys() - shards.keys()]
+    return scans, settled
+
+
+def _list(path: str) -> list[str]:
+    try:
+        return os.listdir(path)
+    except OSError:
+        return []
+
+
+def _measure(directory: str, shard: str, entries: Sequence[str]) -> tuple[list[str], list[int]]:
+    """Measure the messages of all conversations in a shard.
 
     Returns:
         The ids of the conversations, and the numbers of their stamps in one flat list: the caller
@@ -37,69 +133,33 @@ def measure_messages(directory: str) -> tuple[list[str], list[int]]:
     """
     names: list[str] = []
     numbers: list[int] = []
-    # Relative to an open folder, the system need not resolve its path for each conversation.
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        stat = os.stat
-        for name in os.listdir(descriptor):
-            if name[0] == ".":  # locks, and the store's own folders
+    stat, folder = os.stat, f"{directory}/{shard}" if shard else directory
+    for name in entries:
+        if name[0] in "._":  # locks, the store's own folders, and shards
+            continue
+        try:
+            status = stat(f"{folder}/{name}/{MESSAGES}")
+            numbers += (status.st_ino, status.st_size, status.st_mtime_ns)
+        except OSError:
+            if not os.access(f"{folder}/{name}/{METADATA}", os.F_OK):
                 continue
-            try:
-                status = stat(f"{name}/{MESSAGES}", dir_fd=descriptor)
-                numbers += (status.st_ino, status.st_size, status.st_mtime_ns)
-            except OSError:
-                if not os.access(f"{name}/{METADATA}", os.F_OK, dir_fd=descriptor):
-                    continue
-                numbers += NOTHING
-            names.append(name)
-    finally:
-        os.close(descriptor)
+            numbers += NOTHING
+        names.append(name)
     return names, numbers
 
 
-def measure_file(descriptor: int) -> Stamp:
-    """Return the stamp of an open file."""
-    status = os.fstat(descriptor)
-    return _fit((status.st_ino, status.st_size, status.st_mtime_ns))
-
-
-def _fit(stamp: Stamp) -> Stamp:
-    inode, size, changed = stamp
-    return (inode & _HUGE, size, max(0, min(changed, _HUGE)))
-
-
-def measure_metadata(directory: str, identity: str) -> str:
-    """Return a stamp that changes with the metadata of a conversation."""
-    try:
-        status = os.stat(f"{directory}/{identity}/{METADATA}")
-    except OSError:
-        return ""
-    return f"{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
-
-
-def refresh_messages(
-    connection: sqlite3.Connection, directory: str, progress: Progress | None = None
-) -> None:
-    """Update the index of messages.
-
-    A fingerprint of all measurements avoids comparing them one by one, which would double the cost.
-    """
-    names, numbers = measure_messages(directory)
+def _digest(names: list[str], numbers: list[int]) -> str:
     # Python hashes numbers equally in all processes, but not text, so text gets a checksum.
-    fingerprint = f"{zlib.crc32(os.fsencode('/'.join(names)))} {hash(tuple(numbers))}"
-    (known,) = connection.execute("SELECT fingerprint FROM state").fetchone()
-    if known == fingerprint:
-        return
-    from vibe_llms.conversations.index.writing import update_conversations
-    from vibe_llms.conversations.stores.naming import is_identity_form
+    return f"{zlib.crc32(os.fsencode('/'.join(names)))} {hash(tuple(numbers))}"
 
-    stamps = map(_fit, zip(numbers[0::3], numbers[1::3], numbers[2::3], strict=True))
-    present = {
+
+def _pair(shard: str, names: list[str], numbers: list[int]) -> dict[str, Stamp]:
+    stamps = map(fit_stamp, zip(numbers[0::3], numbers[1::3], numbers[2::3], strict=True))
+    return {
         name: stamp
         for name, stamp in zip(names, stamps, strict=True)
-        if is_identity_form(name)  # otherwise it is a copy of a folder, which stores ignore
+        if belongs(name, shard)  # otherwise it is a copy of a folder, which stores ignore
     }
-    update_conversations(connection, directory, present, fingerprint, progress)
 
 
 def refresh_metadata(
@@ -111,7 +171,7 @@ def refresh_metadata(
         for (description,) in connection.execute(
             "SELECT description FROM conversations WHERE id = ?", (identity,)
         ):
-            if description != measure_metadata(directory, identity):
+            if description != measure_metadata(find_folder(directory, identity)):
                 stale.append(identity)
     if not stale:
         return False

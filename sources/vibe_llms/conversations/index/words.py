@@ -33,15 +33,21 @@ _CONTROLS = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 127, 0x200B], " ")
 _TERM = r'"([^"]*)"?|([^\s"]+)'
 
 
-def prepare_text(text: str) -> str:
-    """Normalize a text for the index: composed, without control characters, split if needed."""
+def clean_text(text: str) -> str:
+    """Normalize a text: composed, without control characters and halves of characters."""
     text = text.translate(_CONTROLS)
     if text.isascii():
         return text
     import unicodedata
 
     text = text.encode("utf-8", "replace").decode("utf-8")  # JSON may contain lone surrogates
-    return re.sub(_BORDER, _SEPARATOR, unicodedata.normalize("NFC", text))
+    return unicodedata.normalize("NFC", text)
+
+
+def prepare_text(text: str) -> str:
+    """Normalize a text for the index, and split it where words have no spaces between them."""
+    text = clean_text(text)
+    return text if text.isascii() else re.sub(_BORDER, _SEPARATOR, text)
 
 
 def restore_text(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING, Any
 
 from vibe_llms.configuration.definitions import DIRECTORY_STORE
@@ -145,10 +144,10 @@ def open_index(store: ConversationStore | None = None) -> Index:
     from vibe_llms.conversations.index.index import ConversationIndex
     from vibe_llms.interfaces.cli.progress import TerminalProgress
 
-    return ConversationIndex(
+    return ConversationIndex.open_cached(
         configuration.data_directory / "conversations",
-        configuration.cache_directory / "index.sqlite",
-        progress=TerminalProgress() if sys.stderr.isatty() else None,
+        configuration.cache_directory,
+        progress=TerminalProgress(),
     )
 
 

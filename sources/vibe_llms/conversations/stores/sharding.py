@@ -1,0 +1,82 @@
+"""Spreading of a store's conversations over subfolders, so that no folder has millions of entries.
+
+A shard is a folder below ``conversations``, named by a checksum of the ids in it. Conversations of
+the former layout are directly below ``conversations``, as are those that a person puts there; they
+are found, too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import Final
+from zlib import crc32
+
+from vibe_llms.conversations.stores.naming import is_identity_form
+
+SHARDS: Final = 1024
+"""Number of shards: ten million conversations make ten thousand in each."""
+
+NO_SHARD: Final = ""
+"""Name of the shard of conversations that are directly below ``conversations``."""
+
+# No conversation has such a name: an id begins with a letter or digit.
+is_shard = re.compile("_[0-3][0-9a-f]{2}", re.ASCII).fullmatch
+
+
+def name_shard(identity: str) -> str:
+    """Return the name of the shard of a conversation."""
+    return f"_{crc32(identity.encode()) % SHARDS:03x}"
+
+
+def find_shard(root: str, identity: str) -> str:
+    """Return the shard that has a conversation; if it does not exist, that of a new one."""
+    shard = name_shard(identity)
+    if os.access(f"{root}/{shard}/{identity}", os.F_OK):
+        return shard
+    return NO_SHARD if os.access(f"{root}/{identity}", os.F_OK) else shard
+
+
+def compose_folder(root: str, shard: str, identity: str) -> str:
+    """Return the folder of a conversation in a shard."""
+    return f"{root}/{shard}/{identity}" if shard else f"{root}/{identity}"
+
+
+def find_folder(root: str, identity: str) -> str:
+    """Return the folder of a conversation; if it does not exist, that of a new one."""
+    return compose_folder(root, find_shard(root, identity), identity)
+
+
+def survey_shards(names: Iterator[str] | list[str]) -> Iterator[str]:
+    """Yield the names of the shards among the entries of ``conversations``."""
+    return filter(is_shard, names)
+
+
+def belongs(identity: str, shard: str) -> bool:
+    """Return whether a folder of this name in this shard is found by the store.
+
+    Otherwise it is a copy that a person has made, or was moved to the wrong shard by hand.
+    """
+    return bool(is_identity_form(identity)) and shard in (NO_SHARD, name_shard(identity))
+
+
+def survey_identities(root: str) -> Iterator[str]:
+    """Yield the ids of all conversations, each once. Raises FileNotFoundError without a store."""
+    names = os.listdir(root)
+    seen = set()
+    for name in names:
+        if is_identity_form(name):
+            seen.add(name)
+            yield name
+    for shard in survey_shards(names):
+        for name in _list(f"{root}/{shard}"):
+            if belongs(name, shard) and name not in seen:
+                yield name
+
+
+def _list(path: str) -> list[str]:
+    try:
+        return os.listdir(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
