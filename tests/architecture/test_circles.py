@@ -6,11 +6,8 @@ from collections import defaultdict
 
 from support.quality.source_imports import MODULES, list_imports, strip_package
 
-<<<<<<< HEAD
-MOST_CIRCLES = 2
-=======
 MOST_CIRCLES = 1
->>>>>>> 9f3d22ae (Cut the circle of the index's refresh and writer)
+MOST_CIRCLES = 1
 """Number of circles that are left. Lower it when one is cut; do not raise it."""
 
 
