@@ -21,7 +21,7 @@ from vibe_llms.conversations.index.files import (
     measure_file,
     measure_metadata,
 )
-from vibe_llms.conversations.index.heads import Head, digest_tail, read_head
+from vibe_llms.conversations.index.outlines import Outline, digest_tail, read_outline
 from vibe_llms.conversations.stores.sharding import compose_folder, find_folder, find_shard
 from vibe_llms.foundation.files import open_regular
 
@@ -55,8 +55,8 @@ class _Known(NamedTuple):
         return (self.inode, self.size, self.changed)
 
     @property
-    def head(self) -> Head:
-        return Head(*self[5:])
+    def outline(self) -> Outline:
+        return Outline(*self[5:])
 
 
 _KNOWN_COLUMNS: Final = ", ".join(_Known._fields)
@@ -183,17 +183,19 @@ def _index_conversation(connection: sqlite3.Connection, directory: str, identity
                     "UPDATE conversations SET shard = ? WHERE key = ?", (shard, known.key)
                 )
             return
-        head = Head()
+        outline = Outline()
         if known is not None:
             if file is not None and _has_only_grown(file.fileno(), stamp, known):
-                head = known.head
+                outline = known.outline
             else:
                 forget_texts(connection, known.key)
         if file is not None:
-            head = read_head(file.fileno(), stamp[1], f"{folder}/{TALLY}", head)
+            outline = read_outline(file.fileno(), stamp[1], f"{folder}/{TALLY}", outline)
     described, description = _read_description(folder)
     updated = max(description.created, stamp[2] if stamp[1] else 0)
-    connection.execute(_WRITE, (identity, shard, *stamp, *head, described, *description, updated))
+    connection.execute(
+        _WRITE, (identity, shard, *stamp, *outline, described, *description, updated)
+    )
 
 
 def _open_messages(folder: str) -> AbstractContextManager[FileIO] | AbstractContextManager[None]:
