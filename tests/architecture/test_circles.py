@@ -7,7 +7,6 @@ from collections import defaultdict
 from support.quality.source_imports import MODULES, list_imports, strip_package
 
 MOST_CIRCLES = 1
-MOST_CIRCLES = 1
 """Number of circles that are left. Lower it when one is cut; do not raise it."""
 
 

@@ -322,16 +322,16 @@ def test_reads_only_what_was_appended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A longer file costs the reading of its new lines; an unchanged one, of nothing."""
-    from vibe_llms.conversations.index import outlines, texts
+    from vibe_llms.conversations.index import synopses, texts
 
     say(store, "one", "first", "second")
     say(store, "two", "other")
     index.search("word")
     lines: list[bytes] = []
     read: list[int] = []
-    original, original_read = texts.read_place, outlines.read_at
+    original, original_read = texts.read_place, synopses.read_at
     monkeypatch.setattr(texts, "read_place", lambda line: lines.append(line) or original(line))
-    monkeypatch.setattr(outlines, "read_at", lambda *a: read.append(a[2]) or original_read(*a))
+    monkeypatch.setattr(synopses, "read_at", lambda *a: read.append(a[2]) or original_read(*a))
 
     former = Path(store.layout.messages("one")).stat().st_size
     say(store, "one", "third")

@@ -174,7 +174,7 @@ def test_keeps_what_was_indexed_when_it_is_interrupted(
     (tmp_path / "index.sqlite").unlink()
     monkeypatch.setattr(writing, "BATCH", 1)
     monkeypatch.setattr(texts, "BATCH_BYTES", 1)
-    original_outline, original_place = writing.read_outline, texts.read_place
+    original_synopsis, original_place = writing.read_synopsis, texts.read_place
     calls = []
 
     def interrupt(original: Any, *arguments: Any) -> object:
@@ -183,7 +183,7 @@ def test_keeps_what_was_indexed_when_it_is_interrupted(
             raise KeyboardInterrupt
         return original(*arguments)
 
-    monkeypatch.setattr(writing, "read_outline", functools.partial(interrupt, original_outline))
+    monkeypatch.setattr(writing, "read_synopsis", functools.partial(interrupt, original_synopsis))
     monkeypatch.setattr(texts, "read_place", functools.partial(interrupt, original_place))
     with pytest.raises(KeyboardInterrupt):
         index.survey()

@@ -98,7 +98,7 @@ class Lineage:
         Canisters merged from deleted parents precede those bytes and are included. ``None`` if its
         file is not the one that the database describes.
         """
-        from vibe_llms.conversations.index.outlines import count_before
+        from vibe_llms.conversations.index.synopses import count_before
 
         shard, inode, merged = self._connection.execute(
             "SELECT shard, inode, merged_bytes FROM conversations WHERE id = ?", (identity,)

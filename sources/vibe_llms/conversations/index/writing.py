@@ -21,7 +21,7 @@ from vibe_llms.conversations.index.files import (
     measure_file,
     measure_metadata,
 )
-from vibe_llms.conversations.index.outlines import Outline, digest_tail, read_outline
+from vibe_llms.conversations.index.synopses import Synopsis, digest_tail, read_synopsis
 from vibe_llms.conversations.stores.sharding import compose_folder, find_folder, find_shard
 from vibe_llms.foundation.files import open_regular
 
@@ -55,8 +55,8 @@ class _Known(NamedTuple):
         return (self.inode, self.size, self.changed)
 
     @property
-    def outline(self) -> Outline:
-        return Outline(*self[5:])
+    def synopsis(self) -> Synopsis:
+        return Synopsis(*self[5:])
 
 
 _KNOWN_COLUMNS: Final = ", ".join(_Known._fields)
@@ -183,18 +183,18 @@ def _index_conversation(connection: sqlite3.Connection, directory: str, identity
                     "UPDATE conversations SET shard = ? WHERE key = ?", (shard, known.key)
                 )
             return
-        outline = Outline()
+        synopsis = Synopsis()
         if known is not None:
             if file is not None and _has_only_grown(file.fileno(), stamp, known):
-                outline = known.outline
+                synopsis = known.synopsis
             else:
                 forget_texts(connection, known.key)
         if file is not None:
-            outline = read_outline(file.fileno(), stamp[1], f"{folder}/{TALLY}", outline)
+            synopsis = read_synopsis(file.fileno(), stamp[1], f"{folder}/{TALLY}", synopsis)
     described, description = _read_description(folder)
     updated = max(description.created, stamp[2] if stamp[1] else 0)
     connection.execute(
-        _WRITE, (identity, shard, *stamp, *outline, described, *description, updated)
+        _WRITE, (identity, shard, *stamp, *synopsis, described, *description, updated)
     )
 
 

@@ -23,7 +23,7 @@ _BLOCK_BYTES: Final = 1 << 16
 _TAIL_BYTES: Final = 4096
 
 
-class Outline(NamedTuple):
+class Synopsis(NamedTuple):
     """Facts about the beginning of a file of messages, up to a line end.
 
     Attributes:
@@ -43,7 +43,7 @@ class Outline(NamedTuple):
     used_model: str | None = None
 
 
-def read_outline(descriptor: int, size: int, tally: str, former: Outline) -> Outline:
+def read_synopsis(descriptor: int, size: int, tally: str, former: Synopsis) -> Synopsis:
     """Read what was added to a file; an incomplete last line is left for later.
 
     Args:
@@ -57,21 +57,21 @@ def read_outline(descriptor: int, size: int, tally: str, former: Outline) -> Out
         data = data[: data.rfind(b"\n") + 1]
         lines = [line for line in data.split(b"\n") if line.strip()]
         count, end = len(lines), start + len(data)
-        outline = former if former.first_words else _read_first_words(lines, former)
+        synopsis = former if former.first_words else _read_first_words(lines, former)
         model = _find_model(lines)
     else:
         data = b""
         end = find_line_start(descriptor, size)
         count = _count(descriptor, start, end, tally)
-        outline = former if former.first_words else _find_first_words(descriptor, end, former)
+        synopsis = former if former.first_words else _find_first_words(descriptor, end, former)
         model = _find_last_model(descriptor, start, end)
     is_in_data = len(data) == min(end, _TAIL_BYTES) or len(data) >= _TAIL_BYTES
-    return Outline(
+    return Synopsis(
         indexed=end,
         tail=crc32(data[-_TAIL_BYTES:]) if is_in_data else digest_tail(descriptor, end),
         canisters=former.canisters + count,
-        first_words=outline.first_words,
-        first_position=outline.first_position,
+        first_words=synopsis.first_words,
+        first_position=synopsis.first_position,
         used_model=model or former.used_model,
     )
 
@@ -102,22 +102,22 @@ def _count(descriptor: int, start: int, end: int, tally: str) -> int:
     return count_lines(descriptor, end) - (count_lines(descriptor, start) if start else 0)
 
 
-def _read_first_words(lines: list[bytes], outline: Outline) -> Outline:
-    for position, line in enumerate(lines, outline.canisters):
+def _read_first_words(lines: list[bytes], synopsis: Synopsis) -> Synopsis:
+    for position, line in enumerate(lines, synopsis.canisters):
         if b"user" in line and (record := read_record(line)) and record.get("role") == "user":
             words = compose_first_words(survey_texts(record))
             if words:
-                return outline._replace(first_words=words, first_position=position)
-    return outline
+                return synopsis._replace(first_words=words, first_position=position)
+    return synopsis
 
 
-def _find_first_words(descriptor: int, end: int, outline: Outline) -> Outline:
+def _find_first_words(descriptor: int, end: int, synopsis: Synopsis) -> Synopsis:
     """Read the user's first words, in blocks that double until they have them."""
-    size, start = _BLOCK_BYTES, outline.indexed
+    size, start = _BLOCK_BYTES, synopsis.indexed
     while True:
         block = read_at(descriptor, start, min(size, end - start))
         lines = [line for line in block[: block.rfind(b"\n") + 1].split(b"\n") if line.strip()]
-        found = _read_first_words(lines, outline)
+        found = _read_first_words(lines, synopsis)
         if found.first_words or len(block) >= end - start:
             return found
         size *= 2
