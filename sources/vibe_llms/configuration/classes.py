@@ -169,6 +169,11 @@ class Configuration(NamedTuple):
         return str(self.settings["model"].value)
 
     @property
+    def embedder(self) -> str:
+        """The default embedder: ``provider:name``, or a provider with a default one."""
+        return str(self.settings["embedder"].value)
+
+    @property
     def aliases(self) -> dict[str, str]:
         """The provider, or the address of the model, that each alias stands for."""
         return self.access_table("aliases")

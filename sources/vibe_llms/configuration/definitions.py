@@ -110,6 +110,12 @@ _SETTINGS = (
         is_harmless=True,
     ),
     Definition(
+        name="embedder",
+        kind=ADDRESS,
+        summary="Default embedder, as provider:model.",
+        is_harmless=True,
+    ),
+    Definition(
         name="stream",
         kind=BOOLEAN,
         summary="Show answers while they arrive.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 if TYPE_CHECKING:
     JsonValue: TypeAlias = (
@@ -12,6 +12,11 @@ if TYPE_CHECKING:
 else:
     JsonValue = Any  # evaluating the recursive annotation at run time would never end
 JsonObject: TypeAlias = Mapping[str, JsonValue]
+
+
+def is_integer(value: object) -> TypeGuard[int]:
+    """Return whether a value is an integer; in Python, booleans are some, too."""
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def is_whole(text: str) -> bool:

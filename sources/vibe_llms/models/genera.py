@@ -6,6 +6,10 @@ import enum
 
 
 class Genus(enum.StrEnum):
-    """The purpose of a model; ``converser``, which answers in a conversation, is the only one."""
+    """The purpose of a model.
+
+    A ``converser`` answers in a conversation; an ``embedder`` turns texts into vectors.
+    """
 
     CONVERSER = "converser"
+    EMBEDDER = "embedder"

@@ -12,6 +12,9 @@ from vibe_llms.providers.vendors import Vendor, VendorClient
 from vibe_llms.tables.kinds import COUNT
 
 if TYPE_CHECKING:
+    from vibe_llms.dialects.calls import CallForm
+    from vibe_llms.dialects.embeddings.quirks import EmbeddingQuirks
+    from vibe_llms.messages.vectors import EmbeddingRequest, Vectors
     from vibe_llms.providers.surveys import SurveyedModel, Told
 
 
@@ -24,6 +27,21 @@ class CompletionsVendor(Vendor):
     def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
         """Return the path after the base URL, which ends in the version."""
         return "/chat/completions"
+
+    def find_embedding_form(
+        self, model: ModelDescriptor
+    ) -> CallForm[EmbeddingRequest, Vectors] | None:
+        """Return the form of ``/embeddings``; ``None`` if the service has no embeddings."""
+        quirks = self.access_embedding_quirks()
+        if quirks is None:
+            return None
+        from vibe_llms.dialects.embeddings.openai import produce_form
+
+        return produce_form(quirks)
+
+    def access_embedding_quirks(self) -> EmbeddingQuirks | None:
+        """Return the quirks of its embeddings; by default it has none."""
+        return None
 
     async def survey(self, client: VendorClient) -> Sequence[SurveyedModel]:
         """List the models. Raises ConverseError."""

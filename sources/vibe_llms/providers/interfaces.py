@@ -2,14 +2,15 @@
 
 A :class:`Provider` makes a :class:`Client`, which owns connections or loaded weights and gives
 access to a :class:`ConverserModel`, which answers requests. Four stateless processors
-(:mod:`vibe_llms.dialects.processors`) translate between our values and the vendor's.
+(:mod:`vibe_llms.dialects.processors`) translate between our values and the vendor's. A client with
+models of other genera, such as an :class:`EmbedderModel`, is a :class:`GenusClient`.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from vibe_llms.dialects.processors import ControlsProcessor as ControlsProcessor
 from vibe_llms.dialects.processors import ConversationTokenizer as ConversationTokenizer
@@ -21,7 +22,9 @@ from vibe_llms.events.stream import StreamEvent
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.losses import Translation as Translation
 from vibe_llms.messages.requests import Request, Response
+from vibe_llms.messages.vectors import EmbeddingRequest, Vectors
 from vibe_llms.models.descriptors import ModelDescriptor as ModelDescriptor
+from vibe_llms.models.genera import Genus
 from vibe_llms.models.tokens import TokenCount as TokenCount
 from vibe_llms.providers.words import iterate_words
 
@@ -105,6 +108,33 @@ class ConverserModel(Protocol):
         """Stream the answer to a request. Nothing is sent before the stream is entered."""
 
 
+class EmbedderModel(Protocol):
+    """A model that turns texts into vectors: returned by ``GenusClient.access``."""
+
+    @property
+    def descriptor(self) -> ModelDescriptor:
+        """The model's name and attributes."""
+
+    @property
+    def most_texts(self) -> int:
+        """Maximum texts of one request."""
+
+    @property
+    def most_bytes(self) -> int:
+        """Maximum size of the texts of one request, in UTF-8."""
+
+    async def embed(self, request: EmbeddingRequest) -> Vectors:
+        """Return the vectors of the texts, in their order.
+
+        Raises:
+            TranslationLossError: There are losses, and the request is strict.
+            ConverseError: The request failed, or its answer is invalid.
+        """
+
+
+GenusModel: TypeAlias = ConverserModel | EmbedderModel
+
+
 class Client(Protocol):
     """Connections, or loaded weights, and the models that use them."""
 
@@ -128,6 +158,18 @@ class Client(Protocol):
 
     async def close(self) -> None:
         """Release all resources. May be called again."""
+
+
+@runtime_checkable
+class GenusClient(Client, Protocol):
+    """A client with models of several genera."""
+
+    async def access(self, name: str, genus: Genus) -> GenusModel:
+        """Return a model of a genus by name; the provider's default one for an empty name.
+
+        Raises:
+            UnknownNameError: The provider has no models of the genus, or not this one.
+        """
 
 
 class Provider(Protocol):

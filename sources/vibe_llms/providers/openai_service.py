@@ -17,6 +17,8 @@ from vibe_llms.providers.vendors import Vendor
 from vibe_llms.tables.kinds import TEXT, Kind
 
 if TYPE_CHECKING:
+    from vibe_llms.dialects.calls import CallForm
+    from vibe_llms.messages.vectors import EmbeddingRequest, Vectors
     from vibe_llms.providers.batches import VendorBatches
     from vibe_llms.providers.vendors import VendorClient
 
@@ -77,6 +79,13 @@ class OpenAIService(Vendor):
         from vibe_llms.providers.openai_batches import FileBatches
 
         return FileBatches(client, self.compose_path(model, streaming=False))
+
+    def find_embedding_form(self, model: ModelDescriptor) -> CallForm[EmbeddingRequest, Vectors]:
+        """Return the form of ``/embeddings``."""
+        from vibe_llms.dialects.embeddings.openai import produce_form
+        from vibe_llms.dialects.embeddings.quirks import EmbeddingQuirks
+
+        return produce_form(EmbeddingQuirks())
 
     def survey_needs(self) -> tuple[Need, ...]:
         """Return what is missing before a request can be sent."""

@@ -16,6 +16,7 @@ from vibe_llms.exceptions import ConverseError, ProviderError, ProviderFault
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.clocks import Clock
 from vibe_llms.foundation.limits import Limits
+from vibe_llms.messages.canisters import Usage
 from vibe_llms.providers.streams import EventSource
 
 _HASTE = frozenset({ProviderFault.RATE_LIMITED, ProviderFault.OVERLOADED})
@@ -266,10 +267,14 @@ class Ticket:
         for event in events:
             # A stream may report usage several times: settle only the difference.
             if isinstance(event, UsageEvent):
-                answered = event.usage.total_output_tokens or 0
-                used = (event.usage.total_input_tokens or 0) + answered
-                self._limiter.settle(self._tokens, used, answered)
-                self._tokens = used
+                self.settle(event.usage)
+
+    def settle(self, usage: Usage) -> None:
+        """Replace the estimate by the reported usage."""
+        answered = usage.total_output_tokens or 0
+        used = (usage.total_input_tokens or 0) + answered
+        self._limiter.settle(self._tokens, used, answered)
+        self._tokens = used
 
 
 class SettlingSource:

@@ -16,11 +16,12 @@ from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.foundation.secrets import Secret, is_secret_name
 from vibe_llms.messages.requests import Request
 from vibe_llms.messages.trusting import trusted
+from vibe_llms.models.genera import Genus
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.bodies import EncodedBody, encode_body
 from vibe_llms.providers.budgets import produce_limiter
 from vibe_llms.providers.credentials import acquire_key, advise_of_key
-from vibe_llms.providers.interfaces import ModelDescriptor, Translation
+from vibe_llms.providers.interfaces import GenusModel, ModelDescriptor, Translation
 from vibe_llms.providers.needs import (
     Need,
     advise_of_address,
@@ -134,6 +135,22 @@ class RemoteClient:
             UnknownNameError: The name is empty and there is no default model.
         """
         return RemoteModel(self.describe(name or await self.choose_model()), self)
+
+    async def access(self, name: str, genus: Genus) -> GenusModel:
+        """Return a model of a genus; unknown names are allowed, as with :meth:`access_model`.
+
+        Raises:
+            UnknownNameError: The vendor has no models of the genus, or the name is empty.
+        """
+        if genus is Genus.CONVERSER:
+            return await self.access_model(name)
+        from vibe_llms.providers.embedders import RemoteEmbedder, refuse_genus, require_name
+
+        descriptor = self.describe(require_name(name, self.provider.name))
+        form = self.vendor.find_embedding_form(descriptor)
+        if form is None:
+            raise refuse_genus(self.provider.name, genus)
+        return RemoteEmbedder(descriptor, self, form)
 
     async def choose_model(self) -> str:
         """Return the default model; for a server of the user's own, its only model.

@@ -26,6 +26,8 @@ from vibe_llms.providers.tokenizers import CountingClient, VendorTokenizer
 from vibe_llms.providers.transports import ensure_files
 
 if TYPE_CHECKING:
+    from vibe_llms.dialects.calls import CallForm
+    from vibe_llms.messages.vectors import EmbeddingRequest, Vectors
     from vibe_llms.providers.batches import VendorBatches
     from vibe_llms.providers.bodies import EncodedBody
     from vibe_llms.providers.rates import RateLimiter, Ticket
@@ -200,6 +202,12 @@ class Vendor(abc.ABC):
 
     def produce_batches(self, client: VendorClient, model: ModelDescriptor) -> VendorBatches | None:
         """Return the vendor's batches; by default it has none."""
+        return None
+
+    def find_embedding_form(
+        self, model: ModelDescriptor
+    ) -> CallForm[EmbeddingRequest, Vectors] | None:
+        """Return the form of the vendor's embeddings; by default it has none."""
         return None
 
     def produce_error(

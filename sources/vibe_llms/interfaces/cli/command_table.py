@@ -9,6 +9,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "batch": ("batch:batch", "Ask a model about each line of a file, many at once."),
         "batches": ("", "Watch, stop and resume batches that workers process."),
         "flow": ("", "Run a task whose program is a Mermaid diagram."),
+        "embed": ("embed:embed", "Turn texts into vectors."),
     },
     "Conversations": {
         "list": ("listing:list_", "List conversations, newest first."),

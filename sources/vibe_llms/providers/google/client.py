@@ -19,6 +19,8 @@ from vibe_llms.providers.vendors import Vendor, VendorClient
 from vibe_llms.tables.kinds import WORD, Kind
 
 if TYPE_CHECKING:
+    from vibe_llms.dialects.calls import CallForm
+    from vibe_llms.messages.vectors import EmbeddingRequest, Vectors
     from vibe_llms.providers.surveys import SurveyedModel, Told
 
 _PAGE = 1000
@@ -76,6 +78,15 @@ class GoogleVendor(Vendor):
         return attrs.evolve(
             processors, tokenizer=_GoogleTokenizer(client, self.compose_count, self.count_field)
         )
+
+    def find_embedding_form(
+        self, model: ModelDescriptor
+    ) -> CallForm[EmbeddingRequest, Vectors] | None:
+        """Return the form of ``batchEmbedContents``."""
+        from vibe_llms.dialects.embeddings.google import produce_form
+
+        path = self.compose_method(model, "batchEmbedContents")
+        return produce_form(path, self.compose_resource(model))
 
     async def survey(self, client: VendorClient) -> Sequence[SurveyedModel]:
         """List the models that can answer. Raises ConverseError."""

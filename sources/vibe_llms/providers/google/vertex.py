@@ -74,6 +74,9 @@ class VertexVendor(GoogleVendor):
         location = quote(self._access_location())
         return f"projects/{quote(self._access_project())}/locations/{location}/{name}"
 
+    def find_embedding_form(self, model: ModelDescriptor) -> None:
+        """Return ``None``: embeddings of Vertex AI have another form, which is not supported."""
+
     def compose_count(self, native: JsonObject, model: ModelDescriptor) -> tuple[str, JsonObject]:
         """Return the path and body of the call that counts a request's tokens."""
         counted = ("contents", "systemInstruction", "tools", "generationConfig")

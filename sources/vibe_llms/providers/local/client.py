@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 
@@ -23,9 +23,10 @@ from vibe_llms.foundation.optional_packages import advise_extra
 from vibe_llms.foundation.portal import finish
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
+from vibe_llms.models.genera import Genus
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.conversing import ModelBase
-from vibe_llms.providers.interfaces import ModelDescriptor
+from vibe_llms.providers.interfaces import GenusModel, ModelDescriptor
 from vibe_llms.providers.local.controls import CONTROLS
 from vibe_llms.providers.local.decoder import LocalDecoder
 from vibe_llms.providers.local.errors import produce_error
@@ -44,13 +45,16 @@ from vibe_llms.providers.local.invocations import (
     select_offered,
 )
 from vibe_llms.providers.local.messages import MESSAGES
-from vibe_llms.providers.local.pins import SMOLLM2
+from vibe_llms.providers.local.pins import SMOLLM2, Pin
 from vibe_llms.providers.local.tokenizer import LocalTokenizer
 from vibe_llms.providers.local.weights import acquire_weights, find_named, find_weights
 from vibe_llms.providers.lowering import CustomCalls, find_lowered, lower
 from vibe_llms.providers.needs import Need, NeedKind, find_packages, refuse_for_want
 from vibe_llms.tables.annotations import Count
 from vibe_llms.tables.reading import read_table
+
+if TYPE_CHECKING:
+    from vibe_llms.providers.local.embedding import Engine
 
 CONTEXT_TOKENS: Final = 8192
 """The default window: all that the embedded weights support.
@@ -135,6 +139,7 @@ class LocalClient:
         self.provider = provider
         self._settings = settings
         self._servers: dict[LoadSettings, LoadedModel] = {}
+        self._engine: Engine | None = None
         self._lock = threading.Lock()
         self._loading = asyncio.Lock()
         self._closed = False
@@ -165,7 +170,38 @@ class LocalClient:
                 known=(SMOLLM2.model,),
                 remedy="Or name a GGUF file by its path.",
             )
-        return self._produce_model(SMOLLM2.model, await self._acquire_weights())
+        return self._produce_model(SMOLLM2.model, await self._acquire_weights(SMOLLM2))
+
+    async def access(self, name: str, genus: Genus) -> GenusModel:
+        """Return a model of a genus: a converser, or the embedder ``e5-small``.
+
+        Raises:
+            DependencyError: There is no wheel of the embedder for this machine.
+            UnknownNameError: There is no embedder of this name.
+            WeightsError: The weights cannot be downloaded.
+            TrustError: The user did not agree to the download.
+        """
+        if genus is Genus.CONVERSER:
+            return await self.access_model(name)
+        from vibe_llms.providers.local.embedding import NAME, LocalEmbedder, choose_pin, refuse_name
+
+        if name not in ("", NAME):
+            raise refuse_name(name)
+        weights = await self._acquire_weights(choose_pin())
+        attributes = self.provider.context.produce_attributes().integrate(NAME)
+        descriptor = ModelDescriptor(provider=self.provider.name, name=NAME, attributes=attributes)
+        return LocalEmbedder(descriptor, self, weights)
+
+    def load_engine(self, weights: Path) -> Engine:
+        """Return the loaded engine of the embedder; load it on first use. Blocks."""
+        from vibe_llms.providers.local.embedding import Engine
+
+        with self._lock:
+            if self._closed:
+                raise refuse_closed()
+            if self._engine is None:
+                self._engine = Engine(weights)
+            return self._engine
 
     async def survey_models(self, *, refresh: bool = False) -> Sequence[ModelDescriptor]:
         """List the default model; it may have to be downloaded when it is accessed."""
@@ -176,11 +212,11 @@ class LocalClient:
         """Stop running requests, and free the memory of models that no other client uses."""
         await asyncio.to_thread(self._release)
 
-    async def _acquire_weights(self) -> Path:
+    async def _acquire_weights(self, pin: Pin) -> Path:
         stopping = threading.Event()
         context = self.provider.context
         try:
-            return await asyncio.to_thread(acquire_weights, SMOLLM2, context, stopping.is_set)
+            return await asyncio.to_thread(acquire_weights, pin, context, stopping.is_set)
         finally:
             stopping.set()  # on cancellation, stop the thread's download
 
@@ -259,6 +295,9 @@ class LocalClient:
             self._closed = True
             while self._servers:
                 release_server(self._servers.popitem()[1])
+            engine, self._engine = self._engine, None
+            if engine is not None:
+                engine.close()
 
 
 def _is_path(name: str) -> bool:

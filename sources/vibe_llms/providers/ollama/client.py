@@ -38,6 +38,8 @@ from vibe_llms.providers.settings import RemoteSettings, strip_version
 from vibe_llms.providers.vendors import VendorClient
 
 if TYPE_CHECKING:
+    from vibe_llms.dialects.calls import CallForm
+    from vibe_llms.messages.vectors import EmbeddingRequest, Vectors
     from vibe_llms.providers.surveys import SurveyedModel
 
 DEFAULT_PORT: Final = 11434
@@ -182,6 +184,12 @@ class OllamaVendor(HostedVendor):
         """Make the decoder of one response."""
         least = count_least(self._take_estimate(request, model.attributes))
         return OllamaDecoder(provider=model.provider, model=model.name, least_tokens=least)
+
+    def find_embedding_form(self, model: ModelDescriptor) -> CallForm[EmbeddingRequest, Vectors]:
+        """Return the form of ``/api/embed``."""
+        from vibe_llms.dialects.embeddings.ollama import FORM
+
+        return FORM
 
     async def survey(self, client: VendorClient) -> Sequence[SurveyedModel]:
         """List the server's models. Raises ConverseError."""

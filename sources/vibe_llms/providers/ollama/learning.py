@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
+from vibe_llms.models.genera import Genus
 from vibe_llms.providers.surveys import SurveyedModel, Told
 from vibe_llms.tables.kinds import COUNT
 
@@ -27,7 +28,10 @@ def learn(shown: JsonValue) -> JsonObject:
     if window is not None:
         control["maximum"] = window
         learnt["context_window_tokens"] = window
-    return {**learnt, **_read_capabilities(facts.get("capabilities"))}
+    capabilities = facts.get("capabilities")
+    if isinstance(capabilities, list) and "embedding" in capabilities:
+        learnt["genus"] = Genus.EMBEDDER.value
+    return {**learnt, **_read_capabilities(capabilities)}
 
 
 def read_tags(listed: JsonValue) -> list[SurveyedModel]:

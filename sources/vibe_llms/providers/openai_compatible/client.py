@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from vibe_llms.dialects.chat_completions.quirks import Quirks
+from vibe_llms.dialects.embeddings.quirks import EmbeddingQuirks
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.foundation.suggestions import end_among
 from vibe_llms.providers.completions import CompletionsVendor
@@ -32,6 +33,10 @@ def _check_kind(name: str) -> str:
 
 _UNKNOWN: Final = Quirks(fields={"max_tokens": "max_tokens"})
 """Assumed quirks of a service of the user's own."""
+
+
+_UNKNOWN_TEXTS: Final = 32
+"""Texts of one request to a service of the user's own: the default limit of TEI, the smallest."""
 
 
 class CompatibleVendor(CompletionsVendor):
@@ -65,6 +70,11 @@ class CompatibleVendor(CompletionsVendor):
             self.needs_key = is_remote and bool(service.key_variables)
             self.server_command = service.start
         return settings
+
+    def access_embedding_quirks(self) -> EmbeddingQuirks | None:
+        """Return those of the kind; for a service of the user's own, usual ones."""
+        service = self._find_service()
+        return EmbeddingQuirks(most_texts=_UNKNOWN_TEXTS) if service is None else service.embeddings
 
     @property
     def known_quirks(self) -> Quirks:

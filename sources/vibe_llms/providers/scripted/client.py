@@ -24,9 +24,10 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request
 from vibe_llms.messages.views import text_of
+from vibe_llms.models.genera import Genus
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.conversing import ModelBase
-from vibe_llms.providers.interfaces import ModelDescriptor, Translation
+from vibe_llms.providers.interfaces import GenusModel, ModelDescriptor, Translation
 from vibe_llms.providers.scripted.decoder import ScriptedDecoder
 from vibe_llms.providers.scripted.processors import PROCESSORS
 from vibe_llms.providers.scripted.scripts import (
@@ -82,6 +83,16 @@ class ScriptedClient:
                 remedy="Or name a TOML file by its path.",
             )
         return ScriptedModel(self._describe(name), read_script(name), context.limits)
+
+    async def access(self, name: str, genus: Genus) -> GenusModel:
+        """Return a script, or the embedder ``words``. Raises UnknownNameError."""
+        if genus is Genus.CONVERSER:
+            return await self.access_model(name)
+        from vibe_llms.providers.scripted.embedding import NAME, WordsEmbedder
+
+        if name not in ("", NAME):
+            raise UnknownNameError(kind="scripted embedder", name=name, known=(NAME,))
+        return WordsEmbedder(self._describe(NAME))
 
     async def survey_models(self, *, refresh: bool = False) -> Sequence[ModelDescriptor]:
         """List the shipped scripts."""

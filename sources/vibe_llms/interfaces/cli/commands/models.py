@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from vibe_llms.providers.surveys import Survey
 
 
+GENERA = ("converser", "embedder")
+"""Those of ``models.genera``, which is not imported before it is used."""
 _PLUGIN_KEYS = ("module", "package", "enabled", "kind")
 """Settings of a provider that select its code and say nothing about its models."""
 
@@ -44,8 +46,9 @@ def models() -> None:
 @click.option(
     "--refresh", is_flag=True, help="Ask the vendors again, even if their lists are recent."
 )
+@click.option("--genus", type=click.Choice(GENERA), help="Only models of this genus.")
 @json_option
-def list_(provider: str | None, refresh: bool, as_json: bool) -> None:
+def list_(provider: str | None, refresh: bool, genus: str | None, as_json: bool) -> None:
     """List the known models; a star marks the configured one.
 
     Vendors' lists are cached for a day, and their age is shown. A provider may have more models:
@@ -61,11 +64,14 @@ def list_(provider: str | None, refresh: bool, as_json: bool) -> None:
     if refresh:
         _refresh(application, chosen if provider else _select_ready(application, chosen))
     rows = [row for name in chosen for row in _survey(application, name)]
+    genera = {address: _find_genus(application, address) for address, _ in rows}
+    rows = [row for row in rows if genus in (None, genera[row[0]])]
     if as_json:
         write_json(
             [
                 {
                     "address": address,
+                    "genus": genera[address],
                     "configured": address == application.configuration.model,
                     "fetched_at": survey.fetched_at if survey else None,
                 }
@@ -84,12 +90,20 @@ def list_(provider: str | None, refresh: bool, as_json: bool) -> None:
             (
                 "*" if address == application.configuration.model else "",
                 address,
+                genera[address],
                 f"as of {describe_age(survey.age_seconds)}" if survey else "",
             )
             for address, survey in rows
         ),
-        headers=("", "model", "listed by its vendor"),
+        headers=("", "model", "genus", "listed by its vendor"),
     )
+
+
+def _find_genus(application: Application, address: str) -> str:
+    """Return the genus of a model, as far as it is known without asking its vendor."""
+    from vibe_llms.models.addresses import ModelAddress
+
+    return str(application.catalogue.access_attributes(ModelAddress.parse(address)).genus)
 
 
 def _select_ready(application: Application, providers: Sequence[str]) -> list[str]:

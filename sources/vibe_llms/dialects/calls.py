@@ -1,0 +1,36 @@
+"""Calls that a vendor answers in one piece, outside of a conversation: embeddings, for example."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.messages.losses import Translation
+from vibe_llms.models.descriptors import ModelDescriptor
+
+In = TypeVar("In")
+Out = TypeVar("Out")
+
+
+@frozen(kw_only=True)
+class CallForm(Generic[In, Out]):
+    """A vendor's form of one kind of call.
+
+    Attributes:
+        protocol: The name of the form, as results record it.
+        path: The path after the base URL.
+        most_inputs: Maximum inputs of one call.
+        most_bytes: Maximum size of the inputs of one call.
+        write: Returns the body of a call. Raises RequestError.
+        read: Returns the result of a body that answers the call. Raises ValueError for an invalid
+            body, without secrets or long texts.
+    """
+
+    protocol: str
+    path: str
+    most_inputs: int
+    most_bytes: int = 500_000
+    write: Callable[[In, ModelDescriptor], Translation[JsonObject]]
+    read: Callable[[bytes, In, ModelDescriptor], Out]

@@ -1,0 +1,1 @@
+"""Embeddings: the forms in which vendors take texts and return their vectors."""

@@ -1,0 +1,90 @@
+"""Embeddings in OpenAI's form, which most services share.
+
+Source: types of the package openai 3.57.0, and the manuals named in ``kinds.toml``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from vibe_llms.dialects.calls import CallForm
+from vibe_llms.dialects.embeddings.quirks import EmbeddingQuirks
+from vibe_llms.dialects.embeddings.results import decode, produce_vectors
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.messages.canisters import Usage
+from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.vectors import EmbeddingRequest, Vectors
+from vibe_llms.models.descriptors import ModelDescriptor
+
+PROTOCOL: Final = "embeddings"
+
+
+class _Row(msgspec.Struct):
+    embedding: str | list[float]
+    index: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: int | None = None
+    total_tokens: int | None = None
+
+
+class _Answer(msgspec.Struct):
+    data: list[_Row]
+    model: str | None = None
+    usage: _Usage | None = None
+
+
+def produce_form(
+    quirks: EmbeddingQuirks, path: str = "/embeddings"
+) -> CallForm[EmbeddingRequest, Vectors]:
+    """Return the form of a service."""
+
+    def write(request: EmbeddingRequest, model: ModelDescriptor) -> Translation[JsonObject]:
+        return nativize(request, model, quirks)
+
+    return CallForm(
+        protocol=PROTOCOL, path=path, most_inputs=quirks.most_texts, write=write, read=read
+    )
+
+
+def nativize(
+    request: EmbeddingRequest, model: ModelDescriptor, quirks: EmbeddingQuirks
+) -> Translation[JsonObject]:
+    """Write the body of a request; what the service does not take is a loss."""
+    ledger = Ledger(protocol=PROTOCOL, provider=model.provider)
+    body: dict[str, Any] = {"model": model.name, "input": list(request.texts)}
+    if quirks.format_field:
+        body[quirks.format_field] = "base64"
+    if quirks.truncation_field:
+        body[quirks.truncation_field] = False
+    if request.dimensions is not None:
+        if quirks.dimensions_field:
+            body[quirks.dimensions_field] = request.dimensions
+        else:
+            ledger.drop("dimensions", "the service does not let you choose the length of vectors")
+    if request.purpose is not None:
+        word = quirks.purposes.get(request.purpose) if quirks.purpose_field else None
+        if word:
+            body[quirks.purpose_field] = word
+        else:
+            ledger.drop("purpose", f"the service does not know the purpose {request.purpose!r}")
+    return Translation(body, ledger.losses)
+
+
+def read(answer: bytes, request: EmbeddingRequest, model: ModelDescriptor) -> Vectors:
+    """Read an answer. Raises ValueError."""
+    told: _Answer = decode(answer, _Answer)
+    rows = told.data
+    if any(row.index not in (None, place) for place, row in enumerate(rows)):
+        rows = sorted(rows, key=lambda row: row.index or 0)
+    usage = None
+    if told.usage is not None:
+        counted = told.usage.prompt_tokens
+        tokens = told.usage.total_tokens if counted is None else counted
+        usage = Usage(input_tokens=tokens, native=msgspec.json.encode(told.usage).decode())
+    numbers = [row.embedding for row in rows]
+    return produce_vectors(numbers, request, model, PROTOCOL, usage, answered=told.model or "")

@@ -1,0 +1,33 @@
+"""Quirks of the services whose embeddings have OpenAI's form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.tables.annotations import Count, String
+
+
+@frozen(kw_only=True)
+class EmbeddingQuirks:
+    """Differences between services of this form.
+
+    Attributes:
+        dimensions_field: Field of the length of the vectors; empty if it cannot be chosen.
+        purpose_field: Field of the purpose; empty if there is none.
+        purposes: The service's word for each purpose that it knows.
+        format_field: Field that requests base64 in place of decimal numbers, a third of the size;
+            empty if the service only sends numbers.
+        most_texts: Maximum texts of one request.
+        truncation_field: Field that lets the service refuse a text that is too long, which it
+            otherwise cuts off silently; empty if it always refuses.
+    """
+
+    dimensions_field: String = "dimensions"
+    purpose_field: String = ""
+    purposes: Mapping[str, str] = attrs.field(factory=dict)
+    format_field: String = "encoding_format"
+    most_texts: Count = 2048
+    truncation_field: String = ""

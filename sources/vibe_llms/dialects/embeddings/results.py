@@ -1,0 +1,78 @@
+"""Conversion of a vendor's numbers to vectors."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from binascii import a2b_base64
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from vibe_llms.messages.canisters import Origin, StopReason, Usage
+from vibe_llms.messages.losses import Loss
+from vibe_llms.messages.vectors import FLOAT_BYTES, EmbeddingRequest, Vectors
+from vibe_llms.models.descriptors import ModelDescriptor
+
+
+def produce_vectors(
+    rows: Sequence[str | array[float] | Sequence[float]],
+    request: EmbeddingRequest,
+    model: ModelDescriptor,
+    protocol: str,
+    usage: Usage | None,
+    *,
+    answered: str = "",
+    losses: Sequence[Loss] = (),
+) -> Vectors:
+    """Join rows to vectors.
+
+    Args:
+        rows: Numbers, or the base64 text of little-endian 32-bit floats; one row for each text.
+        usage: The reported usage.
+        answered: The model that the vendor names in its answer.
+        losses: Losses of the translation.
+
+    Raises:
+        ValueError: The number of rows is not that of the texts, or their lengths differ.
+    """
+    if len(rows) != len(request.texts):
+        raise ValueError(f"{len(rows)} vectors for {len(request.texts)} texts")
+    packed = [pack_row(row) for row in rows]
+    size = len(packed[0])
+    if not size or size % FLOAT_BYTES or any(len(row) != size for row in packed):
+        raise ValueError("the vectors have different lengths, or none")
+    origin = Origin(
+        provider=model.provider,
+        model=answered or model.name,
+        protocol=protocol,
+        stop_reason=StopReason.ANSWERED,
+        usage=usage,
+    )
+    width = size // FLOAT_BYTES
+    return Vectors(data=b"".join(packed), width=width, origin=origin, losses=tuple(losses))
+
+
+def pack_row(row: str | Sequence[float]) -> bytes:
+    """Return a row as 32-bit floats of this machine. Raises ValueError."""
+    if not isinstance(row, str):
+        return array("f", row).tobytes()
+    data = a2b_base64(row)
+    if sys.byteorder == "big":
+        numbers = array("f", data)
+        numbers.byteswap()
+        data = numbers.tobytes()
+    return data
+
+
+def decode(answer: bytes, kind: Any) -> Any:
+    """Decode an answer.
+
+    Raises:
+        ValueError: It is not JSON, or a field has the wrong type.
+    """
+    try:
+        return msgspec.json.decode(answer, type=kind)
+    except msgspec.DecodeError as error:  # one line, with the place
+        raise ValueError(str(error)) from None

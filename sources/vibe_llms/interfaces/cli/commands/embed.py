@@ -1,0 +1,193 @@
+"""``vibe embed``: vectors of texts."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
+from vibe_llms.interfaces.cli.options import (
+    MODEL,
+    command,
+    json_option,
+    strict_option,
+    yes_option,
+)
+from vibe_llms.interfaces.cli.output import note, write_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vibe_llms.messages.vectors import Purpose, Vectors
+
+_SLICE = 1024
+"""Texts between two steps of the progress bar."""
+_PURPOSES = ("query", "passage", "similarity", "classification", "clustering")
+_SHOWN_NUMBERS = 4
+
+
+@command("embed")
+@click.argument("texts", nargs=-1, metavar="[TEXT]...")
+@click.option(
+    "--file",
+    "-f",
+    "path",
+    type=click.Path(allow_dash=True),
+    help="Embed each line of a file; - is standard input.",
+)
+@click.option("--model", "-m", type=MODEL, help="Embedder, as provider:model.")
+@click.option(
+    "--dimensions", "-d", type=click.IntRange(min=1), help="Length of the vectors, if it varies."
+)
+@click.option("--purpose", "-p", type=click.Choice(_PURPOSES), help="Use of the vectors.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(),
+    help="Write a file: .npy (NumPy) or .jsonl.",
+)
+@strict_option
+@json_option
+@yes_option
+async def embed(texts: tuple[str, ...], path: str | None, **options: Any) -> None:
+    """Turn texts into vectors, which are near each other if the texts have similar meanings.
+
+    TEXT is a text; without it, each line of --file or of standard input is one:
+
+    \b
+        vibe embed "Where is the bridge?" "The bridge is closed."
+        vibe embed -f lines.txt -o lines.npy --purpose passage
+
+    By default, a model on this machine is used, without an account or a key. On a terminal, a
+    table shows the beginning of each vector; in a pipe, each line is a JSON array.
+    """
+    output = options["output"]
+    if output is not None and not output.endswith((".npy", ".jsonl")):
+        raise click.UsageError(f"Unknown format of {output!r}. Use .npy or .jsonl.")
+    lines = _gather(texts, path)
+    application = load_application(yes=options["yes"])
+    tell_untrusted(application.configuration)
+    from vibe_llms.instruments.embedders import Embedder
+
+    purpose: Purpose | None = options["purpose"]
+    async with (
+        application,
+        Embedder(
+            options["model"] or "",
+            application=application,
+            dimensions=options["dimensions"],
+            purpose=purpose,
+            strict=options["strict"],
+        ) as embedder,
+    ):
+        vectors = await _embed(embedder, lines)
+    _write(lines, vectors, output, as_json=options["as_json"])
+    _tell(vectors)
+
+
+def _gather(texts: Sequence[str], path: str | None) -> list[str]:
+    """Return the texts of the arguments, or the lines of the file that are not blank."""
+    if texts and path is not None:
+        raise click.UsageError("Give texts or --file, not both.")
+    if texts:
+        return list(texts)
+    if path is None and sys.stdin.isatty():
+        raise click.UsageError("The text is missing. Give one, or --file.")
+    from vibe_llms.foundation.encodings import explain_misencoding
+    from vibe_llms.foundation.files import read_file
+
+    try:
+        raw = sys.stdin.buffer.read() if path in (None, "-") else read_file(path, _FILE_BYTES)
+        lines = [line for line in raw.decode("utf-8-sig").splitlines() if line.strip()]
+    except UnicodeDecodeError as error:
+        raise click.UsageError(explain_misencoding(raw, path or "-")) from error
+    except OSError as error:
+        reason = error.strerror or error
+        raise click.UsageError(f"Cannot read {path}: {reason}.") from error
+    if not lines:
+        raise click.UsageError(f"There are no lines in {path or 'standard input'}.")
+    return lines
+
+
+_FILE_BYTES = 1_000_000_000
+
+
+async def _embed(embedder: Any, lines: Sequence[str]) -> Vectors:
+    """Embed the lines, with a progress bar if there are many."""
+    from vibe_llms.messages.vectors import join_vectors
+
+    if len(lines) <= _SLICE // 8:
+        return await embedder.embed(lines)  # type: ignore[no-any-return]
+    from vibe_llms.interfaces.cli.progress import TerminalProgress
+
+    progress = TerminalProgress("texts")
+    progress.start(len(lines), "Embedding")
+    parts = []
+    try:
+        for place in range(0, len(lines), _SLICE):
+            parts.append(await embedder.embed(lines[place : place + _SLICE]))
+            progress.advance(len(parts[-1]))
+    finally:
+        progress.finish()
+    return join_vectors(parts)
+
+
+def _write(lines: Sequence[str], vectors: Vectors, output: str | None, *, as_json: bool) -> None:
+    if output is not None:
+        from vibe_llms.foundation.files import write_file
+
+        data = _encode_npy(vectors) if output.endswith(".npy") else _encode_lines(lines, vectors)
+        write_file(output, data)
+    elif as_json:
+        from vibe_llms.interfaces.cli.output import write_json
+
+        write_json(
+            {
+                "model": f"{vectors.origin.provider}:{vectors.origin.model}",
+                "dimensions": vectors.width,
+                "input_tokens": vectors.usage and vectors.usage.total_input_tokens,
+                "losses": [str(loss) for loss in vectors.losses],
+                "vectors": [list(vector) for vector in vectors],
+            }
+        )
+    elif sys.stdout.isatty():
+        rows = [
+            (line, " ".join(f"{number:.3f}" for number in list(vector)[:_SHOWN_NUMBERS]) + " …")
+            for line, vector in zip(lines, vectors, strict=True)
+        ]
+        write_table(rows, headers=("text", f"first of {vectors.width} numbers"))
+    else:
+        import msgspec
+
+        for vector in vectors:
+            sys.stdout.write(msgspec.json.encode(list(vector)).decode() + "\n")
+
+
+def _encode_lines(lines: Sequence[str], vectors: Vectors) -> bytes:
+    import msgspec
+
+    encode = msgspec.json.Encoder().encode_lines
+    pairs = zip(lines, vectors, strict=True)
+    return encode([{"text": line, "vector": list(vector)} for line, vector in pairs])
+
+
+def _encode_npy(vectors: Vectors) -> bytes:
+    """Return an array in NumPy's format: numpy.lib.format, version 1.0."""
+    kind = vectors.__array_interface__["typestr"]
+    shape = (len(vectors), vectors.width)
+    header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}"
+    padding = -(len(header) + 11) % 64
+    text = (header + " " * padding + "\n").encode("latin-1")
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + vectors.data
+
+
+def _tell(vectors: Vectors) -> None:
+    """Note losses, usage and price on standard error."""
+    for loss in vectors.losses:
+        note(f"Loss: {loss}")
+    usage = vectors.usage
+    tokens = None if usage is None else usage.total_input_tokens
+    if tokens is not None and sys.stderr.isatty():
+        note(f"{len(vectors)} texts, {tokens} tokens, {vectors.width} dimensions")

@@ -1,0 +1,146 @@
+"""Vectors of texts, and the request for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+import attrs
+
+from vibe_llms.exceptions import RequestError
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import is_integer
+from vibe_llms.foundation.reprs import represent
+from vibe_llms.messages.canisters import Origin, Usage
+from vibe_llms.messages.losses import Loss, ensure_losses
+from vibe_llms.messages.views import add_usages
+
+Purpose: TypeAlias = Literal["query", "passage", "similarity", "classification", "clustering"]
+"""The use of vectors. Most models embed a question differently from the passage that answers it."""
+
+PURPOSES: Final[tuple[Purpose, ...]] = get_args(Purpose)
+
+FLOAT_BYTES: Final = 4
+
+
+def _ensure_texts(given: Iterable[str]) -> tuple[str, ...]:
+    texts = (given,) if isinstance(given, str) else tuple(given)
+    if not texts:
+        raise RequestError(path="texts", detail="There are no texts.", remedy="Give at least one.")
+    for index, text in enumerate(texts):
+        value: object = text
+        if not isinstance(value, str):
+            detail = f"Expected a text, not {type(value).__name__}."
+            raise RequestError(path=f"texts[{index}]", detail=detail, remedy="Give strings.")
+        if not text.strip():  # vendors refuse them, or return a vector of noise
+            detail = "The text is empty or blank."
+            raise RequestError(path=f"texts[{index}]", detail=detail, remedy="Leave it out.")
+    return texts
+
+
+@frozen(kw_only=True)
+class EmbeddingRequest:
+    """A request for the vectors of texts.
+
+    Attributes:
+        texts: The texts; one vector is returned for each, in this order.
+        dimensions: Length of the vectors; ``None`` for the model's default.
+        purpose: The use of the vectors; ``None`` if the vendor should not be told.
+        strict: Raise an error if the translation loses anything.
+
+    Raises:
+        RequestError: There are no texts, one of them is blank, or a field is invalid.
+    """
+
+    texts: tuple[str, ...] = attrs.field(converter=_ensure_texts)
+    dimensions: int | None = None
+    purpose: Purpose | None = None
+    strict: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        if self.purpose is not None and self.purpose not in PURPOSES:
+            detail = f"Unknown purpose {self.purpose!r}."
+            remedy = f"Known: {', '.join(PURPOSES)}."
+            raise RequestError(path="purpose", detail=detail, remedy=remedy)
+        dimensions = self.dimensions
+        if dimensions is not None and not (is_integer(dimensions) and dimensions > 0):
+            detail = f"The number of dimensions is {dimensions!r}."
+            raise RequestError(path="dimensions", detail=detail, remedy="Give a positive integer.")
+
+
+@frozen(kw_only=True, eq=False, repr=False)
+class Vectors(Sequence[Sequence[float]]):
+    """Vectors of texts: a matrix of 32-bit floats, one row for each text.
+
+    NumPy reads it without a copy: ``numpy.asarray(vectors)``.
+
+    Attributes:
+        data: The numbers, row after row, in this machine's byte order.
+        width: Numbers in a row.
+        origin: The model, and its usage.
+        losses: Losses of the translation.
+    """
+
+    data: bytes
+    width: int
+    origin: Origin
+    losses: tuple[Loss, ...] = attrs.field(default=(), converter=ensure_losses)
+
+    @property
+    def array(self) -> memoryview[float]:
+        """The numbers as a matrix, without a copy."""
+        return memoryview(self.data).cast("f", (len(self), self.width))
+
+    @property
+    def usage(self) -> Usage | None:
+        """Usage of all requests; ``None`` if the vendor did not report any."""
+        return self.origin.usage
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """The interface by which NumPy shares memory: https://numpy.org/doc/stable/reference/."""
+        import sys
+
+        order = "<" if sys.byteorder == "little" else ">"
+        shape = (len(self), self.width)
+        return {"version": 3, "typestr": f"{order}f4", "shape": shape, "data": self.data}
+
+    def __len__(self) -> int:
+        return len(self.data) // (self.width * FLOAT_BYTES) if self.width else 0
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return one vector, or a list of several for a slice."""
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        row = index + len(self) if index < 0 else index
+        if not 0 <= row < len(self):
+            raise IndexError(f"There are {len(self)} vectors, and none at {index}.")
+        size = self.width * FLOAT_BYTES
+        return memoryview(self.data)[row * size : (row + 1) * size].cast("f")
+
+    def __iter__(self) -> Iterator[Sequence[float]]:
+        return (self[row] for row in range(len(self)))
+
+    def __repr__(self) -> str:
+        model = f"{self.origin.provider}:{self.origin.model}"
+        parts = (("count", len(self)), ("width", self.width), ("model", model))
+        return represent("Vectors", parts)
+
+
+def join_vectors(parts: Sequence[Vectors]) -> Vectors:
+    """Return the vectors of several requests as one value, with the sum of their usage.
+
+    Args:
+        parts: At least one; all of the same width.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    first = parts[0]
+    losses = dict.fromkeys(loss for part in parts for loss in part.losses)
+    usage = add_usages(part.usage for part in parts)
+    return Vectors(
+        data=b"".join(part.data for part in parts),
+        width=first.width,
+        origin=attrs.evolve(first.origin, usage=usage, response_id=None),
+        losses=tuple(losses),
+    )

@@ -1,0 +1,80 @@
+"""Embedders over the network: the vendor's form, with the rules that all calls share."""
+
+from __future__ import annotations
+
+import attrs
+
+from vibe_llms.dialects.calls import CallForm
+from vibe_llms.exceptions import UnknownNameError
+from vibe_llms.messages.vectors import EmbeddingRequest, Vectors
+from vibe_llms.models.descriptors import ModelDescriptor
+from vibe_llms.models.genera import Genus
+from vibe_llms.providers.calls import call
+from vibe_llms.providers.conversing import refuse_losses
+from vibe_llms.providers.vendors import VendorClient
+
+
+class RemoteEmbedder:
+    """An embedder of a vendor; see :class:`.interfaces.EmbedderModel`."""
+
+    def __init__(
+        self,
+        descriptor: ModelDescriptor,
+        client: VendorClient,
+        form: CallForm[EmbeddingRequest, Vectors],
+    ) -> None:
+        self._descriptor = descriptor
+        self._client = client
+        self._form = form
+
+    @property
+    def descriptor(self) -> ModelDescriptor:
+        """The model's name and attributes."""
+        return self._descriptor
+
+    @property
+    def most_texts(self) -> int:
+        """Maximum texts of one request."""
+        return self._form.most_inputs
+
+    @property
+    def most_bytes(self) -> int:
+        """Maximum size of the texts of one request."""
+        return self._form.most_bytes
+
+    async def embed(self, request: EmbeddingRequest) -> Vectors:
+        """Return the vectors of the texts, in their order.
+
+        Raises:
+            TranslationLossError: There are losses, and the request is strict.
+            ConverseError: The request failed, or its answer is invalid.
+        """
+        translation = self._form.write(request, self._descriptor)
+        if request.strict:
+            refuse_losses(translation.losses)
+        vectors = await call(self._client, self._descriptor, self._form, request, translation.value)
+        if not translation.losses:
+            return vectors
+        return attrs.evolve(vectors, losses=(*translation.losses, *vectors.losses))
+
+
+def refuse_genus(provider: str, genus: Genus) -> UnknownNameError:
+    """Return the error for a provider without models of a genus."""
+    return UnknownNameError(
+        kind=str(genus),
+        name=provider,
+        detail=f"The provider {provider!r} has no models of the genus {genus}.",
+        remedy=f"`vibe models list --genus {genus}` lists those of other providers.",
+    )
+
+
+def require_name(name: str, provider: str) -> str:
+    """Return the name of an embedder. Raises UnknownNameError if it is empty."""
+    if name:
+        return name
+    raise UnknownNameError(
+        kind="embedder",
+        name=provider,
+        detail=f"The provider {provider!r} has no default embedder.",
+        remedy=f"Name one, as {provider}:MODEL.",
+    )
