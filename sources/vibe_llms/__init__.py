@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from vibe_llms.instruments.channels.asynchronous import AsyncChannel as AsyncChannel
     from vibe_llms.instruments.channels.synchronous import SyncChannel as SyncChannel
     from vibe_llms.instruments.channels.tools import ToolChannel as ToolChannel
+    from vibe_llms.instruments.embedders import Embedder as Embedder
+    from vibe_llms.instruments.embedders import SyncEmbedder as SyncEmbedder
     from vibe_llms.instruments.engines import Engine as Engine
     from vibe_llms.instruments.engines import SyncEngine as SyncEngine
     from vibe_llms.instruments.models import Model as Model
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
     from vibe_llms.messages.descriptions import InvocableDescription as InvocableDescription
     from vibe_llms.messages.requests import Request as Request
     from vibe_llms.messages.requests import Response as Response
+    from vibe_llms.messages.vectors import Vectors as Vectors
     from vibe_llms.plugins.discovery import discover_providers as discover_providers
     from vibe_llms.plugins.discovery import load_provider as load_provider
     from vibe_llms.plugins.markers import hook as hook
@@ -80,6 +83,7 @@ _HOMES = {
     "ConversationReactors": "events.reactors",
     "ConverseError": "exceptions",
     "DocumentCanister": "messages.canisters",
+    "Embedder": "instruments.embedders",
     "Engine": "instruments.engines",
     "EventBus": "events.bus",
     "FileContent": "messages.contents",
@@ -99,12 +103,14 @@ _HOMES = {
     "SupervisorCanister": "messages.canisters",
     "SyncBatchChannel": "batches.synchrony",
     "SyncChannel": "instruments.channels.synchronous",
+    "SyncEmbedder": "instruments.embedders",
     "SyncEngine": "instruments.engines",
     "SyncModel": "instruments.models",
     "SyncVendorBatchChannel": "batches.synchrony",
     "ToolChannel": "instruments.channels.tools",
     "TextualContent": "messages.contents",
     "UserCanister": "messages.canisters",
+    "Vectors": "messages.vectors",
     "VendorBatchChannel": "batches.vendor_channel",
     "VideoContent": "messages.contents",
     "connect": "agents.remote",

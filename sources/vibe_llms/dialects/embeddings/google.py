@@ -19,7 +19,7 @@ from vibe_llms.messages.vectors import EmbeddingRequest, Vectors
 from vibe_llms.models.descriptors import ModelDescriptor
 
 PROTOCOL: Final = "embed_contents"
-_TASKS: Final = {
+TASKS: Final = {
     "query": "RETRIEVAL_QUERY",
     "passage": "RETRIEVAL_DOCUMENT",
     "similarity": "SEMANTIC_SIMILARITY",
@@ -59,7 +59,7 @@ def nativize(request: EmbeddingRequest, resource: str) -> Translation[JsonObject
     """Write the body of a request."""
     shared: dict[str, Any] = {"model": resource}
     if request.purpose is not None:
-        shared["taskType"] = _TASKS[request.purpose]
+        shared["taskType"] = TASKS[request.purpose]
     if request.dimensions is not None:
         shared["outputDimensionality"] = request.dimensions
     requests = [{**shared, "content": {"parts": [{"text": text}]}} for text in request.texts]

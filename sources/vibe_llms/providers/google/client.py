@@ -79,9 +79,7 @@ class GoogleVendor(Vendor):
             processors, tokenizer=_GoogleTokenizer(client, self.compose_count, self.count_field)
         )
 
-    def find_embedding_form(
-        self, model: ModelDescriptor
-    ) -> CallForm[EmbeddingRequest, Vectors] | None:
+    def find_embedding_form(self, model: ModelDescriptor) -> CallForm[EmbeddingRequest, Vectors]:
         """Return the form of ``batchEmbedContents``."""
         from vibe_llms.dialects.embeddings.google import produce_form
 

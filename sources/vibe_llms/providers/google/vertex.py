@@ -18,6 +18,8 @@ from vibe_llms.providers.vendors import Vendor, VendorClient
 from vibe_llms.tables.kinds import WORD, Choice, Kind
 
 if TYPE_CHECKING:
+    from vibe_llms.dialects.calls import CallForm
+    from vibe_llms.messages.vectors import EmbeddingRequest, Vectors
     from vibe_llms.providers.surveys import SurveyedModel
 
 GLOBAL: Final = "global"
@@ -74,8 +76,12 @@ class VertexVendor(GoogleVendor):
         location = quote(self._access_location())
         return f"projects/{quote(self._access_project())}/locations/{location}/{name}"
 
-    def find_embedding_form(self, model: ModelDescriptor) -> None:
-        """Return ``None``: embeddings of Vertex AI have another form, which is not supported."""
+    def find_embedding_form(self, model: ModelDescriptor) -> CallForm[EmbeddingRequest, Vectors]:
+        """Return the form of ``embedContent``, or of ``predict`` for earlier models."""
+        from vibe_llms.dialects.embeddings.vertex import produce_form, takes_contents
+
+        method = "embedContent" if takes_contents(model.name) else "predict"
+        return produce_form(model.name, self.compose_method(model, method))
 
     def compose_count(self, native: JsonObject, model: ModelDescriptor) -> tuple[str, JsonObject]:
         """Return the path and body of the call that counts a request's tokens."""

@@ -85,7 +85,7 @@ def acquire_weights(
         raise TrustError(
             subject=f"weights:{pin.model}",
             detail=f"The weights of {pin.model} are missing, but the download was not confirmed.",
-            remedy=f"Run: vibe models pull {context.name}; or agree with --yes, or with "
-            "VIBE_LLMS_YES=1 in scripts.",
+            remedy=f"Run: vibe models pull {context.name}:{pin.model}; or agree with --yes, or "
+            "with VIBE_LLMS_YES=1 in scripts.",
         )
     return fetch(pin, context, is_stopped)

@@ -227,9 +227,15 @@ async def pull(address: str | None, yes: bool) -> None:
 
     application = load_application(yes=yes)
     target = address or application.configuration.model
+    resolved = application.resolve_address(target)
+    is_embedder = resolved.name and _find_genus(application, str(resolved)) == "embedder"
     async with application:
-        await application.access_model(target)
-    refuse_wants(application.plugins, application.resolve_address(target).provider)
+        if is_embedder:
+            await application.access_embedder(str(resolved))
+        else:
+            await application.access_model(target)
+    if not is_embedder:
+        refuse_wants(application.plugins, resolved.provider)
     note(f"{target} is ready.")
 
 

@@ -1,0 +1,148 @@
+"""Embeddings of OpenAI, Ollama, the Gemini API and Vertex AI: vectors drawn from a text's hash."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import struct
+from collections.abc import Mapping
+from math import sqrt
+from typing import Any
+
+from vibe_llms.testing.simulator.complaints import require
+from vibe_llms.testing.simulator.credentials import check_model
+from vibe_llms.testing.simulator.faces import SimulatedRequest
+
+WIDTH = 8
+MOST_TEXTS = 2048
+"""OpenAI's limit."""
+_TASKS = (
+    "RETRIEVAL_QUERY",
+    "RETRIEVAL_DOCUMENT",
+    "SEMANTIC_SIMILARITY",
+    "CLASSIFICATION",
+    "CLUSTERING",
+)
+
+
+def draw(text: str, width: int = WIDTH) -> list[float]:
+    """Return the vector of a text: of length 1, and the same in each run."""
+    data = hashlib.shake_256(text.encode()).digest(4 * width)
+    numbers = [value / 2**31 for value in struct.unpack(f"<{width}i", data)]
+    length = sqrt(sum(number * number for number in numbers)) or 1.0
+    return [number / length for number in numbers]
+
+
+def embed(purpose: str, setting: SimulatedRequest) -> Mapping[str, Any]:
+    """Answer a request for embeddings. Raises SimulatedRefusal."""
+    body = setting.body
+    match purpose:
+        case "embeddings":
+            return _embed_openai(body)
+        case "embed":
+            return _embed_ollama(body)
+        case "embed_contents":
+            return _embed_gemini(setting)
+        case "embed_content":
+            return _embed_vertex(body)
+        case _:
+            return _predict(body)
+
+
+def _count(texts: list[str]) -> int:
+    return sum(len(text.split()) for text in texts)
+
+
+def _read_width(value: Any) -> int:
+    require(value is None or (isinstance(value, int) and value > 0), "Invalid dimensions.")
+    return value or WIDTH
+
+
+def _read_texts(given: Any, most: int) -> list[str]:
+    texts = [given] if isinstance(given, str) else given
+    valid = isinstance(texts, list) and all(isinstance(text, str) and text for text in texts)
+    require(valid and texts, "'$.input' is invalid.", param="input")
+    require(len(texts) <= most, f"Too many inputs: at most {most}.", param="input")
+    return list(texts)
+
+
+def _embed_openai(body: Mapping[str, Any]) -> dict[str, Any]:
+    check_model(str(body.get("model")))
+    texts = _read_texts(body.get("input"), MOST_TEXTS)
+    form = body.get("encoding_format", "float")
+    require(form in ("float", "base64"), "Invalid encoding_format.", param="encoding_format")
+    width = _read_width(body.get("dimensions"))
+    rows: list[Any] = [draw(text, width) for text in texts]
+    if form == "base64":
+        rows = [base64.b64encode(struct.pack(f"<{width}f", *row)).decode() for row in rows]
+    tokens = _count(texts)
+    return {
+        "object": "list",
+        "data": [
+            {"object": "embedding", "index": index, "embedding": row}
+            for index, row in enumerate(rows)
+        ],
+        "model": body["model"],
+        "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+    }
+
+
+def _embed_ollama(body: Mapping[str, Any]) -> dict[str, Any]:
+    require(body.get("model"), "model is required")
+    check_model(str(body["model"]))
+    texts = _read_texts(body.get("input"), 1_000_000)
+    width = _read_width(body.get("dimensions"))
+    return {
+        "model": body["model"],
+        "embeddings": [draw(text, width) for text in texts],
+        "total_duration": 14_143_917,
+        "load_duration": 1_019_500,
+        "prompt_eval_count": _count(texts),
+    }
+
+
+def _read_content(entry: Mapping[str, Any]) -> str:
+    content = entry.get("content")
+    require(isinstance(content, Mapping), "content is required")
+    parts = content.get("parts") if isinstance(content, Mapping) else None
+    require(isinstance(parts, list) and parts, "content is empty")
+    texts = [part.get("text", "") for part in parts or ()]
+    require(all(texts), "content is empty")
+    return "".join(texts)
+
+
+def _embed_gemini(setting: SimulatedRequest) -> dict[str, Any]:
+    requests = setting.body.get("requests")
+    require(isinstance(requests, list) and requests, "requests is required")
+    require(len(requests or ()) <= 100, "at most 100 requests can be in one batch")
+    rows = []
+    for entry in requests or ():
+        require(entry.get("model") == f"models/{setting.names['model']}", "model does not match")
+        require(entry.get("taskType") in (None, *_TASKS), "Invalid value at taskType")
+        width = _read_width(entry.get("outputDimensionality"))
+        rows.append({"values": draw(_read_content(entry), width)})
+    return {"embeddings": rows}
+
+
+def _embed_vertex(body: Mapping[str, Any]) -> dict[str, Any]:
+    text = _read_content(body)
+    configuration = body.get("embedContentConfig") or {}
+    require(configuration.get("taskType") in (None, *_TASKS), "Invalid value at taskType")
+    width = _read_width(configuration.get("outputDimensionality"))
+    usage = {"promptTokenCount": _count([text])}
+    return {"embedding": {"values": draw(text, width)}, "usageMetadata": usage, "truncated": False}
+
+
+def _predict(body: Mapping[str, Any]) -> dict[str, Any]:
+    instances = body.get("instances")
+    require(isinstance(instances, list) and instances, "instances is required")
+    width = _read_width((body.get("parameters") or {}).get("outputDimensionality"))
+    predictions = []
+    for instance in instances or ():
+        require(instance.get("task_type") in (None, *_TASKS), "Invalid task_type")
+        text = str(instance.get("content") or "")
+        require(text, "The text content is empty.")
+        statistics = {"truncated": False, "token_count": float(_count([text]))}
+        row = {"values": draw(text, width), "statistics": statistics}
+        predictions.append({"embeddings": row})
+    return {"predictions": predictions}
