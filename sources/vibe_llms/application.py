@@ -11,7 +11,7 @@ import contextlib
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import attrs
@@ -151,13 +151,15 @@ class Application(Closing):
             UnknownNameError: No such provider or model.
             ConverseError: The provider cannot be loaded.
         """
+        from vibe_llms.providers.genera import ensure_converser
+
         resolved = self.resolve_address(address)
         shared = await self._access_client(resolved.provider, holder or self)
         self._ensure_configured(resolved, shared.client.provider)
         model = shared.models.get(resolved.name)
         if model is None:
             model = await shared.client.access_model(resolved.name)
-            _ensure_converser(model.descriptor)
+            ensure_converser(model.descriptor)
             _make_room(shared.models)
             shared.models[resolved.name] = model
         return model
@@ -175,17 +177,13 @@ class Application(Closing):
             ConverseError: The provider cannot be loaded.
         """
         from vibe_llms.models.addresses import ModelAddress
-        from vibe_llms.models.genera import Genus
-        from vibe_llms.providers.embedders import refuse_genus
-        from vibe_llms.providers.interfaces import GenusClient
+        from vibe_llms.providers.genera import access_embedder
 
         text = (address or self.configuration.embedder).strip()
         resolved = ModelAddress.parse(self.configuration.follow_aliases(text))
         shared = await self._access_client(resolved.provider, holder or self)
         self._ensure_configured(resolved, shared.client.provider)
-        if not isinstance(shared.client, GenusClient):
-            raise refuse_genus(resolved.provider, Genus.EMBEDDER)
-        return cast("EmbedderModel", await shared.client.access(resolved.name, Genus.EMBEDDER))
+        return await access_embedder(shared.client, resolved.name)
 
     def restrict(self, named: Iterable[str] = ()) -> None:
         """Restrict from now on which models and files the clients of a daemon can use.
@@ -479,20 +477,6 @@ def _make_room(remembered: dict[str, Any]) -> None:
     """Evict the oldest entry if the cache is full."""
     while len(remembered) >= _MOST_NAMES:
         del remembered[next(iter(remembered))]
-
-
-def _ensure_converser(model: ModelDescriptor) -> None:
-    """Refuse a model that is known not to converse. Raises UnknownNameError."""
-    from vibe_llms.models.genera import Genus
-
-    genus = model.attributes.genus
-    if genus is not Genus.CONVERSER:
-        raise UnknownNameError(
-            kind="converser",
-            name=str(model),
-            detail=f"{model} is an {genus}, which does not converse.",
-            remedy="Use `vibe embed`, or Embedder in Python.",
-        )
 
 
 _lock = threading.Lock()

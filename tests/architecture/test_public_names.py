@@ -26,6 +26,7 @@ PUBLIC_NAMES = {
         "SyncEngine",
         "SyncModel",
     },
+    "genera": {"Embedder", "SyncEmbedder", "Vectors"},
     "tools": {"Invoker", "invocable"},
     "runs": {"connect"},
     "forms": {"Parser"},

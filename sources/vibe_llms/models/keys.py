@@ -125,7 +125,7 @@ KEYS: Final = (
     _attribute("notice", "A note for users of the model."),
     _attribute("context_window_tokens", "Input and output together, at most."),
     _attribute("output_limit_tokens", "Output, at most."),
-    _attribute("vector_dimensions", "Length of the vectors of an embedder, unless chosen."),
+    _attribute("vector_dimensions", "Default length of an embedder's vectors."),
     _attribute("knowledge_cutoff", "End of the training data."),
     _attribute("end_date", "The day on which its vendor retires it, such as ``2026-12-11``."),
     _attribute("successor", "The model to ask in place of one that is retired."),

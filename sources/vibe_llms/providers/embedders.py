@@ -5,12 +5,10 @@ from __future__ import annotations
 import attrs
 
 from vibe_llms.dialects.calls import CallForm
-from vibe_llms.exceptions import UnknownNameError
+from vibe_llms.messages.losses import refuse_losses
 from vibe_llms.messages.vectors import EmbeddingRequest, Vectors
 from vibe_llms.models.descriptors import ModelDescriptor
-from vibe_llms.models.genera import Genus
 from vibe_llms.providers.calls import call
-from vibe_llms.providers.conversing import refuse_losses
 from vibe_llms.providers.vendors import VendorClient
 
 
@@ -56,25 +54,3 @@ class RemoteEmbedder:
         if not translation.losses:
             return vectors
         return attrs.evolve(vectors, losses=(*translation.losses, *vectors.losses))
-
-
-def refuse_genus(provider: str, genus: Genus) -> UnknownNameError:
-    """Return the error for a provider without models of a genus."""
-    return UnknownNameError(
-        kind=str(genus),
-        name=provider,
-        detail=f"The provider {provider!r} has no models of the genus {genus}.",
-        remedy=f"`vibe models list --genus {genus}` lists those of other providers.",
-    )
-
-
-def require_name(name: str, provider: str) -> str:
-    """Return the name of an embedder. Raises UnknownNameError if it is empty."""
-    if name:
-        return name
-    raise UnknownNameError(
-        kind="embedder",
-        name=provider,
-        detail=f"The provider {provider!r} has no default embedder.",
-        remedy=f"Name one, as {provider}:MODEL.",
-    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from vibe_llms.dialects.processors import ControlsProcessor as ControlsProcessor
 from vibe_llms.dialects.processors import ConversationTokenizer as ConversationTokenizer
@@ -22,11 +22,13 @@ from vibe_llms.events.stream import StreamEvent
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.losses import Translation as Translation
 from vibe_llms.messages.requests import Request, Response
-from vibe_llms.messages.vectors import EmbeddingRequest, Vectors
 from vibe_llms.models.descriptors import ModelDescriptor as ModelDescriptor
-from vibe_llms.models.genera import Genus
 from vibe_llms.models.tokens import TokenCount as TokenCount
 from vibe_llms.providers.words import iterate_words
+
+if TYPE_CHECKING:
+    from vibe_llms.messages.vectors import EmbeddingRequest, Vectors
+    from vibe_llms.models.genera import Genus
 
 
 class AsyncStream(AbstractAsyncContextManager["AsyncStream"], Protocol):
@@ -133,6 +135,7 @@ class EmbedderModel(Protocol):
 
 
 GenusModel: TypeAlias = ConverserModel | EmbedderModel
+"""A model of any genus."""
 
 
 class Client(Protocol):

@@ -144,7 +144,8 @@ class RemoteClient:
         """
         if genus is Genus.CONVERSER:
             return await self.access_model(name)
-        from vibe_llms.providers.embedders import RemoteEmbedder, refuse_genus, require_name
+        from vibe_llms.providers.embedders import RemoteEmbedder
+        from vibe_llms.providers.genera import refuse_genus, require_name
 
         descriptor = self.describe(require_name(name, self.provider.name))
         form = self.vendor.find_embedding_form(descriptor)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import abc
 from collections.abc import Mapping
 from functools import partial
-from typing import ClassVar, Final, Generic, TypeGuard, TypeVar, cast
+from typing import ClassVar, Final, Generic, TypeVar, cast
 
 import attrs
 
 from vibe_llms.exceptions import RequestError
-from vibe_llms.foundation.json_types import JsonValue
+from vibe_llms.foundation.json_types import JsonValue, is_integer
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.foundation.portal import LENGTHY, perform_apart
 from vibe_llms.messages.losses import Loss, refuse_losses
@@ -91,7 +91,7 @@ class SendingModel(abc.ABC, Generic[_Native]):
         if isinstance(usual, int) and isinstance(budget, int) and budget >= usual:
             most = attributes.access_value("output_limit_tokens")
             longer = usual + budget
-            defaults = {**defaults, "max_tokens": min(longer, most) if _is_count(most) else longer}
+            defaults = {**defaults, "max_tokens": min(longer, most) if is_integer(most) else longer}
         return {**defaults, **controls}
 
     def translate(self, request: Request, *, streaming: bool) -> Translation[_Native]:
@@ -149,10 +149,6 @@ class SendingModel(abc.ABC, Generic[_Native]):
             protocol=self.protocol,
             limits=self._limits,
         )
-
-
-def _is_count(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def is_large(request: Request) -> bool:

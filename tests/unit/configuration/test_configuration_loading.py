@@ -124,6 +124,7 @@ def test_every_setting_of_the_table_has_its_variable(load: Load) -> None:
     """The variable is the prefix and the dotted name in capitals, joined by underscores."""
     texts = {
         "model": ("p:m", "p:m"),
+        "embedder": ("p:v", "p:v"),
         "stream": ("off", False),
         "window": ("drop", "drop"),
         "lenient": ("true", True),

@@ -22,7 +22,7 @@ PROVIDERS = Catalogue().survey_providers()
 OPENAI = """
     gpt-6.2-sol gpt-6-luna gpt-5.6-sol gpt-5.5-pro gpt-5.4 gpt-5.4-mini gpt-5.3-chat-latest gpt-5.2
     gpt-5.1 gpt-5 gpt-5-nano gpt-4.1 gpt-4.1-mini gpt-4o gpt-4o-mini gpt-audio-mini o3 o4-mini
-    gpt-4-turbo
+    gpt-4-turbo text-embedding-3-small
 """
 TOLD = {
     "anthropic": """
@@ -34,7 +34,7 @@ TOLD = {
     "openai_responses": OPENAI,
     "google": """
         gemini-4-argon gemini-3.8-flash gemini-3-flash-preview gemini-2.5-flash
-        gemini-2.5-flash-lite gemini-2.5-flash-image gemini-3.8-flash-tts
+        gemini-2.5-flash-lite gemini-2.5-flash-image gemini-3.8-flash-tts gemini-embedding-2
     """,
     "perplexity": "sonar sonar-pro sonar-reasoning-pro sonar-deep-research",
     "deepseek": "deepseek-flash deepseek-v4-flash deepseek-v4-pro deepseek-chat",

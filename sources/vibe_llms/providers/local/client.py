@@ -54,7 +54,7 @@ from vibe_llms.tables.annotations import Count
 from vibe_llms.tables.reading import read_table
 
 if TYPE_CHECKING:
-    from vibe_llms.providers.local.embedding import Engine
+    from vibe_llms.providers.local.embedding import E5Library
 
 CONTEXT_TOKENS: Final = 8192
 """The default window: all that the embedded weights support.
@@ -139,7 +139,7 @@ class LocalClient:
         self.provider = provider
         self._settings = settings
         self._servers: dict[LoadSettings, LoadedModel] = {}
-        self._engine: Engine | None = None
+        self._library: E5Library | None = None
         self._lock = threading.Lock()
         self._loading = asyncio.Lock()
         self._closed = False
@@ -192,16 +192,16 @@ class LocalClient:
         descriptor = ModelDescriptor(provider=self.provider.name, name=NAME, attributes=attributes)
         return LocalEmbedder(descriptor, self, weights)
 
-    def load_engine(self, weights: Path) -> Engine:
-        """Return the loaded engine of the embedder; load it on first use. Blocks."""
-        from vibe_llms.providers.local.embedding import Engine
+    def load_library(self, weights: Path) -> E5Library:
+        """Return the library of the embedder, with its weights; load it on first use. Blocks."""
+        from vibe_llms.providers.local.embedding import E5Library
 
         with self._lock:
             if self._closed:
                 raise refuse_closed()
-            if self._engine is None:
-                self._engine = Engine(weights)
-            return self._engine
+            if self._library is None:
+                self._library = E5Library(weights)
+            return self._library
 
     async def survey_models(self, *, refresh: bool = False) -> Sequence[ModelDescriptor]:
         """List the default model; it may have to be downloaded when it is accessed."""
@@ -295,9 +295,9 @@ class LocalClient:
             self._closed = True
             while self._servers:
                 release_server(self._servers.popitem()[1])
-            engine, self._engine = self._engine, None
-            if engine is not None:
-                engine.close()
+            library, self._library = self._library, None
+            if library is not None:
+                library.close()
 
 
 def _is_path(name: str) -> bool:

@@ -18,10 +18,9 @@ from vibe_llms.dialects.embeddings.results import produce_vectors
 from vibe_llms.exceptions import DependencyError, UnknownNameError
 from vibe_llms.foundation.optional_packages import advise_packages
 from vibe_llms.messages.canisters import Usage
-from vibe_llms.messages.losses import Loss, LossKind
+from vibe_llms.messages.losses import Loss, LossKind, refuse_losses
 from vibe_llms.messages.vectors import FLOAT_BYTES, EmbeddingRequest, Vectors
 from vibe_llms.models.descriptors import ModelDescriptor
-from vibe_llms.providers.conversing import refuse_losses
 from vibe_llms.providers.local.pins import E5_PINS, E5_SMALL, Pin
 from vibe_llms.providers.local.weights import find_installed
 
@@ -83,9 +82,9 @@ class LocalEmbedder:
         losses = list(_survey_losses(request))
         if request.strict:
             refuse_losses(losses)
-        engine = await asyncio.to_thread(self._client.load_engine, self._weights)
+        library = await asyncio.to_thread(self._client.load_library, self._weights)
         is_query = request.purpose == "query"
-        rows, tokens = await asyncio.to_thread(engine.embed, request.texts, is_query)
+        rows, tokens = await asyncio.to_thread(library.embed, request.texts, is_query)
         usage = Usage(input_tokens=tokens)
         return produce_vectors(rows, request, self._descriptor, "local", usage, losses=losses)
 
@@ -101,7 +100,7 @@ def _survey_losses(request: EmbeddingRequest) -> Sequence[Loss]:
     return losses
 
 
-class Engine:
+class E5Library:
     """The library in C, with the weights loaded.
 
     Args:

@@ -13,10 +13,9 @@ from typing import Final
 
 from vibe_llms.dialects.embeddings.results import produce_vectors
 from vibe_llms.messages.canisters import Usage
-from vibe_llms.messages.losses import Loss, LossKind
+from vibe_llms.messages.losses import Loss, LossKind, refuse_losses
 from vibe_llms.messages.vectors import EmbeddingRequest, Vectors
 from vibe_llms.models.descriptors import ModelDescriptor
-from vibe_llms.providers.conversing import refuse_losses
 
 NAME: Final = "words"
 DIMENSIONS: Final = 64
