@@ -11,8 +11,9 @@ from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.local.client import CONTEXT_TOKENS, PARALLEL
+from vibe_llms.providers.local.embedding import choose_pin
 from vibe_llms.providers.local.inference import LoadSettings, acquire_server, release_server
-from vibe_llms.providers.local.pins import SMOLLM2, compose_kept_path
+from vibe_llms.providers.local.pins import SMOLLM2, Pin, compose_kept_path
 from vibe_llms.providers.local.weights import acquire_weights
 
 
@@ -30,7 +31,7 @@ class _Agreement:
 
 
 @functools.cache
-def acquire_shared_weights() -> Path:
+def acquire_shared_weights(pin: Pin = SMOLLM2) -> Path:
     """Returns the weights in the user's own data directory; fetches them there at first."""
     configuration = load_configuration(command_line={"yes": True})
     context = ProviderContext(
@@ -41,7 +42,7 @@ def acquire_shared_weights() -> Path:
         progress=_Agreement(),
         produce_attributes=lambda: None,
     )
-    return acquire_weights(SMOLLM2, context)
+    return acquire_weights(pin, context)
 
 
 def lend_weights(data_directory: Path) -> None:
@@ -50,6 +51,15 @@ def lend_weights(data_directory: Path) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     if not place.exists():
         place.symlink_to(acquire_shared_weights())
+
+
+def lend_embedder(directory: Path) -> None:
+    """Puts the embedder's folder, with its library, into a data directory of the provider."""
+    pin = choose_pin()
+    shared = acquire_shared_weights(pin).parent
+    place = compose_kept_path(pin, directory).parent
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(shared)
 
 
 @contextlib.contextmanager
