@@ -190,7 +190,7 @@ class LocalClient:
         weights = await self._acquire_weights(choose_pin())
         attributes = self.provider.context.produce_attributes().integrate(NAME)
         descriptor = ModelDescriptor(provider=self.provider.name, name=NAME, attributes=attributes)
-        return LocalEmbedder(descriptor, self, weights)
+        return LocalEmbedder(descriptor, partial(self.load_library, weights))
 
     def load_library(self, weights: Path) -> E5Library:
         """Return the library of the embedder, with its weights; load it on first use. Blocks."""

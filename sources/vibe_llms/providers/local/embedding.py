@@ -10,9 +10,9 @@ import asyncio
 import ctypes
 import platform
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from vibe_llms.dialects.embeddings.results import produce_vectors
 from vibe_llms.exceptions import DependencyError, UnknownNameError
@@ -23,9 +23,6 @@ from vibe_llms.messages.vectors import FLOAT_BYTES, EmbeddingRequest, Vectors
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.providers.local.pins import E5_PINS, E5_SMALL, Pin
 from vibe_llms.providers.local.weights import find_installed
-
-if TYPE_CHECKING:
-    from vibe_llms.providers.local.client import LocalClient
 
 NAME: Final = E5_SMALL
 _ENGINE: Final = "_engine*"
@@ -55,16 +52,15 @@ class LocalEmbedder:
     """The embedder; see :class:`vibe_llms.providers.interfaces.EmbedderModel`.
 
     Args:
-        weights: The file of the weights.
+        load: Returns the library with its weights; blocks.
     """
 
     most_texts = 64  # so that a cancellation takes effect within a second or two
     most_bytes = 200_000
 
-    def __init__(self, descriptor: ModelDescriptor, client: LocalClient, weights: Path) -> None:
+    def __init__(self, descriptor: ModelDescriptor, load: Callable[[], E5Library]) -> None:
         self._descriptor = descriptor
-        self._client = client
-        self._weights = weights
+        self._load = load
 
     @property
     def descriptor(self) -> ModelDescriptor:
@@ -82,7 +78,7 @@ class LocalEmbedder:
         losses = list(_survey_losses(request))
         if request.strict:
             refuse_losses(losses)
-        library = await asyncio.to_thread(self._client.load_library, self._weights)
+        library = await asyncio.to_thread(self._load)
         is_query = request.purpose == "query"
         rows, tokens = await asyncio.to_thread(library.embed, request.texts, is_query)
         usage = Usage(input_tokens=tokens)
