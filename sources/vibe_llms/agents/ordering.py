@@ -117,5 +117,5 @@ def _is_requested(store: ConversationStore, identity: str, wanted: RunRequestedE
 
 def _describe_wanted(event: RunRequestedEvent) -> tuple[object, ...]:
     """Return what identifies an order: not the ids and times, which are new each time."""
-    said = [(type(each), getattr(each, "content", None)) for each in event.canisters]
+    said = [(type(each), each.content) for each in event.canisters]
     return dict(event.order), said

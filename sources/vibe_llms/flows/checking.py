@@ -249,6 +249,5 @@ def _locate(diagram: Diagram, name: str, line: int, column: int) -> tuple[int, i
     return place.line + line - 1, column + (place.column - 1 if line == 1 else 0)
 
 
-def _fault(place: object, rule: TaskRule, message: str) -> FlowFault:
-    line, column = getattr(place, "line", 0), getattr(place, "column", 0)
-    return FlowFault(line=line, column=column, message=message, rule=rule)
+def _fault(node: FlowNode, rule: TaskRule, message: str) -> FlowFault:
+    return FlowFault(line=node.line, column=node.column, message=message, rule=rule)

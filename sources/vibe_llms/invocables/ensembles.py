@@ -24,8 +24,9 @@ class Ensemble(Protocol):
     may have changed, and ``disconnect`` once if ``connect`` had returned; connect and disconnect in
     the same task. If ``connect`` raises or is cancelled, it closes everything it has opened.
     Optional attributes: ``connect_seconds`` for a longer timeout, when a person must act;
-    ``may_grow = True`` if more invokers may appear later; ``instructions`` for programs about all
-    invokers. An ensemble that offers more than invokers is a :class:`Library`.
+    ``may_grow = True`` if more invokers may appear later; ``tools`` with all invokers, if a model
+    must search some of them; ``instructions`` for programs about all invokers. An ensemble that
+    offers more than invokers is a :class:`Library`.
     """
 
     @property

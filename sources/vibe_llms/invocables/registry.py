@@ -98,6 +98,16 @@ class Registry:
             name: each.failure for name, each in self._connected.items() if each.failure is not None
         }
 
+    @property
+    def may_grow(self) -> bool:
+        """True if more invokers may appear later; see :class:`.Ensemble`."""
+        return any(getattr(each, "may_grow", False) for each in self.ensembles)
+
+    def survey_hidden(self) -> frozenset[str]:
+        """Return the names of the invokers that a model must search; see :class:`.Ensemble`."""
+        tools = (getattr(each, "tools", ()) for each in self.ensembles)
+        return frozenset(tool.name for each in tools for tool in each)
+
     async def connect(self) -> None:
         """Connect all ensembles concurrently and survey them.
 

@@ -36,7 +36,7 @@ class RemoteModel(ModelBase[JsonObject]):
         self.protocol = vendor.dialect.PROTOCOL  # type: ignore[misc]  # it is the vendor's
         self._client = self.client = client
         self._vendor = vendor
-        self.keeps_responses = bool(getattr(vendor, "keeps_responses", False))
+        self.keeps_responses = vendor.keeps_responses
         self._processors = keep_written(client.processors)
         # A vendor that composes the body itself may look at the texts.
         is_simple = type(vendor).nativize is Vendor.nativize and are_verbatim(client.processors)

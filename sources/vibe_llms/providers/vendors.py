@@ -160,6 +160,11 @@ class Vendor(abc.ABC):
         )
 
     @property
+    def keeps_responses(self) -> bool:
+        """Whether a response can be retrieved from it later."""
+        return False
+
+    @property
     def known_quirks(self) -> Any:
         """Its known quirks, as opposed to assumed ones."""
         return self.quirks

@@ -361,6 +361,6 @@ def _differ(number: int, step: str, difference: str) -> ReplayStep:
 def _word(command: Command) -> str:
     if isinstance(command, End):
         return f"end ({command.limit or command.reason.value})"
-    calls = getattr(command, "calls", ())
+    calls = command.calls if isinstance(command, Await | Execute) else ()
     names = ", ".join(call.canister.name for call in calls)
     return f"{STATES[type(command)].value} {names}".strip()

@@ -19,6 +19,7 @@ from vibe_llms.exceptions import ConverseError, ParseError, RequestError
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.foundation.sentinels import ABSENT
 from vibe_llms.instruments.channels.asynchronous import AsyncChannel
+from vibe_llms.instruments.channels.composing import Composing
 from vibe_llms.instruments.channels.synchronous import SyncChannel
 from vibe_llms.instruments.channels.tools import ToolChannel
 from vibe_llms.instruments.engines import Engine, SyncEngine
@@ -40,10 +41,12 @@ class City:
     people: int
 
 
-class Template:
+class Template(Composing):
     """Says the same thing of any place."""
 
-    variables = frozenset({"place"})
+    @property
+    def variables(self) -> frozenset[str]:
+        return frozenset({"place"})
 
     def compose(self, /, **values: Any) -> Sequence[AnyCanister]:
         return (SupervisorCanister("Be brief."), UserCanister(f"What of {values['place']}?"))

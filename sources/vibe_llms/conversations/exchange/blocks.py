@@ -14,6 +14,7 @@ from vibe_llms.foundation.reprs import escape, sanitize
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
 from vibe_llms.messages.contents import (
     AnyContent,
+    AudioContent,
     Citation,
     MediaContent,
     NativeContent,
@@ -91,8 +92,8 @@ def _compose_media(content: MediaContent, data: bytes | None) -> str:
         caption = f"<figcaption>{_link(content.url, name_media(content))}</figcaption>"
     else:
         shown = _embed(content, data, name)
-    if text := getattr(content, "transcript", None):
-        caption += f'<div class="plain" dir="auto">{escape(text)}</div>'
+    if isinstance(content, AudioContent) and content.transcript:
+        caption += f'<div class="plain" dir="auto">{escape(content.transcript)}</div>'
     return f"<figure>{shown}{caption}</figure>"
 
 

@@ -29,6 +29,7 @@ from vibe_llms.conversations.stores.interfaces import ContentStore
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
 from vibe_llms.messages.contents import (
     AnyContent,
+    AudioContent,
     Citation,
     MediaContent,
     NativeContent,
@@ -115,7 +116,8 @@ def _compose_text(role: str, text: str) -> str:
 
 
 def _compose_media(content: MediaContent, content_store: ContentStore) -> Iterator[str]:
-    name, text = _escape(name_media(content)), getattr(content, "transcript", None)
+    name = _escape(name_media(content))
+    text = content.transcript if isinstance(content, AudioContent) else None
     digest = content.content_id
     if digest is not None and (content.data is not None or content_store.contains(digest)):
         yield f"[{name}](<content/{digest[:4]}/{digest}/data>) ({_escape(content.mime_type)})"

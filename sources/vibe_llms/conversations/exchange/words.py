@@ -18,7 +18,7 @@ from vibe_llms.messages.canisters import (
     StopReason,
     Usage,
 )
-from vibe_llms.messages.contents import MediaContent
+from vibe_llms.messages.contents import FileContent, MediaContent
 
 ROLE_LABELS = {
     "user": "User",
@@ -95,7 +95,8 @@ def label_canister(canister: AnyCanister) -> str:
 
 def name_media(content: MediaContent) -> str:
     """Return the display name of media: their name or kind."""
-    return content.name or getattr(content, "title", None) or f"{content.type} without a name"
+    title = content.title if isinstance(content, FileContent) else None
+    return content.name or title or f"{content.type} without a name"
 
 
 def is_followable(url: str) -> bool:

@@ -7,6 +7,7 @@ from typing import Final
 from vibe_llms.configuration.classes import Configuration, Layer, Setting
 from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.plugins.manager import PluginManager
+from vibe_llms.providers.remote import RemoteProvider
 
 PROVIDER: Final = "remote"
 """The only provider of runs: a gateway's."""
@@ -18,9 +19,9 @@ def describe_gateway(plugins: PluginManager) -> str:
     Raises:
         ConverseError: The provider cannot be created, such as with invalid settings.
     """
-    address: str = getattr(plugins.load_provider(PROVIDER), "address", "")
-    if address:
-        return f"models are asked through {address}"
+    provider = plugins.load_provider(PROVIDER)
+    if isinstance(provider, RemoteProvider) and provider.address:
+        return f"models are asked through {provider.address}"
     return "no gateway is set, so runs cannot ask models: add --gateway URL"
 
 

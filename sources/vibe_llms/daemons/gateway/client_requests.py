@@ -62,6 +62,12 @@ class Face:
         count_path: Path at a vendor of this protocol that counts tokens, with ``{model}`` for the
             model's name; empty if the request itself has it.
         write_count: Writes a token count in the words of the protocol.
+        restricts_tools: Whether a request can name the tools that may be called: the dialect has
+            ``find_allowed``.
+        knows_quirks: Whether vendors of this protocol deviate from it: the dialect has
+            ``touches_quirks``.
+        keeps_unknown: Whether unknown fields are kept for a vendor of the same protocol: the
+            dialect has ``normalize_same``.
         is_stored: Whether clients may refer to earlier responses.
         is_ours: Whether this is vibe-llms' own protocol: requests contain the accepted losses,
             and answers the losses that occurred.
@@ -78,6 +84,9 @@ class Face:
     echo: Callable[[Mapping[str, Any]], JsonObject] | None = None
     count_path: str = ""
     write_count: Callable[[TokenCount], JsonObject] = _write_count
+    restricts_tools: bool = False
+    knows_quirks: bool = False
+    keeps_unknown: bool = False
     is_stored: bool = False
     is_ours: bool = False
     is_path: bool = False
@@ -89,8 +98,10 @@ class Face:
 
     def find_allowed(self, native: Mapping[str, Any]) -> frozenset[str] | None:
         """Return the names of the tools that the model may call; ``None`` for any."""
-        find = getattr(self.dialect, "find_allowed", None)  # only three protocols restrict them
-        return None if find is None else find(native)
+        if not self.restricts_tools:
+            return None
+        allowed: frozenset[str] | None = self.dialect.find_allowed(native)
+        return allowed
 
 
 def rename_model(body: bytes, model: str) -> bytes:

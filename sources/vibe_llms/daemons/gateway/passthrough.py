@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 from urllib.parse import parse_qsl, urlencode
 
 from vibe_llms.daemons.asgi import JSON, STAGE_HEADER, HttpCall
@@ -66,10 +66,10 @@ def can_pass(call: GatewayCall) -> bool:
 
 
 def _touches_quirks(model: RemoteModel, face: Face, body: bytes) -> bool:
-    touches: Callable[[bytes, Any], bool] | None = getattr(face.dialect, "touches_quirks", None)
-    return touches is not None and touches(
-        body, model.client.vendor.find_known_quirks(model.descriptor)
-    )
+    if not face.knows_quirks:
+        return False
+    quirks = model.client.vendor.find_known_quirks(model.descriptor)
+    return bool(face.dialect.touches_quirks(body, quirks))
 
 
 async def pass_through(call: GatewayCall) -> None:
@@ -113,7 +113,8 @@ def _may_hide_usage(call: GatewayCall, model: RemoteModel) -> bool:
     """Return whether the vendor reports the usage of a stream only on request."""
     if not call.request.streaming or call.face.dialect.PROTOCOL != chat_completions.PROTOCOL:
         return False
-    return bool(getattr(model.client.vendor.quirks, "stream_options", False))
+    quirks = model.client.vendor.quirks
+    return isinstance(quirks, chat_completions.Quirks) and quirks.stream_options
 
 
 def add_query(path: str, told: str) -> str:

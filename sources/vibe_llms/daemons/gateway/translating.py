@@ -98,10 +98,9 @@ def _normalize(call: GatewayCall, native: dict[str, Any]) -> Request:
 def _normalize_for(upstream: Upstream, face: Face, native: dict[str, Any]) -> Translation[Request]:
     """Normalize a request; keep unknown fields for a vendor of the same protocol."""
     model = upstream.model
-    normalize = getattr(face.dialect, "normalize_same", None)
     read: Translation[Request]
-    if normalize is not None and can_pass_through(model, face.dialect.PROTOCOL):
-        read = normalize(native, model.descriptor.attributes)
+    if face.keeps_unknown and can_pass_through(model, face.dialect.PROTOCOL):
+        read = face.dialect.normalize_same(native, model.descriptor.attributes)
     else:
         read = face.dialect.normalize_request(native)
     return read

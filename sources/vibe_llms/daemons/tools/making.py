@@ -156,10 +156,9 @@ def _ensure_known(allowed: Sequence[str], registry: Registry) -> None:
         UnknownNameError: The invocable does not exist, and cannot appear later.
     """
     known = ("all", *(each.description.name for each in registry.survey()))
-    may_grow = any(getattr(each, "may_grow", False) for each in registry.ensembles)
     for name in allowed:
         if name in known:
             continue
-        if not may_grow:
+        if not registry.may_grow:
             raise UnknownNameError(kind="invocable", name=name, known=known)
         _LOGGER.warning("allowed: unknown tool %r", name)

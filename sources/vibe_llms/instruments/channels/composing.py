@@ -7,15 +7,29 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
+from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import AnyCanister
 
 
 class Composing(Protocol):
-    """An object that turns values into canisters, such as a ``Prompt``."""
+    """An object that turns values into canisters, such as a ``Prompt``.
+
+    A class that inherits it requires all its variables, and has no schema.
+    """
 
     @property
     def variables(self) -> Collection[str]:
         """The names of the values that :meth:`compose` takes."""
+
+    @property
+    def required(self) -> Collection[str]:
+        """The names of the values that must be given."""
+        return self.variables
+
+    @property
+    def schema(self) -> JsonObject | None:
+        """The JSON Schema of the values; ``None`` if any are valid."""
+        return None
 
     def compose(self, /, **values: Any) -> Sequence[AnyCanister]:
         """Return the canisters of the message. Raises RequestError."""
@@ -29,6 +43,6 @@ async def compose_aside(prompt: Composing, values: Mapping[str, Any]) -> tuple[A
     Raises:
         RequestError: The values do not fit the prompt.
     """
-    if getattr(prompt, "schema", None) is None:
+    if prompt.schema is None:
         return tuple(prompt.compose(**values))
     return tuple(await asyncio.to_thread(partial(prompt.compose, **values)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any, Final, Self, Unpack
 
@@ -121,15 +120,15 @@ class ToolChannel(Closing):
 
 def _derive_schema(prompt: Composing | None) -> JsonObject:
     """Return the schema of the arguments: the prompt's own, or a string for each variable."""
-    schema = getattr(prompt, "schema", None)
-    if isinstance(schema, Mapping):
-        return schema
     if prompt is None:
         text = {"type": "string", "description": "What is asked."}
         properties: dict[str, Any] = {"text": text}
+        required = ["text"]
+    elif prompt.schema is not None:
+        return prompt.schema
     else:
         properties = {name: {"type": "string"} for name in sorted(prompt.variables)}
-    required = sorted(getattr(prompt, "required", properties))
+        required = sorted(prompt.required)
     return {
         "type": "object",
         "properties": properties,

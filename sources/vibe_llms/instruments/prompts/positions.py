@@ -83,5 +83,5 @@ def place_error(source: str, line: int | None, message: str) -> tuple[int, str]:
 
 def produce_finding(place: str, line: Any, message: str) -> Finding:
     """Create a finding about a position in a template."""
-    column = getattr(line, "column", 0)
+    column = line.column if isinstance(line, LineNumber) else 0
     return Finding(place=place, line=int(line or 0), column=column, message=message)

@@ -104,5 +104,5 @@ def _survey_names(application: Application) -> Iterator[Finding]:
 
 
 def _read_error(error: ConverseError, place: str, otherwise: str) -> tuple[Finding, ...]:
-    found = getattr(error, "findings", ())
-    return tuple(found) or (Finding(place=place, message=otherwise),)
+    found = error.findings if isinstance(error, ConfigurationError) else ()
+    return found or (Finding(place=place, message=otherwise),)

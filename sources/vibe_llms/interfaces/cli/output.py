@@ -130,7 +130,9 @@ def write_moment(moment: datetime) -> str:
 
 
 def _encode_value(value: Any) -> Any:
-    if hasattr(value, "isoformat"):
+    from datetime import date
+
+    if isinstance(value, date):  # or a moment
         return value.isoformat()
     return value.hex() if isinstance(value, bytes) else str(value)
 

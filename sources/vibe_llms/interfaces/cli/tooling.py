@@ -166,12 +166,10 @@ def ensure_allowed(allowed: Sequence[str], registry: Registry | None) -> None:
         UnknownNameError: The invocable is not among those that were given.
     """
     known = [each.description.name for each in registry.survey()] if registry else []
-    ensembles = registry.ensembles if registry else ()
-    growing = [each for each in ensembles if getattr(each, "may_grow", False)]
-    hidden = {tool.name for each in growing for tool in getattr(each, "tools", ())}
+    hidden = registry.survey_hidden() if registry else ()
     for name in split_names(allowed):
         if name != "all" and name not in known and name not in hidden:
-            if growing:
+            if registry is not None and registry.may_grow:
                 _tell_of_nothing_yet(name, (*known, *hidden))
                 continue
             from vibe_llms.exceptions import UnknownNameError

@@ -75,6 +75,13 @@ class Fence:
             raise self.describe_lost()
 
 
+class _ThreadState(threading.local):
+    """State of one thread: its open transaction, and the claim that its changes require."""
+
+    connection: psycopg.Connection[Any] | None = None
+    fence: Fence | None = None
+
+
 @define(eq=False)
 class Database:
     """PostgreSQL database; several threads and processes may use it.
@@ -87,7 +94,7 @@ class Database:
     url: str
     _idle: list[psycopg.Connection[Any]] = attrs.field(factory=list)
     _room: threading.Semaphore = attrs.field(factory=lambda: threading.Semaphore(CONNECTIONS))
-    _here: threading.local = attrs.field(factory=threading.local)
+    _here: _ThreadState = attrs.field(factory=_ThreadState)
     _is_prepared: bool = False
     _process: int = attrs.field(factory=os.getpid)
 
@@ -109,9 +116,8 @@ class Database:
         Raises:
             StoreError: The server is unreachable, or rejects a statement.
         """
-        joined: psycopg.Connection[Any] | None = getattr(self._here, "connection", None)
-        if joined is not None:
-            yield joined
+        if self._here.connection is not None:
+            yield self._here.connection
             return
         with self._room, self._begun_or_empty(reading=reading) as connection:
             if self.fence is not None and not reading:
@@ -136,13 +142,12 @@ class Database:
     @property
     def is_joined(self) -> bool:
         """True if this thread has an open transaction."""
-        return getattr(self._here, "connection", None) is not None
+        return self._here.connection is not None
 
     @property
     def fence(self) -> Fence | None:
         """Claim that this thread's changes require."""
-        found: Fence | None = getattr(self._here, "fence", None)
-        return found
+        return self._here.fence
 
     @contextmanager
     def fenced(self, fence: Fence) -> Iterator[None]:

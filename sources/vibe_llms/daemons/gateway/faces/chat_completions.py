@@ -19,6 +19,9 @@ from vibe_llms.dialects import chat_completions
 FACE = Face(
     name="chat_completions",
     dialect=chat_completions,
+    restricts_tools=True,
+    knows_quirks=True,
+    keeps_unknown=True,
     # The gateway, not the client, chooses the vendor account.
     passed=("openai-beta", "idempotency-key", "x-client-request-id"),
     id_header="x-request-id",

@@ -25,6 +25,8 @@ def _write_count(counted: TokenCount) -> JsonObject:
 FACE = Face(
     name="generate_content",
     dialect=generate_content,
+    restricts_tools=True,
+    knows_quirks=True,
     write_count=_write_count,
     passed=("x-goog-api-client",),
     model_field="modelVersion",

@@ -29,6 +29,7 @@ def _read_compact(call: GatewayCall, body: bytes) -> ClientRequest:
 FACE = Face(
     name="responses",
     dialect=responses,
+    restricts_tools=True,
     echo=echo_request,
     # The gateway, not the client, chooses the vendor account.
     passed=("openai-beta", "idempotency-key", "x-client-request-id"),

@@ -236,7 +236,7 @@ async def _read_begun(storage: ResponseStorage, begun: GatewayConversation) -> C
 def stores_responses(upstream: Upstream) -> bool:
     """Return whether an upstream stores its own responses."""
     model = upstream.model
-    return can_pass_through(model, PROTOCOL) and bool(getattr(model, "keeps_responses", False))
+    return can_pass_through(model, PROTOCOL) and model.keeps_responses
 
 
 def _is_stored_upstream(options: _StorageOptions, upstream: Upstream) -> bool:

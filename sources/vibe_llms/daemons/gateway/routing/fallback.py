@@ -139,7 +139,7 @@ class FallbackChain:
 
     def _is_unavailable(self, target: Target, upstream: Upstream) -> bool:
         now, address = self._clock.read(), upstream.address
-        client = getattr(upstream.model, "client", None)
+        client = upstream.model.client if isinstance(upstream.model, RemoteModel) else None
         told = client.limiter.hold_seconds if isinstance(client, RemoteClient) else 0.0
         if held := max(target.find_hold(now), told):
             detail = f"{address} is rate limited for {held:.3g} seconds."

@@ -156,7 +156,7 @@ def _price(forecast: Forecast, tier: str) -> tuple[tuple[Decimal, Decimal] | Non
     The price of a token can depend on the length of its request; that of a usual one is used.
     """
     from vibe_llms.messages.canisters import Usage
-    from vibe_llms.telemetry.prices import Price, price_usage
+    from vibe_llms.telemetry.prices import Unpriced, price_usage
 
     each = max(round(forecast.input_tokens / max(forecast.requests, 1)), 1)
     price = price_usage(
@@ -165,8 +165,10 @@ def _price(forecast: Forecast, tier: str) -> tuple[tuple[Decimal, Decimal] | Non
         model=forecast.name,
         tier=tier,
     )
-    if not isinstance(price, Price) or not price.is_complete:
-        return None, str(getattr(price, "reason", "some of its prices are unknown."))
+    if isinstance(price, Unpriced):
+        return None, price.reason
+    if not price.is_complete:
+        return None, "some of its prices are unknown."
     amounts = {bucket.bucket: bucket.amount for bucket in price.buckets}
     asked = amounts["input_tokens"] * forecast.input_tokens / each
     return (asked, amounts["output_tokens"]), ""

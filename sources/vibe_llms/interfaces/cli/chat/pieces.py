@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from vibe_llms.events.stream import ContentDeltaEvent, ContentStartedEvent, LossEvent, StreamEvent
 from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.contents import ReasoningContent, RefusalContent, TextualContent
 from vibe_llms.messages.losses import Loss
+
+_READABLE: Final = (TextualContent, ReasoningContent, RefusalContent)
 
 
 def produce_events(
@@ -18,8 +22,7 @@ def produce_events(
     index = 0
     for canister in canisters:
         for content in canister.content:
-            text = getattr(content, "text", "")
-            if content.type in ("text", "reasoning", "refusal") and text:
+            if isinstance(content, _READABLE) and content.text:
                 yield ContentStartedEvent(index=index, kind=content.type)
-                yield ContentDeltaEvent(index, text, kind=content.type)
+                yield ContentDeltaEvent(index, content.text, kind=content.type)
                 index += 1

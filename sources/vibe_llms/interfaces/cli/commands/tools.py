@@ -136,6 +136,7 @@ async def call(
     """
     from vibe_llms.invocables import InvocationContext, perform
     from vibe_llms.messages.codec.converter import produce_converter
+    from vibe_llms.messages.contents import NativeContent, TextualContent
 
     application = load_application(yes=yes, approver=options["approver"])
     given = _read_arguments(arguments)
@@ -151,7 +152,8 @@ async def call(
         write_json({"contents": contents, "is_error": outcome.is_error})
     else:
         for content in outcome.contents:
-            write(getattr(content, "text", None) or f"[{content.type}]")
+            text = content.text if isinstance(content, TextualContent | NativeContent) else ""
+            write(text or f"[{content.type}]")
     if outcome.is_error:
         raise SystemExit(1)  # the result contains the error
 
