@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -14,6 +15,9 @@ from vibe_llms.plugins.specification.daemons import Arrival, Authorizer, Grant
 
 _OWN: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _PORTS: Final = {"http": "80", "https": "443"}
+_SHORT: Final = 256
+"""Longest Host header whose name is cached."""
+
 _OTHER_SITES: Final = frozenset({"cross-site", "same-site"})
 """Refused values of ``Sec-Fetch-Site``; another port is the same site. https://w3c.github.io/webappsec-fetch-metadata/"""
 
@@ -80,9 +84,10 @@ def ensure_place(call: HttpCall, hosts: Collection[str] | None) -> None:
     Raises:
         AccessError: The Host or the Origin is not among the hosts.
     """
-    host = call.headers.get("host", "")
-    if hosts is not None and _split(f"//{host}")[0] not in hosts:
-        raise _refuse("host", host)
+    if hosts is not None:
+        host = call.headers.get("host", "")
+        if _find_name(host) not in hosts:
+            raise _refuse("host", host)
     ensure_page(call, hosts)
 
 
@@ -131,6 +136,16 @@ def admits_page(call: HttpCall, hosts: Collection[str] | None) -> bool:
     except AccessError:
         return False
     return True
+
+
+def _find_name(host: str) -> str:
+    """Return the name in a Host header."""
+    return _read_name(host) if len(host) <= _SHORT else _split(f"//{host}")[0]
+
+
+@lru_cache(maxsize=256)
+def _read_name(host: str) -> str:
+    return _split(f"//{host}")[0]
 
 
 def _split(text: str) -> tuple[str, str]:

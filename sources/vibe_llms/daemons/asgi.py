@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Final
 from urllib.parse import parse_qsl
 
@@ -143,21 +144,27 @@ class HttpCall:
             LimitError: The body exceeds ``request_bytes``; the rest is not read.
             ClientGone: The client disconnected.
         """
-        if self.headers.get("content-encoding", "identity").strip().lower() != "identity":
-            raise refuse_compressed()
-        said = self.headers.get("content-length", "")
+        headers = self.headers
+        if "content-encoding" in headers:
+            self._ensure_uncompressed()
+        said = headers.get("content-length", "")
         if said.isascii() and said.isdigit() and int(said) > self._limit:
             raise self._refuse_size()
         message = await self._receive()
-        if message.get("body") or message.get("more_body"):
+        body: bytes = message.get("body", b"")
+        has_more = message.get("more_body", False)
+        if (body or has_more) and headers.get("content-type") not in self.body_types:
             self._ensure_type()
-        if message["type"] == "http.request" and not message.get("more_body", False):
-            body: bytes = message.get("body", b"")
-            self.received_bytes = len(body)
-            if len(body) > self._limit:
-                raise self._refuse_size()
-            return body
-        return await self._read_on(message)
+        if has_more or message["type"] != "http.request":
+            return await self._read_on(message)
+        self.received_bytes = len(body)
+        if len(body) > self._limit:
+            raise self._refuse_size()
+        return body
+
+    def _ensure_uncompressed(self) -> None:
+        if self.headers["content-encoding"].strip().lower() != "identity":
+            raise refuse_compressed()
 
     async def _read_on(self, message: Message) -> bytes:
         pieces, size = [], 0
@@ -247,7 +254,7 @@ class HttpCall:
         assert task is not None
         on_gone = self.scope.get("extensions", {}).get(DISCONNECT_EXTENSION)
         if on_gone is not None:  # the own server calls back, which needs no task
-            on_gone(lambda: self.leave(task))
+            on_gone(partial(self.leave, task))
         else:
             self._watcher = asyncio.create_task(self._watch(task))
 
@@ -291,7 +298,7 @@ class HttpCall:
     ) -> None:
         """Send a complete response."""
         told = {"content-type": content_type, "content-length": str(len(body)), **headers}
-        await self.begin(status, told)
+        await self._send(self._compose_start(status, told))
         await self._send({"type": "http.response.body", "body": body})
 
     async def tell(
@@ -307,9 +314,14 @@ class HttpCall:
             headers: Include ``trailer`` if trailers may follow. They are omitted where the server
                 or the client (HTTP/1.0) does not support them.
         """
-        self._has_trailers = _TRAILER in headers and self._takes_trailers
-        if _TRAILER in headers and not self._has_trailers:
-            headers = {name: text for name, text in headers.items() if name != _TRAILER}
+        await self._send(self._compose_start(status, headers))
+
+    def _compose_start(self, status: int, headers: Mapping[str, str]) -> Message:
+        """Note that the response starts; return its status and headers as a message."""
+        if _TRAILER in headers:
+            self._has_trailers = self._takes_trailers
+            if not self._has_trailers:
+                headers = {name: text for name, text in headers.items() if name != _TRAILER}
         if self.added:
             headers = {**headers, **self.added}
         if self.id_header and self.id_header not in headers:
@@ -322,7 +334,9 @@ class HttpCall:
         self.status = status
         self.began = asyncio.get_running_loop().time()
         start = {"type": "http.response.start", "status": status, "headers": encoded}
-        await self._send({**start, "trailers": True} if self._has_trailers else start)
+        if self._has_trailers:
+            start["trailers"] = True
+        return start
 
     @property
     def _takes_trailers(self) -> bool:

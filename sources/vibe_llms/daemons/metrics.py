@@ -6,10 +6,11 @@ their counts through files in the folder named by ``PROMETHEUS_MULTIPROC_DIR``.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections import Counter
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.service import Service
@@ -26,11 +27,31 @@ _MOST_MODELS: Final = 500
 _UNKNOWN: Final = "unknown"
 """Label of models that have not answered yet, whose names clients could invent."""
 
-_TOKENS: Final = ("total_input_tokens", "total_output_tokens", "cache_read_tokens")
+_MOST_PENDING: Final = 1_000
+_FLUSH_SECONDS: Final = 0.5
+"""Requests of one kind, and seconds, after which pending counts are added to the metrics."""
+
+
+class _Tally:
+    """Pending counts of requests with the same labels.
+
+    The library locks and checks each count, which takes a tenth of a small request.
+    """
+
+    __slots__ = ("cache_read", "cents", "firsts", "input", "output", "seconds")
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self.firsts: list[float] = []
+        self.input = self.output = self.cache_read = 0
+        self.cents = 0.0
 
 
 class Metrics:
     """Listener that counts requests.
+
+    It keeps pending counts until they are read; where worker processes share their counts, for at
+    most half a second.
 
     Args:
         service: Its concurrent requests are reported as well.
@@ -46,7 +67,9 @@ class Metrics:
         self._prometheus = prometheus
         self._registry = prometheus.CollectorRegistry()
         self._service = service
-        self._children: dict[tuple[Any, ...], Any] = {}
+        self._is_shared = bool(os.environ.get(FOLDER_VARIABLE))
+        self._tallies: dict[tuple[str, str, str, int], _Tally] = {}
+        self._timer: asyncio.TimerHandle | None = None
         self._models: set[str] = set()
         counter, registry = prometheus.Counter, self._registry
         route = ["face", "way", "model", "status"]
@@ -83,40 +106,65 @@ class Metrics:
             registry=registry,
         )
         service.watch.listeners.append(lateness.observe)
+        service.endings.append(self.flush)
         gauge = partial(prometheus.Gauge, multiprocess_mode="livesum", registry=registry)
         self._busy = gauge("vibe_requests_busy", "Being answered.")
         self._waiting = gauge("vibe_requests_waiting", "Requests waiting in queues.")
 
     def __call__(self, record: CallRecord) -> None:
         """Count a completed request; see :data:`.records.Listener`."""
-        if not record.face:
+        face, way = record.face, record.way
+        if not face:
             return
         model = self._name_model(record)
-        way = (record.face, record.way)
-        self._child(self._requests, *way, model, str(record.status)).inc()
-        self._child(self._seconds, *way).observe(record.seconds)
+        key = (face, way, model, record.status)
+        tally = self._tallies.get(key)
+        if tally is None:
+            tally = self._tallies[key] = _Tally()
+        tally.seconds.append(record.seconds)
         if record.first_seconds is not None:
-            self._child(self._firsts, *way).observe(record.first_seconds)
-        if record.error:
-            self._child(self._errors, record.error).inc()
-            if record.status < 400:
-                self._child(self._broken, *way, model, record.error).inc()
-        if record.usage is not None:
-            for name in _TOKENS:
-                if count := getattr(record.usage, name):
-                    self._child(self._tokens, model, name.removesuffix("_tokens")).inc(count)
+            tally.firsts.append(record.first_seconds)
+        usage = record.usage
+        if usage is not None:
+            tally.input += usage.total_input_tokens or 0
+            tally.output += usage.total_output_tokens or 0
+            tally.cache_read += usage.cache_read_tokens or 0
         if record.cents:
-            self._child(self._cents, model).inc(float(record.cents))
-        for kind, count in Counter(loss.kind for loss in record.losses).items():
-            self._child(self._losses, record.face, str(kind)).inc(count)
+            tally.cents += float(record.cents)
+        if record.error:
+            self._errors.labels(record.error).inc()
+            if record.status < 400:
+                self._broken.labels(face, way, model, record.error).inc()
+        if record.losses:
+            for kind, count in Counter(loss.kind for loss in record.losses).items():
+                self._losses.labels(face, str(kind)).inc(count)
+        if len(tally.seconds) >= _MOST_PENDING:
+            self.flush()
+        elif self._is_shared and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_FLUSH_SECONDS, self.flush)
 
-    def _child(self, metric: Any, *labels: str) -> Any:
-        """Return the cached child for some labels; the library is slow to find it."""
-        key = (metric, *labels)
-        child = self._children.get(key)
-        if child is None:
-            child = self._children[key] = metric.labels(*labels)
-        return child
+    def flush(self) -> None:
+        """Add the pending counts to the metrics."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        tallies, self._tallies = self._tallies, {}
+        for (face, way, model, status), tally in tallies.items():
+            self._requests.labels(face, way, model, str(status)).inc(len(tally.seconds))
+            for metric, times in ((self._seconds, tally.seconds), (self._firsts, tally.firsts)):
+                if times:
+                    observe = metric.labels(face, way).observe
+                    for seconds in times:
+                        observe(seconds)
+            for kind, count in (
+                ("total_input", tally.input),
+                ("total_output", tally.output),
+                ("cache_read", tally.cache_read),
+            ):
+                if count:
+                    self._tokens.labels(model, kind).inc(count)
+            if tally.cents:
+                self._cents.labels(model).inc(tally.cents)
 
     def _name_model(self, record: CallRecord) -> str:
         """Return the label of a request's model: its address, if it has ever answered."""
@@ -132,6 +180,7 @@ class Metrics:
 
     def write(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
+        self.flush()
         self._busy.set(self._service.busy_count)
         self._waiting.set(self._service.waiting_count)
         registry = self._registry

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import secrets
+import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -38,6 +38,7 @@ from vibe_llms.exceptions import (
     StoreError,
     TransportError,
 )
+from vibe_llms.foundation.deadlines import Deadlines
 from vibe_llms.wire.tracing import TRACE, read_trace
 
 if TYPE_CHECKING:
@@ -66,6 +67,9 @@ class Service:
         survey_spellings: Yields the paths that an unknown path may stand for.
         admits_page: Returns whether pages of a request's origin may read the response; by default
             none may.
+
+    Attributes:
+        endings: Called when the daemon stops.
     """
 
     def __init__(
@@ -94,8 +98,10 @@ class Service:
         self.keeps_contents = keeps_contents
         self._sockets = dict(sockets or {})
         self._admission = Admission(self.limits)
+        self._deadlines: Deadlines | None = None
         self.is_ready = False
         self.watch = LoopWatch()
+        self.endings: list[Callable[[], object]] = []
 
     def adopt_routes(self, routes: Sequence[Route]) -> None:
         """Replace the routes."""
@@ -114,13 +120,13 @@ class Service:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one ASGI connection."""
-        match scope["type"]:
-            case "http":
-                await self._answer(scope, receive, send)
-            case "lifespan":
-                await self._live(scope, receive, send)
-            case "websocket":
-                await self._converse(scope, receive, send)
+        kind = scope["type"]
+        if kind == "http":
+            await self._answer(scope, receive, send)
+        elif kind == "lifespan":
+            await self._live(scope, receive, send)
+        elif kind == "websocket":
+            await self._converse(scope, receive, send)
 
     def reload(self) -> None:
         """Read the configuration again. The server calls this on SIGHUP."""
@@ -144,6 +150,8 @@ class Service:
         """Release the daemon's resources."""
         self.drain()
         self.watch.end()
+        for end in self.endings:
+            end()
         if self._stop is not None:
             await self._stop()
 
@@ -176,7 +184,7 @@ class Service:
         await perform(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        now = asyncio.get_running_loop().time
+        loop = asyncio.get_running_loop()
         contents = Contents() if self.keeps_contents else None
         if contents is not None:
             receive, send = contents.hear_receive(receive), contents.hear_send(send)
@@ -188,26 +196,27 @@ class Service:
             limit=self.limits.request_bytes,
             most_values=self.limits.request_values,
         )
+        headers = call.headers
         record = CallRecord(
             request_id=call.request_id,
             method=call.method,
             path=call.path,
-            started=now(),
+            started=loop.time(),
             client=call.client,
-            trace=call.headers.get("traceparent", ""),
+            trace=headers.get("traceparent", ""),
             contents=contents,
         )
         if contents is not None:
-            contents.credential = read_credential(call.headers, call.query)
+            contents.credential = read_credential(headers, call.query)
         span = None if self.tracing is None else self.tracing.begin(call)
         TRACE.set(read_trace(call.headers))  # for this task, and so for this request
         try:
-            await self._route(call, record)
+            await self._respond(call, record)
         finally:
             call.end_watch()
             if call.received_bytes + record.sent_bytes > _LARGE_BYTES:
-                asyncio.get_running_loop().call_soon(_return_memory)
-            record.seconds = now() - record.started
+                loop.call_soon(_return_memory)
+            record.seconds = loop.time() - record.started
             if call.began is not None:
                 record.first_seconds = call.began - record.started
             record.status = call.status or record.status
@@ -219,7 +228,8 @@ class Service:
                 except Exception as error:
                     _LOGGER.error("a listener failed: %s", error, exc_info=error)
 
-    async def _route(self, call: HttpCall, record: CallRecord) -> None:
+    async def _respond(self, call: HttpCall, record: CallRecord) -> None:
+        """Respond until the client disconnects."""
         if "origin" in call.headers and self._admits_page(call):
             call.added = compose_page_headers(call)
         route, names = self._table.find(call.method, call.path)
@@ -227,17 +237,22 @@ class Service:
             route, names = self._find_spelt(call)
         if call.added and call.method == "OPTIONS" and ASKED_METHOD in call.headers:
             await call.answer(204, b"", {})
-        elif route is None:
+            return
+        if route is None:
             await self._refuse(call, record)
-        else:
-            call.names, call.body_types = names, route.body_types
-            record.route = route.pattern
-            await self._follow_client(route, call, record)
-
-    async def _follow_client(self, route: Route, call: HttpCall, record: CallRecord) -> None:
-        """Respond until the client disconnects."""
+            return
+        call.names, call.body_types = names, route.body_types
+        record.route = route.pattern
         try:
-            await self._respond(route, call, record)
+            try:
+                if route.is_admitted:
+                    await self._admit(route, call, record)
+                else:
+                    await route.handler(call, record)
+            except ClientGone:
+                raise
+            except Exception as error:
+                await self._fail(error, route, call, record)
         except ClientGone:
             _note_gone(record, call)
         except asyncio.CancelledError as error:
@@ -249,47 +264,38 @@ class Service:
             if task is not None:
                 task.uncancel()
 
-    async def _respond(self, route: Route, call: HttpCall, record: CallRecord) -> None:
-        """Call the handler; write its error for the client."""
-        try:
-            await self._perform(route, call, record)
-        except ClientGone:
-            raise
-        except ConverseError as error:
-            try:
-                await self._tell(error, route, call, record)
-            finally:
-                drop_frames(error)
-        except Exception as error:
+    async def _fail(
+        self, error: Exception, route: Route, call: HttpCall, record: CallRecord
+    ) -> None:
+        """Write an error of the handler for the client."""
+        told = error
+        if not isinstance(told, ConverseError):
             _LOGGER.error("request %s failed", call.request_id, exc_info=error)
             drop_frames(error)
-            internal = ConverseError(
+            told = ConverseError(
                 detail=f"Internal error (request {call.request_id}).",
                 remedy="See the server's log.",
                 stage=Stage.EXECUTE,
             )
-            await self._tell(internal, route, call, record)
-
-    async def _perform(self, route: Route, call: HttpCall, record: CallRecord) -> None:
-        if route.is_admitted:
-            await self._admit(route, call, record)
-        else:
-            await route.handler(call, record)
+        try:
+            await self._tell(told, route, call, record)
+        finally:
+            drop_frames(error)
 
     async def _admit(self, route: Route, call: HttpCall, record: CallRecord) -> None:
         """Call the handler within the limits on concurrent requests and their duration."""
         seconds = self.limits.total_seconds
+        deadline = self._access_deadlines().begin(record.started + seconds)
         try:
-            async with asyncio.timeout_at(record.started + seconds) as limit:
-                if not self._admission.enter():
-                    with call.heeding():
-                        await self._admission.take()
-                try:
-                    await route.handler(call, record)
-                finally:
-                    self._admission.give()
-        except TimeoutError as error:
-            if not limit.expired():
+            if not self._admission.enter():
+                with call.heeding():
+                    await self._admission.take()
+            try:
+                await route.handler(call, record)
+            finally:
+                self._admission.give()
+        except asyncio.CancelledError as error:
+            if call.is_gone or not deadline.is_over():
                 raise
             raise LimitError(
                 detail=f"The request exceeded total_seconds = {seconds:g}.",
@@ -298,6 +304,14 @@ class Service:
                 value=seconds,
                 stage=Stage.EXECUTE,
             ) from error
+        finally:
+            deadline.end()
+
+    def _access_deadlines(self) -> Deadlines:
+        loop = asyncio.get_running_loop()
+        if self._deadlines is None or self._deadlines.loop is not loop:
+            self._deadlines = Deadlines(loop)
+        return self._deadlines
 
     def _find_spelt(self, call: HttpCall) -> tuple[Route | None, Mapping[str, str]]:
         """Find the route of a path in another spelling, and set the path of the call to it."""
@@ -367,7 +381,7 @@ def _return_memory() -> None:
 
 
 def _name_request() -> str:
-    return f"req_{secrets.token_hex(12)}"
+    return f"req_{random.getrandbits(96):024x}"  # an id, not a secret
 
 
 def _note_gone(record: CallRecord, call: HttpCall) -> None:

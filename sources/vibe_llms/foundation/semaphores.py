@@ -39,19 +39,17 @@ class Slots:
         Tasks wait in an event loop; this and :meth:`give` may be called from any thread.
         """
         with self._lock:
-            return self._enter()
-
-    def _enter(self) -> bool:
-        if self.taken >= self.count:  # as long as tasks wait
-            return False
-        self.taken += 1
-        return True
+            if self.taken >= self.count:  # as long as tasks wait
+                return False
+            self.taken += 1
+            return True
 
     async def take(self) -> None:
         """Wait for a slot and take it; a cancelled task does not take one."""
         loop = asyncio.get_running_loop()
         with self._lock:
-            if self._enter():
+            if self.taken < self.count:
+                self.taken += 1
                 return
             turn = loop.create_future()
             self._waiting.append((loop, turn))

@@ -86,17 +86,17 @@ class Usage:
     @property
     def total_input_tokens(self) -> int | None:
         """All input, cached or not; ``None`` if unknown."""
-        return _sum_known(*_access_input(self))
+        return _sum_known(_access_input(self))
 
     @property
     def total_output_tokens(self) -> int | None:
         """All output, including reasoning; ``None`` if unknown."""
-        return _sum_known(*_access_output(self))
+        return _sum_known(_access_output(self))
 
     def __add__(self, other: Usage) -> Usage:
         """Add two usages, bucket by bucket; vendors' native data are left out."""
         sums: dict[str, Any] = {
-            name: _sum_known(getattr(self, name), getattr(other, name))
+            name: _sum_known((getattr(self, name), getattr(other, name)))
             for name in (*INPUT_BUCKETS, *OUTPUT_BUCKETS)
         }
         return Usage(**sums)  # native data cannot be added
@@ -115,7 +115,7 @@ OUTPUT_BUCKETS = ("output_tokens", "reasoning_tokens", "output_audio_tokens")
 _access_input, _access_output = attrgetter(*INPUT_BUCKETS), attrgetter(*OUTPUT_BUCKETS)
 
 
-def _sum_known(*counts: int | None) -> int | None:
+def _sum_known(counts: tuple[int | None, ...]) -> int | None:
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
 

@@ -70,6 +70,7 @@ class RateLimiter:
         self, rates: Rates, *, longest_seconds: float, clock: Clock, obeys: bool = True
     ) -> None:
         self._rates = rates
+        self._is_limited = rates != Rates()
         self._longest = longest_seconds
         self._obeys = obeys
         self._clock = clock
@@ -106,8 +107,12 @@ class RateLimiter:
             now = self._clock.read()
             if now < self._next or now < self._held or now < self._next_tokens:
                 return False
-            self._reserve(now, tokens)
-            self._note(now)
+            if self._distance or self._is_limited:
+                self._reserve(now, tokens)
+            if now - self._second >= 1.0:
+                self._note(now)
+            else:
+                self._seen[0] += 1
             return True
 
     async def acquire(self, tokens: float) -> None:
@@ -256,7 +261,8 @@ class Ticket:
 
     def learn(self, headers: Mapping[str, str]) -> None:
         """Read the limits in the headers of an answer."""
-        self._limiter.learn(headers)
+        if "0" in headers.values():  # most answers have none that is exhausted
+            self._limiter.learn(headers)
 
     def heed(self, error: ConverseError) -> None:
         """Report an error to the limiter."""

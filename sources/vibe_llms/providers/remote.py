@@ -123,6 +123,7 @@ class RemoteClient:
         self._transport: Transport | None = transport
         self._integrator: Any = None
         self._key: Secret | None = None
+        self._is_key_settled = False
         self._known: object = None
         self._scrubbers: dict[bool, Scrubber] = {}
         self._address = describe_address(vendor.settings.base_url)
@@ -303,16 +304,17 @@ class RemoteClient:
         """
         vendor = self.vendor
         ours = {**vendor.compose_headers(self.require_key(), {}), **vendor.settings.headers}
-        secret = {name: value for name, value in ours.items() if isinstance(value, Secret)}
-        request = WireRequest(
-            method=method,
-            url=vendor.settings.base_url + path,
-            headers={"accept": "*/*", **ours, **headers, **compose_tracks(), **secret},
-            body=body,
+        sent: dict[str, str | Secret] = {"accept": "*/*", **ours, **headers, **compose_tracks()}
+        for name, value in ours.items():
+            if value.__class__ is Secret:
+                sent[name] = value
+        request = _make_request(
+            method=method, url=vendor.settings.base_url + path, headers=sent, body=body
         )
         turn = Ticket(self.limiter)
         try:
-            await turn.take(len(body))
+            if not turn.admit(size := len(body)):
+                await turn.take(size)
             exchange = await self._access_transport().send(request)
         except ConverseError as error:
             advise_of_server(error, vendor.server_command and vendor.advise_server())
@@ -384,6 +386,8 @@ class RemoteClient:
     def require_key(self) -> Secret | None:
         """Return the key; ``None`` if none is needed. Raises ConfigurationError."""
         vendor = self.vendor
+        if self._is_key_settled:
+            return self._key
         name = self.provider.name
         values, directory = vendor.settings.values, vendor.context.data_directory
         key = self._key = acquire_key(name, values, vendor.key_variables, directory)
@@ -392,6 +396,8 @@ class RemoteClient:
         is_keyless = key is None and vendor.needs_key and not is_theirs
         if is_keyless or vendor.settings.missing_variables:
             refuse_for_want(name, vendor.survey_needs())
+        # Variables and files may change; the settings of a client do not.
+        self._is_key_settled = bool(values.get("api_key"))
         return key
 
     def _access_transport(self) -> Transport:

@@ -110,6 +110,11 @@ class BoundedExchange(Closing):
         self._received += len(data)
         return self._received > self._limit
 
+    @property
+    def is_spent(self) -> bool:
+        """True if the body is known to be read to its end."""
+        return False
+
     async def receive(self) -> bytes:
         """Return the next bytes of the body; see :class:`Exchange`."""
         raise NotImplementedError
@@ -124,6 +129,8 @@ class BoundedExchange(Closing):
             if limit is not None and size > limit:
                 await self.close()
                 raise refuse_response(limit, "the limit of this read")
+            if self.is_spent:
+                break
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 

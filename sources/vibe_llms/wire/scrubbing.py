@@ -154,7 +154,7 @@ class Scrubber:
 
     def scrub(self, data: bytes) -> bytes:
         """Strike out all secrets."""
-        return self.scrub_pieces([data])[0] if data else data
+        return self.scrub_pieces([data])[0] if self.may_hold(data) else data
 
     def scrub_text(self, text: str) -> str:
         """Strike out all secrets."""

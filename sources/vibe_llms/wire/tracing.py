@@ -25,8 +25,10 @@ switch off features for proxies, such as compression.)
 
 def compose_tracks() -> dict[str, str]:
     """Return the headers for tracing."""
-    via = VIA.get()
-    return {**TRACE.get(), VIA_HEADER: via} if via else dict(TRACE.get())
+    tracks = dict(TRACE.get())
+    if via := VIA.get():
+        tracks[VIA_HEADER] = via
+    return tracks
 
 
 def read_trace(headers: Mapping[str, str]) -> Mapping[str, str]:

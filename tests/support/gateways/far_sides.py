@@ -63,6 +63,7 @@ class FarSide:
             return self.adapt(await access(address, **more))
 
         application.access_model = access_adapted  # type: ignore[method-assign]
+        application.find_model = lambda address, holder: None  # type: ignore[method-assign]
         service = produce_service(application, listeners=(self.records.append,))
 
         async def listen(scope: Any, receive: Any, send: Any) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from pathlib import Path
 
 import pytest
 
 from support.gateways.gateways import become
-from vibe_llms.daemons.metrics import Metrics
+from vibe_llms.daemons import metrics as metrics_module
+from vibe_llms.daemons.metrics import FOLDER_VARIABLE, Metrics
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.service import Service
 
@@ -71,3 +73,26 @@ async def test_it_is_told_how_long_the_event_loop_stood_still() -> None:
     before = len(heard)
     await asyncio.sleep(0.3)
     assert len(heard) == before
+
+
+async def test_shared_counts_are_written_while_nobody_reads_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Another worker process reads them; what is pending at the end is written, too."""
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    monkeypatch.setattr(metrics_module, "_FLUSH_SECONDS", 0.01)
+    service = Service([])
+    metrics = Metrics(service)
+    flushed: list[int] = []
+    flush = metrics.flush
+    monkeypatch.setattr(metrics, "flush", lambda: (flushed.append(1), flush()))
+    finish(metrics, "anthropic:m", 200)
+    await become(lambda: bool(flushed))
+    finish(metrics, "anthropic:m", 200)
+    await service.stop()
+
+    assert count_pending(metrics) == 0
+
+
+def count_pending(metrics: Metrics) -> int:
+    return sum(len(tally.seconds) for tally in metrics._tallies.values())

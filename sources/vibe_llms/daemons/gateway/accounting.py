@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from decimal import Decimal
 
 from vibe_llms.daemons.gateway.calls import GatewayCall
@@ -10,28 +11,29 @@ from vibe_llms.daemons.gateway.routing.outcomes import may_be_billed
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.portal import finish
 from vibe_llms.messages.canisters import Usage
-from vibe_llms.plugins.specification.daemons import Demand, Reservation
+from vibe_llms.plugins.specification.daemons import Demand, Grant, Reservation
 
 
-async def account(call: GatewayCall) -> None:
+def account(call: GatewayCall) -> Awaitable[None]:
     """Reserve the estimated cost, and settle the real one; a refused request costs nothing.
 
     Raises:
         AccessError: The client's budget does not allow the request.
     """
-    if call.grant is None:
+    return call.proceed() if call.grant is None else _account(call, call.grant)
+
+
+async def _account(call: GatewayCall, grant: Grant) -> None:
+    demand = estimate(call.request, call.upstream)
+    call.reservation = await grant.reserve(demand)
+    is_unbilled = False
+    try:
         await call.proceed()
-    else:
-        demand = estimate(call.request, call.upstream)
-        call.reservation = await call.grant.reserve(demand)
-        is_unbilled = False
-        try:
-            await call.proceed()
-        except ConverseError as error:
-            is_unbilled = not may_be_billed(error)
-            raise
-        finally:
-            await finish(_settle(call, call.reservation, is_unbilled=is_unbilled))
+    except ConverseError as error:
+        is_unbilled = not may_be_billed(error)
+        raise
+    finally:
+        await finish(_settle(call, call.reservation, is_unbilled=is_unbilled))
 
 
 async def _settle(call: GatewayCall, reservation: Reservation, *, is_unbilled: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from vibe_llms.daemons.gateway.gateway import ensure_admitted
 from vibe_llms.daemons.gateway.passthrough import can_pass, pass_through
 from vibe_llms.daemons.gateway.request_limits import GatewayLimits, ensure_bounds
 from vibe_llms.daemons.gateway.translating import translate
-from vibe_llms.daemons.gateway.upstreams import can_pass_through
+from vibe_llms.daemons.gateway.upstreams import Upstream, can_pass_through
 from vibe_llms.exceptions import RequestError, Stage
 
 if TYPE_CHECKING:
@@ -20,64 +21,80 @@ if TYPE_CHECKING:
     from vibe_llms.messages.requests import Request
 
 
-async def authenticate(call: GatewayCall) -> None:
+def authenticate(call: GatewayCall) -> Awaitable[None]:
     """Identify the client. Raises AccessError for unknown ones."""
     call.record.face, call.http.id_header = call.face.name, call.face.id_header
+    if call.gateway.needs_key:
+        return _authorize(call)
+    call.gateway.identify(call.http)
+    return call.proceed()
+
+
+async def _authorize(call: GatewayCall) -> None:
     call.grant = await call.gateway.authorize(call.http, call.record)
     await call.proceed()
 
 
 async def read(call: GatewayCall) -> None:
     """Read the body: the model's name, and whether the answer is a stream."""
-    body = await read_json_body(call.http)
-    call.http.watch_client()
-    call.request = call.read(call, body)
-    call.record.model, call.record.streamed = call.request.model, call.request.streaming
+    http, record = call.http, call.record
+    body = await read_json_body(http)
+    http.watch_client()
+    request = call.request = call.read(call, body)
+    record.model, record.streamed = request.model, request.streaming
     await call.proceed()
 
 
-async def route(call: GatewayCall) -> None:
+def route(call: GatewayCall) -> Awaitable[None]:
     """Find the targets behind the model's name; without tables, its one upstream."""
     router = call.gateway.router
     if router is None:
-        await find_upstream(call)
-    else:
-        call.plan = router.plan(call.request.model)
-        ensure_admitted(call.grant, call.request.model)
-        await call.proceed()
+        return find_upstream(call)
+    call.plan = router.plan(call.request.model)
+    ensure_admitted(call.grant, call.request.model)
+    return call.proceed()
 
 
-async def find_upstream(call: GatewayCall) -> None:
+def find_upstream(call: GatewayCall) -> Awaitable[None]:
     """Find the first upstream behind the model's name."""
-    upstream = await call.gateway.upstreams.access(call.request.model)
-    ensure_admitted(call.grant, call.request.model or upstream.address)
+    upstream = call.gateway.upstreams.find(call.request.model)
+    if upstream is None:
+        return _load_upstream(call)
+    return _choose(call, upstream)
+
+
+async def _load_upstream(call: GatewayCall) -> None:
+    await _choose(call, await call.gateway.upstreams.access(call.request.model))
+
+
+def _choose(call: GatewayCall, upstream: Upstream) -> Awaitable[None]:
+    if call.grant is not None:
+        ensure_admitted(call.grant, call.request.model or upstream.address)
     call.choose(upstream)
-    await call.proceed()
+    return call.proceed()
 
 
-async def cache(call: GatewayCall) -> None:
+def cache(call: GatewayCall) -> Awaitable[None]:
     """Answer from the model's cache, if its table has one."""
     if call.plan is None or call.plan.answers is None:
-        await call.proceed()
-    else:
-        from vibe_llms.daemons.gateway.caching import answer_from_cache
+        return call.proceed()
+    from vibe_llms.daemons.gateway.caching import answer_from_cache
 
-        await answer_from_cache(call, call.plan.answers)
+    return answer_from_cache(call, call.plan.answers)
 
 
-async def fall_back(call: GatewayCall) -> None:
+def fall_back(call: GatewayCall) -> Awaitable[None]:
     """Perform the following stages for one target after the other, until one answers."""
     if call.plan is None:
-        await call.proceed()
-    else:
-        from vibe_llms.daemons.gateway.routing.fallback import FallbackChain
+        return call.proceed()
+    from vibe_llms.daemons.gateway.routing.fallback import FallbackChain
 
-        await FallbackChain(call, call.plan).run()
+    return FallbackChain(call, call.plan).run()
 
 
-async def ask(call: GatewayCall) -> None:
+def ask(call: GatewayCall) -> Awaitable[None]:
     """Ask the upstream, in the client's protocol if it speaks that, else through a translation."""
-    await (pass_through(call) if can_pass(call) else translate(call))
+    return pass_through(call) if can_pass(call) else translate(call)
 
 
 async def count(call: GatewayCall) -> None:

@@ -21,8 +21,8 @@ from vibe_llms.exceptions import ConverseError
 
 CACHE_HEADER: Final = "x-vibe-cache"
 
-_CIRCUMSTANCES: Final = frozenset({"traceparent", "idempotency-key"})
-"""Request headers that do not change the answer."""
+_CIRCUMSTANCES: Final = frozenset({"idempotency-key"})
+"""Forwarded headers that do not change the answer."""
 
 _DIGESTED: Final = frozenset(
     {

@@ -86,10 +86,10 @@ def handle(
 ) -> Handler:
     """Return the handler of a route whose requests pass through these stages."""
 
-    async def perform(http: HttpCall, record: CallRecord) -> None:
+    def perform(http: HttpCall, record: CallRecord) -> Awaitable[None]:
         call = GatewayCall(
             gateway=gateway, http=http, record=record, face=face, stages=stages, read=read
         )
-        await call.proceed()
+        return call.proceed()
 
     return perform

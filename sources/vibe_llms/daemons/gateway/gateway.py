@@ -64,11 +64,11 @@ class Gateway:
         """True if clients must authenticate."""
         return self._authorizer is not None
 
-    async def authorize(self, http: HttpCall, record: CallRecord) -> Grant | None:
-        """Return the client's grant; ``None`` without an authorizer.
+    def identify(self, http: HttpCall) -> None:
+        """Refuse foreign hosts and origins, and requests of this gateway itself.
 
         Raises:
-            AccessError: The client is unknown, or the request has a foreign host or origin.
+            AccessError: The request has a foreign host or origin.
             ProviderError: The request comes from this gateway itself.
         """
         enter(self._name, http.headers)
@@ -76,6 +76,17 @@ class Gateway:
             ensure_place(http, self._hosts)
         elif http.certificate:  # browsers send it with requests of any page
             ensure_page(http, self._hosts)
+
+    async def authorize(self, http: HttpCall, record: CallRecord) -> Grant | None:
+        """Return the client's grant; ``None`` without an authorizer.
+
+        Raises:
+            AccessError: The client is unknown, or the request has a foreign host or origin.
+            ProviderError: The request comes from this gateway itself.
+        """
+        self.identify(http)
+        if self._authorizer is None:
+            return None
         return await authorize(self._authorizer, http, record)
 
     async def list_names(self, http: HttpCall, record: CallRecord) -> list[str]:

@@ -31,7 +31,11 @@ def enter(name: str, headers: Mapping[str, str]) -> None:
     Raises:
         ProviderError: The request has passed this gateway before, or too many others.
     """
-    before = [each.strip() for each in headers.get(VIA_HEADER, "").split(",") if each.strip()]
+    passed = headers.get(VIA_HEADER)
+    if not passed:
+        VIA.set(name)
+        return
+    before = [each.strip() for each in passed.split(",") if each.strip()]
     if name in before or len(before) >= _MOST:
         how = "returned to" if name in before else f"passed {len(before)} gateways before"
         raise ProviderError(

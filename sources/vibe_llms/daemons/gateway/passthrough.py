@@ -11,7 +11,7 @@ from vibe_llms.daemons.gateway.calls import GatewayCall
 from vibe_llms.daemons.gateway.client_requests import Face
 from vibe_llms.daemons.gateway.stream_ends import EndWatch
 from vibe_llms.daemons.gateway.upstreams import can_pass_through
-from vibe_llms.daemons.gateway.usage_extraction import UsageExtractor
+from vibe_llms.daemons.gateway.usage_extraction import UsageExtractor, read_usage
 from vibe_llms.daemons.gateway.usage_filter import UsageFilter, ask_for_usage
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.dialects import chat_completions
@@ -19,7 +19,6 @@ from vibe_llms.dialects.signatures import MARK as ENVELOPE_MARK
 from vibe_llms.exceptions import Stage
 from vibe_llms.providers.remote_models import RemoteModel
 from vibe_llms.wire.exchanges import Exchange
-from vibe_llms.wire.tracing import read_trace
 
 _OURS: Final = frozenset({"access_token", "api-version", "key"})
 """Query parameters for the gateway itself, such as Azure's version."""
@@ -134,7 +133,6 @@ def choose_headers(face: Face, call: HttpCall) -> dict[str, str]:
         for name, text in call.headers.items():
             if name.startswith(face.passed):
                 headers[name] = text
-    headers.update(read_trace(call.headers))
     return headers
 
 
@@ -149,9 +147,7 @@ def _find_framing(exchange: Exchange) -> str:
 async def _send_whole(call: GatewayCall, exchange: Exchange, headers: Mapping[str, str]) -> None:
     body = await exchange.read()
     if exchange.status < 400:
-        extractor = UsageExtractor(call.face.dialect.PROTOCOL, call.gateway.limits)
-        extractor.read(body)
-        call.record.usage = extractor.find_usage()
+        call.record.usage = read_usage(call.face.dialect.PROTOCOL, body)
     call.record.sent_bytes = len(body)
     await call.http.answer(exchange.status, body, headers)
 

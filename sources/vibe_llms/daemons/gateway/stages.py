@@ -2,7 +2,9 @@
 
 A stage is a function of one value, the :class:`.GatewayCall`. It adds what it has found out, and
 performs the rest by ``await call.proceed()``: what follows that line runs on the way back. A stage
-that raises a ``ConverseError`` ends the request; the service writes the error for the client.
+with nothing to do on the way back is a plain function that returns ``call.proceed()``, which saves
+a coroutine. A stage that raises a ``ConverseError`` ends the request; the service writes the error
+for the client.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeGuard
 
 from vibe_llms.exceptions import (
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 
 _LOGGER: Final = logging.getLogger("vibe_llms.daemons.gateway")
+_MOST_FOUND: Final = 1_000
 _SURVEY_SECONDS: Final = 10
 """Timeout for listing the models of a vendor."""
 
@@ -42,13 +44,13 @@ class Upstream:
     model: ConverserModel
     strict: bool = False
 
-    @property
+    @cached_property
     def address(self) -> str:
         """The model, as ``provider:name``."""
         descriptor = self.model.descriptor
         return f"{descriptor.provider}:{descriptor.name}"
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The vendor's name for the model."""
         return self.model.descriptor.name
@@ -74,6 +76,22 @@ class Upstreams:
     def __init__(self, application: Application, models: Mapping[str, str] | None = None) -> None:
         self._application = application
         self.models = dict(models or {})
+        self._found: dict[str, Upstream] = {}
+
+    def find(self, name: str) -> Upstream | None:
+        """Return the model of a name that was accessed before; else ``None``: use `access`."""
+        address = self.models.get(name) if self.models else name
+        if not address:
+            return None
+        model = self._application.find_model(address, self._application)
+        if model is None:
+            return None
+        found = self._found.get(name)
+        if found is None or found.model is not model:
+            if len(self._found) >= _MOST_FOUND:
+                self._found.clear()
+            found = self._found[name] = Upstream(model)
+        return found
 
     async def access(self, name: str) -> Upstream:
         """Return the model of a name.

@@ -136,17 +136,57 @@ def _find_words(protocol: str, found: _Fields) -> tuple[str, _Fields]:
     return protocol, {**found, "prompt_tokens": found.get("total_tokens")}
 
 
+_Normalizer: TypeAlias = Callable[[_Fields], Usage | None]
+_NORMALIZERS: Final[dict[str, _Normalizer]] = {}
+"""Functions that read the usage of a protocol, once they are loaded."""
+
+
+def _load_normalizer(protocol: str) -> _Normalizer:
+    module = importlib.import_module(f"vibe_llms.dialects.{protocol}.calling.usage")
+    normalize: _Normalizer = module.normalize_usage
+    _NORMALIZERS[protocol] = normalize
+    return normalize
+
+
 def _is_silent(usage: Usage) -> bool:
     return usage.total_input_tokens is None and usage.total_output_tokens is None
 
 
+def _normalize(protocol: str, found: object) -> Usage | None:
+    """Return usage in the words of a protocol; ``None`` for none, or invalid usage."""
+    if not isinstance(found, dict):
+        return None
+    protocol, found = _find_words(protocol, found)
+    normalize = _NORMALIZERS.get(protocol) or _load_normalizer(protocol)
+    try:
+        return normalize(found)
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return None
+
+
+def read_usage(protocol: str, body: bytes) -> Usage | None:
+    """Return the usage of a complete answer; ``None`` if it reports none."""
+    reading = _READINGS[protocol]
+    if reading.mark not in body:
+        return None
+    try:
+        fields = msgspec.json.decode(body)
+    except UNREADABLE:
+        return None
+    found = None
+    for each in fields if isinstance(fields, list) else (fields,):
+        if isinstance(each, dict):
+            found = reading.find(each, found)
+    return _normalize(protocol, found)
+
+
 class UsageExtractor:
-    """Reads one answer for its usage.
+    """Reads one streamed answer for its usage.
 
     Args:
         protocol: Protocol of the answer.
         limits: ``event_bytes`` is checked.
-        framing: ``sse`` or ``ndjson``; empty for a complete answer.
+        framing: ``sse`` or ``ndjson``; empty for one JSON value, sent in pieces.
         watch: Receives the events of a stream as well.
 
     Attributes:
@@ -196,7 +236,7 @@ class UsageExtractor:
             fields = msgspec.json.decode(data)
         except UNREADABLE:
             return
-        for each in fields if isinstance(fields, list) else [fields]:
+        for each in fields if isinstance(fields, list) else (fields,):
             if isinstance(each, dict):
                 found = self._reading.find(each, self._found)
                 if found is not self._found:
@@ -218,14 +258,7 @@ class UsageExtractor:
                 framer = SseFramer(self._limits)
                 with contextlib.suppress(LimitError):
                     self._hear([*framer.feed(whole), *framer.finish()])
-        if not isinstance(self._found, Mapping):
-            return None
-        protocol, found = _find_words(self._protocol, self._found)
-        module = importlib.import_module(f"vibe_llms.dialects.{protocol}.calling.usage")
-        try:
-            usage: Usage | None = module.normalize_usage(found)
-        except (AttributeError, LookupError, TypeError, ValueError):  # invalid usage
-            return None
+        usage = _normalize(self._protocol, self._found)
         if usage is None or self.is_whole:
             return None if usage is None or _is_silent(usage) else usage
         return raise_output(usage, self._said_bytes // SAID_BYTES_A_TOKEN)

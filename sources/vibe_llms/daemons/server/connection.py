@@ -311,7 +311,9 @@ class IncomingConnection(asyncio.BufferedProtocol):
         """Pause or resume reading, depending on buffered data."""
         incoming = self._incoming
         is_full = incoming is not None and incoming.buffered > BUFFER_BYTES
-        self.hold(is_full or len(self._queue) > _QUEUED_AT_EASE)
+        must_pause = is_full or len(self._queue) > _QUEUED_AT_EASE
+        if must_pause != self._is_reading_paused:
+            self.hold(must_pause)
 
     def hold(self, must_pause: bool) -> None:
         """Pause or resume reading."""

@@ -259,7 +259,9 @@ class ServedExchange:
         service = self._connection.service
         status = message["status"]
         try:
-            head, length, closes = compose_head(status, message.get("headers", ()), service.date)
+            head, length, closes = compose_head(
+                status, list(message.get("headers", ())), service.date
+            )
         except ValueError as error:
             raise RuntimeError(f"Invalid head of an answer: {error}") from error
         # No other request can follow one that is not read to its end.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Final
@@ -27,7 +27,7 @@ _OURS: Final = frozenset({b"connection", b"content-length", b"keep-alive", b"tra
 
 
 def compose_head(
-    status: int, headers: Iterable[tuple[bytes, bytes]], ours: bytes
+    status: int, headers: Sequence[tuple[bytes, bytes]], ours: bytes
 ) -> tuple[bytes, int | None, bool]:
     """Write the head of an answer, up to where the server may add more headers.
 
@@ -45,20 +45,17 @@ def compose_head(
     line = STATUS_LINES.get(status)
     if line is None:
         raise ValueError("invalid status")
-    lines = [line, ours]
-    count = ours.count(b"\n") + 1
+    names, values = zip(*headers, strict=True) if headers else ((), ())
+    form, framing = _lay_out(names)
+    head = b"%b%b%b" % (line, ours, form % values)
+    count = ours.count(b"\n") + 1 + len(names) - len(framing)
     size: int | None = None
     closes = False
-    for name, value in headers:
-        lower = _check_name(name)
-        if lower not in _OURS:
-            lines.append(b"%b: %b\r\n" % (name, value))
-            count += 1
-        elif lower == b"content-length":
-            size = _read_size(value, size)
+    for position, lower in framing:
+        if lower == b"content-length":
+            size = _read_size(values[position], size)
         elif lower == b"connection":
-            closes = closes or b"close" in value.lower()
-    head = b"".join(lines)
+            closes = closes or b"close" in values[position].lower()
     # One check of the whole head: a value with a line break would start another header.
     if head.count(b"\n") != count or head.count(b"\r") != count or b"\0" in head:
         raise ValueError("a header contains a line break")
@@ -86,7 +83,23 @@ def _read_size(value: bytes, before: int | None) -> int:
     return size
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=256)
+def _lay_out(names: tuple[bytes, ...]) -> tuple[bytes, tuple[tuple[int, bytes], ...]]:
+    """Return a template of the lines, and the positions and names of headers for the framing.
+
+    Cached, as most answers have the same header names. Raises ValueError.
+    """
+    lines, framing = [], []
+    for position, name in enumerate(names):
+        lower = _check_name(name)
+        if lower in _OURS:
+            framing.append((position, lower))
+            lines.append(b"%.0b")  # nothing of the value
+        else:
+            lines.append(b"%b: %%b\r\n" % name.replace(b"%", b"%%"))
+    return b"".join(lines), tuple(framing)
+
+
 def _check_name(name: bytes) -> bytes:
     """Return the name of a header in lower case. Raises ValueError."""
     if not is_token(name.decode("latin-1")):

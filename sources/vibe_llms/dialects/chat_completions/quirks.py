@@ -105,6 +105,18 @@ class Quirks:
     siblings: tuple[tuple[str, str], ...] = ()
 
     @cached_property
+    def marks(self) -> tuple[bytes, ...] | None:
+        """A request in OpenAI's form without any of these bytes suits the vendor.
+
+        ``None`` if the vendor differs from OpenAI in more than ids and refused fields.
+        """
+        same = attrs.evolve(self, id_pattern=".+", siblings=(), refused_fields=())
+        if same != Quirks():
+            return None
+        refused = (b'"%b"' % field.encode() for field in self.refused_fields)
+        return (b'"tool_call', b'"random_seed"', *refused)
+
+    @cached_property
     def history(self) -> HistoryRules:
         """The vendor's rules for ids."""
         return HistoryRules(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import ClassVar
 
 import attrs
@@ -28,5 +29,8 @@ class OpenAIVendor(OpenAIService, CompletionsVendor):
     def find_known_quirks(self, model: ModelDescriptor) -> Quirks:
         """Return the known quirks of a model: reasoning models reject an older field."""
         reasons = model.attributes.access_capability("supports_reasoning") is Capability.YES
-        quirks: Quirks = self.known_quirks
-        return attrs.evolve(quirks, refused_fields=("max_tokens",)) if reasons else quirks
+        return self._reasoning_quirks if reasons else self.known_quirks
+
+    @cached_property
+    def _reasoning_quirks(self) -> Quirks:
+        return attrs.evolve(self.known_quirks, refused_fields=("max_tokens",))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from functools import partial
 from typing import Any, Final
 
@@ -54,25 +55,31 @@ _OPTIONS: Final = msgspec.json.Decoder(_StorageOptions)
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-async def store(call: GatewayCall) -> None:
+def store(call: GatewayCall) -> Awaitable[None]:
     """Store the response before the client learns its id, if its protocol refers to it later.
 
     Raises:
         ConverseError: The request continues a response or conversation that does not exist.
     """
-    if call.gateway.storage is None or not call.face.is_stored:
+    storage = call.gateway.storage
+    if storage is None or not call.face.is_stored:
+        return call.proceed()
+    return _store(call, storage)
+
+
+async def _store(call: GatewayCall, storage: ResponseStorage) -> None:
+    if await _detach(call, storage):
+        return
+    sink = await _choose(call, storage)
+    if sink is None:
         await call.proceed()
-    elif not await _detach(call, call.gateway.storage):
-        sink = await _choose(call, call.gateway.storage)
-        if sink is None:
+    else:
+        storing = StoringCall(call.http, sink, storage.limits)
+        call.http = storing
+        try:
             await call.proceed()
-        else:
-            storing = StoringCall(call.http, sink, call.gateway.storage.limits)
-            call.http = storing
-            try:
-                await call.proceed()
-            finally:
-                await finish(storing.close())
+        finally:
+            await finish(storing.close())
 
 
 async def expand(call: GatewayCall) -> None:

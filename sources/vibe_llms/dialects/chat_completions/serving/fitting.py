@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-import attrs
 import msgspec
 
 from vibe_llms.dialects.chat_completions.quirks import FIELDS as OPENAI_FIELDS
@@ -22,9 +21,6 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
 
 _ANY: Final = ".+"
-_PLAIN: Final = Quirks()
-_MARKS: Final = (b'"tool_call', b'"random_seed"')
-"""Without one of these in it, a body suits a vendor that differs from OpenAI only in ids."""
 
 
 def touches_quirks(body: bytes, quirks: Quirks) -> bool:
@@ -32,9 +28,8 @@ def touches_quirks(body: bytes, quirks: Quirks) -> bool:
 
     Only known quirks count: for a vendor with OpenAI's quirks the request is passed through.
     """
-    is_plain = attrs.evolve(quirks, id_pattern=_ANY, siblings=(), refused_fields=()) == _PLAIN
-    marks = (*_MARKS, *(b'"%b"' % field.encode() for field in quirks.refused_fields))
-    if is_plain and not any(mark in body for mark in marks):
+    marks = quirks.marks
+    if marks is not None and not any(mark in body for mark in marks):
         return False
     try:
         native = msgspec.json.decode(body, type=dict[str, Any])
