@@ -29,8 +29,10 @@ class OpenAIVendor(OpenAIService, CompletionsVendor):
     def find_known_quirks(self, model: ModelDescriptor) -> Quirks:
         """Return the known quirks of a model: reasoning models reject an older field."""
         reasons = model.attributes.access_capability("supports_reasoning") is Capability.YES
-        return self._reasoning_quirks if reasons else self.known_quirks
+        quirks: Quirks = self._reasoning_quirks if reasons else self.known_quirks
+        return quirks
 
     @cached_property
     def _reasoning_quirks(self) -> Quirks:
-        return attrs.evolve(self.known_quirks, refused_fields=("max_tokens",))
+        quirks: Quirks = self.known_quirks
+        return attrs.evolve(quirks, refused_fields=("max_tokens",))
