@@ -22,7 +22,7 @@ from vibe_llms.events.flow import FlowStartedEvent, NodeFinishedEvent, NodeStart
 from vibe_llms.flows.courses import Course
 from vibe_llms.flows.drawing import annotate
 from vibe_llms.flows.examples import survey_examples
-from vibe_llms.flows.reading import read_task
+from vibe_llms.flows.task_reading import read_task
 from vibe_llms.foundation.package_data import access_data
 from vibe_llms.messages.canisters import Usage
 

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from vibe_llms.models.catalogue import Catalogue
     from vibe_llms.plugins.specification.daemons import Authorizer
     from vibe_llms.plugins.specification.users import Consent, Progress
-    from vibe_llms.providers.budgets import Budgets
     from vibe_llms.providers.interfaces import (
         Client,
         ConverserModel,
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
         ModelDescriptor,
         Provider,
     )
+    from vibe_llms.providers.shared_limits import Budgets
     from vibe_llms.telemetry.opentelemetry import OpenTelemetryObserver
 
 

@@ -226,7 +226,7 @@ def write_long(store: DirectoryStore) -> Path:
     store.create(LONG, ConversationMetadata())
     log = store.open_log(LONG)
     log.claim()
-    log.append(LONG, RunRequestedEvent(order={"model": "nobody:m"}))
+    log.append(LONG, RunRequestedEvent(spec={"model": "nobody:m"}))
     event = InvocationProgressEvent(key="k", invocation_id="i", name="look", text="x" * 100)
     for _ in range(EVENTS - 2):
         log.append("r", event)

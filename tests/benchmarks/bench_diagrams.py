@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from support.diagrams.large_diagrams import SHAPES, compose_task
 from vibe_llms.flows.checking import check_task
-from vibe_llms.flows.reading import examine_task
+from vibe_llms.flows.task_reading import examine_task
 from vibe_llms.mermaid import parse_diagram
 
 SIZES = (500, 1_000, 2_000, 4_000)

@@ -129,9 +129,9 @@ def measure_ours(url: str, meter: Meter, folder: Path, store: ConversationStore)
         premises = Premises(
             folder, tools=[look], shared=store, runner=url, settings=WorkerSettings()
         )
-        order = premises.order(*compose(TURNS))
+        spec = premises.spec(*compose(TURNS))
         async with premises:
-            asked = await premises.runs.start(order, [UserCanister("Go.")])
+            asked = await premises.runs.start(spec, [UserCanister("Go.")])
             begun = meter.read()
             log = store.open_log(asked.id)
             while True:  # whoever follows it would cost more, and is not measured

@@ -31,7 +31,7 @@ from pathlib import Path
 
 from vibe_llms.conversations.index import ConversationIndex
 from vibe_llms.messages.canisters import AnyCanister, AssistantCanister, Origin, UserCanister
-from vibe_llms.messages.codec.lines import encode_canisters
+from vibe_llms.messages.codec.canister_lines import encode_canisters
 
 RARE, COMMON = "zzyzxq", "qqcommonqq"
 ROUNDS = 9
@@ -41,8 +41,8 @@ SURVEY = "i.survey()"
 def produce_words(seed: int = 1) -> Iterator[list[str]]:
     """Yields texts whose words are as unevenly spread as those of a language."""
     chance = random.Random(seed)
-    letters = "abcdefghijklmnopqrstuvwxyz"
-    words = ["".join(chance.choices(letters, k=chance.randint(2, 10))) for _ in range(30_000)]
+    messages = "abcdefghijklmnopqrstuvwxyz"
+    words = ["".join(chance.choices(messages, k=chance.randint(2, 10))) for _ in range(30_000)]
     weights = list(itertools.accumulate(1 / (rank + 1) for rank in range(len(words))))
     for number in itertools.count():
         text = chance.choices(words, cum_weights=weights, k=40 if number % 2 == 0 else 250)

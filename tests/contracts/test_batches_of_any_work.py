@@ -27,13 +27,13 @@ from support.runs.acting import invoke, say
 from support.runs.scripting import write_script
 from vibe_llms.agents.batches import open_batches
 from vibe_llms.application import Application
+from vibe_llms.batches.batch_specs import decode_spec
 from vibe_llms.batches.batches import Batches
 from vibe_llms.batches.channel import BatchChannel
 from vibe_llms.batches.databases import BatchDatabase, open_database
 from vibe_llms.batches.executors import ChunkExecutor
-from vibe_llms.batches.making import EngineItems, WorkMaker, gather_functions
-from vibe_llms.batches.orders import decode_order
 from vibe_llms.batches.row_chunks import Taken, take
+from vibe_llms.batches.work_makers import EngineItems, WorkMaker, gather_functions
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.memory import MemoryStore
@@ -255,7 +255,7 @@ async def test_an_input_that_another_worker_has_is_left_to_it(
     engine = Engine("", await produce(()), application=application)
     batch = await BatchChannel(engine, runner=batches).submit(["Q0", "Q1"])
     stale = take_again(database, batch)
-    runs = await maker.produce(batch, decode_order(stale.order))
+    runs = await maker.produce(batch, decode_spec(stale.spec))
     assert isinstance(runs, EngineItems)
     name = runs.name(stale.rows[0])
     await asyncio.to_thread(application.store.create, name, ConversationMetadata())
@@ -295,7 +295,7 @@ async def test_what_a_dead_worker_has_left_of_its_runs_goes_unless_somebody_is_a
     batches = Batches(database, FakeQueue(), maker=maker)
     batch = await BatchChannel(engine, runner=batches).submit(["Q0", "Q1"])
     taken = take_again(database, batch)
-    runs = await maker.produce(batch, decode_order(taken.order))
+    runs = await maker.produce(batch, decode_spec(taken.spec))
     assert isinstance(runs, EngineItems)
     names = [runs.name(each) for each in taken.rows]
     await asyncio.to_thread(application.store.create, names[0], ConversationMetadata())

@@ -127,7 +127,7 @@ async def test_the_history_is_the_same(tmp_path: Path, base: str) -> None:
         DONE,
     )
     async with opened(build([look, fail, PAY])) as premises:
-        run_id = await premises.start(premises.order(*turns))
+        run_id = await premises.start(premises.spec(*turns))
         await premises.wait(run_id, "waiting")
         (waiting,) = await premises.runs.survey_approvals(run_id)
         await premises.runs.approve(run_id, allow(waiting.request))
@@ -176,7 +176,7 @@ async def test_a_stop_is_heard_in_the_middle_of_a_step(build: Build) -> None:
         return "worked"
 
     async with opened(build([produce_invoker(work, effect="pure")])) as premises:
-        run_id = await premises.start(premises.order([invoke("work")], DONE))
+        run_id = await premises.start(premises.spec([invoke("work")], DONE))
         await begun.wait()
         await premises.runs.stop(run_id, reason="Enough.")
         await premises.wait(run_id, "stopped")
@@ -208,9 +208,9 @@ async def test_a_function_is_performed_once_and_asks_no_model(build: Build) -> N
         "variables": {"amount": 1},
     }
     async with opened(build([produce_invoker(convert, effect="once")])) as premises:
-        order = RunSpec(task=task, ensembles=("any",), variables={"amount": 12.5})
+        spec = RunSpec(task=task, ensembles=("any",), variables={"amount": 12.5})
         for _ in range(2):
-            found = await premises.runs.start(order, key="invoice-7")
+            found = await premises.runs.start(spec, key="invoice-7")
             assert (await premises.wait(found.id, "ended")).reason == "ended"
         texts = [text_of(each) for each in premises.store.read(found.id).canisters]
         kinds = premises.read_kinds(found.id)
@@ -230,11 +230,9 @@ async def test_however_often_it_is_woken_it_is_performed_once(build: Build) -> N
 
     tool = produce_invoker(note, effect="once")
     async with opened(build([tool])) as premises:
-        order = premises.order(
-            [invoke("note", "a", text="a")], [invoke("note", "b", text="b")], DONE
-        )
+        spec = premises.spec([invoke("note", "a", text="a")], [invoke("note", "b", text="b")], DONE)
         said = [UserCanister("Do it.")]
-        asked = await asyncio.gather(*(premises.runs.start(order, said, key="k") for _ in range(5)))
+        asked = await asyncio.gather(*(premises.runs.start(spec, said, key="k") for _ in range(5)))
         (run_id,) = {each.id for each in asked}
         for _ in range(20):
             premises.host.wake(run_id)
@@ -248,13 +246,13 @@ async def test_however_often_it_is_woken_it_is_performed_once(build: Build) -> N
 async def test_a_poison_run_is_set_aside_and_says_why(build: Build) -> None:
     """After five beginnings without rest; the others are performed."""
     premises = build()
-    poison = await premises.start(premises.order(DONE))
+    poison = await premises.start(premises.spec(DONE))
     await premises.host.close()
     begun = RunStartedEvent(run_id="r", conversation_id=poison, length=1)
     for _ in range(5):
         write_event(premises.store, poison, begun)
     async with opened(premises):
-        other = await premises.start(premises.order(DONE))
+        other = await premises.start(premises.spec(DONE))
         ended = await premises.wait(poison, "ended")
         assert (await premises.wait(other, "ended")).reason == "answered"
     assert ended.reason == "failed"
@@ -278,7 +276,7 @@ async def test_logs_are_tidied_beside_all_else(
         async with opened(premises):
             await asyncio.to_thread(begun.wait)
             alone = LocalRuns(premises.store, premises.runs.application)  # which wakes nobody
-            asked = await alone.start(premises.order(DONE), [UserCanister("Do it.")])
+            asked = await alone.start(premises.spec(DONE), [UserCanister("Do it.")])
             assert (await premises.wait(asked.id, "ended")).reason == "answered"
             go_on.set()
     finally:
@@ -307,11 +305,11 @@ async def test_a_worker_that_leaves_hands_back_what_it_has_begun_and_takes_no_mo
     leaving = build_queue([produce_invoker(hang, effect="pure")], settings=settings)
     async with opened(asker):
         async with opened(leaving):
-            order = asker.order([invoke("hang", "h")], DONE)
-            ids = [await asker.start(order) for _ in range(3)]
+            spec = asker.spec([invoke("hang", "h")], DONE)
+            ids = [await asker.start(spec) for _ in range(3)]
             await begun.wait()
             closing = asyncio.create_task(leaving.host.close())
-            ids += [await asker.start(order) for _ in range(3)]
+            ids += [await asker.start(spec) for _ in range(3)]
             await closing
         kinds = [asker.read_kinds(each) for each in ids]
         async with opened(
@@ -329,12 +327,12 @@ async def test_what_waits_in_a_queue_is_stopped_there(build_queue: Build) -> Non
     """No worker performs it, also one that comes later; and it can be taken back."""
     asker = build_queue(queues=())
     async with opened(asker):
-        run_id = await asker.start(asker.order(DONE))
+        run_id = await asker.start(asker.spec(DONE))
         assert (await asker.runs.find(run_id)).state == "queued"
         await asker.runs.stop(run_id, reason="Not needed.")
         assert (await asker.runs.find(run_id)).state == "stopped"
     async with opened(build_queue()) as worker:
-        other = await worker.start(worker.order(DONE))
+        other = await worker.start(worker.spec(DONE))
         await worker.wait(other, "ended")
         assert (await worker.runs.find(run_id)).state == "stopped"
         assert "run.started" not in worker.read_kinds(run_id)
@@ -349,9 +347,9 @@ async def test_what_is_urgent_goes_first(build_queue: Build) -> None:
     async with opened(asker):
         ids = {}
         for priority in (0, -5, 7, 3):
-            order = asker.order(DONE, priority=priority, queue="few")
-            ids[priority] = await asker.start(order)
-        other = await asker.start(asker.order(DONE, queue="nobody"))
+            spec = asker.spec(DONE, priority=priority, queue="few")
+            ids[priority] = await asker.start(spec)
+        other = await asker.start(asker.spec(DONE, queue="nobody"))
         await _let_queue(asker)
     async with opened(build_queue(queues=(Queue("few", each=1, total=1),))) as worker:
         ended = {each: await worker.wait(run_id, "ended") for each, run_id in ids.items()}
@@ -420,7 +418,7 @@ async def test_a_database_that_goes_away_and_comes_back(
     settings = attrs.evolve(FAST, attempts=50, begun=50)
     try:
         async with opened(around.build(tools, settings=settings)) as premises:
-            run_id = await premises.start(premises.order(*turns, [invoke("pay_once")], DONE))
+            run_id = await premises.start(premises.spec(*turns, [invoke("pay_once")], DONE))
             await _wait(premises, run_id, "waiting")
             (waiting,) = await premises.runs.survey_approvals(run_id)
             assert waiting.request.in_doubt
@@ -457,14 +455,14 @@ async def test_whoever_asks_for_runs_survives_a_database_that_goes_away(tmp_path
     """Starting and waiting do, as workers do; what was asked for is asked for once."""
     server = Server()
     script = write_script(tmp_path, {"contents": DONE})
-    order = RunSpec(model=f"scripted:{script}")
+    spec = RunSpec(model=f"scripted:{script}")
     url = produce_url(tmp_path, server)
     try:
         async with open_runner(
             url, application=produce_application(tmp_path), hosting=FAST
         ) as runs:
             server.kill()
-            starting = asyncio.create_task(runs.start(order, [UserCanister("Go.")], key="k"))
+            starting = asyncio.create_task(runs.start(spec, [UserCanister("Go.")], key="k"))
             waiting = None
             await asyncio.sleep(1)
             assert not starting.done()
@@ -495,8 +493,8 @@ async def test_runners_and_batches_are_opened_when_the_database_is_back(tmp_path
 
     async def open_run() -> str:
         async with open_runner(url, application=application, hosting=FAST) as runs:
-            order = RunSpec(model=f"scripted:{script}")
-            run = await runs.start(order, [UserCanister("Go.")])
+            spec = RunSpec(model=f"scripted:{script}")
+            run = await runs.start(spec, [UserCanister("Go.")])
             return (await runs.wait(run.id)).reason
 
     async def during_outage(work: Coroutine[Any, Any, T]) -> T:

@@ -55,7 +55,7 @@ class House:
     premises: Premises
 
     async def start(self, *turns: Any, **more: Any) -> RunSummary:
-        return await self.runs.start(self.premises.order(*turns), [UserCanister("Do it.")], **more)
+        return await self.runs.start(self.premises.spec(*turns), [UserCanister("Do it.")], **more)
 
     async def watch(self, run_id: str, **more: Any) -> list[ToldEvent]:
         async with asyncio.timeout(60), aclosing(self.runs.watch(run_id, **more)) as told:
@@ -185,26 +185,26 @@ async def test_an_answer_to_another_call_is_told_which_one_waits(house: House) -
 
 @pytest.mark.slow
 async def test_a_run_is_asked_for_once_under_a_key(house: House) -> None:
-    order = house.premises.order(DONE)
+    spec = house.premises.spec(DONE)
     said = [SupervisorCanister("Be brief."), UserCanister("Do it.")]
-    found = {(await house.runs.start(order, said, key="k")).id for _ in range(3)}
+    found = {(await house.runs.start(spec, said, key="k")).id for _ in range(3)}
     assert len(found) == 1
     with pytest.raises(RequestError) as caught:
-        await house.runs.start(order, [UserCanister("Something else.")], key="k")
+        await house.runs.start(spec, [UserCanister("Something else.")], key="k")
     assert caught.value.path == "key"
 
 
 @pytest.mark.slow
 async def test_an_order_that_may_not_be_is_refused(house: House) -> None:
-    order = RunSpec(model=house.premises.order(DONE).model, limits={"run_stpes": 1})
+    spec = RunSpec(model=house.premises.spec(DONE).model, limits={"run_stpes": 1})
     with pytest.raises(ConfigurationError, match="Unknown limit") as caught:
-        await house.runs.start(order, [UserCanister("Do it.")])
-    assert [each.place for each in caught.value.findings] == ["order.limits.run_stpes"]
-    order = attrs.evolve(house.premises.order(DONE), variables={"word": 1})
+        await house.runs.start(spec, [UserCanister("Do it.")])
+    assert [each.place for each in caught.value.findings] == ["run.limits.run_stpes"]
+    spec = attrs.evolve(house.premises.spec(DONE), variables={"word": 1})
     with pytest.raises(ConfigurationError, match="Only tasks have variables"):
-        await house.runs.start(order, [UserCanister("Do it.")])
+        await house.runs.start(spec, [UserCanister("Do it.")])
     with pytest.raises(RequestError, match="The first message is missing"):
-        await house.runs.start(house.premises.order(DONE))
+        await house.runs.start(house.premises.spec(DONE))
     assert not await house.runs.survey()
 
 
@@ -212,9 +212,9 @@ async def test_an_order_that_may_not_be_is_refused(house: House) -> None:
 @pytest.mark.parametrize("said", ["", " \n"])
 async def test_blanks_are_not_said(house: House, said: str) -> None:
     """A run that began with them would only fail."""
-    order = house.premises.order(DONE)
+    spec = house.premises.spec(DONE)
     with pytest.raises((ConfigurationError, RequestError), match=r"first message is missing|empty"):
-        await house.runs.start(order, [SupervisorCanister("Be brief."), UserCanister(said)])
+        await house.runs.start(spec, [SupervisorCanister("Be brief."), UserCanister(said)])
     assert not await house.runs.survey()
     run_id = (await house.start(DONE)).id
     await house.wait(run_id, "ended")
@@ -271,8 +271,8 @@ async def test_a_stopped_run_goes_on_when_it_is_resumed(house: House) -> None:
 
 @pytest.mark.slow
 async def test_an_attached_run_is_detached(house: House) -> None:
-    order = house.premises.order([invoke("pay")], DONE, attached=True)
-    run_id = (await house.runs.start(order, [UserCanister("Do it.")])).id
+    spec = house.premises.spec([invoke("pay")], DONE, attached=True)
+    run_id = (await house.runs.start(spec, [UserCanister("Do it.")])).id
     assert (await house.wait(run_id, "waiting")).is_attached
     await house.runs.detach(run_id)
     assert not (await house.runs.find(run_id)).is_attached

@@ -86,7 +86,7 @@ def produce_adapter(world: World, store: DirectoryStore, example: str) -> Univer
     ScriptedModel.send = send_counted  # type: ignore[method-assign, assignment]
 
     async def send(to: str, context: InvocationContext) -> str:
-        """Sends a letter."""
+        """Sends a message."""
         world.add("effects", context.idempotency_key)
         return f"sent to {to}"
 
@@ -146,7 +146,7 @@ class Judge:
         self.look()
         assert self.world.read("results")[-1] == self.result
         effects = set(self.world.read("effects"))
-        assert len(effects) == len(self.effects), "the letter was sent twice"
+        assert len(effects) == len(self.effects), "the message was sent twice"
         seen = self.count_events()
         questions = self.world.read("questions")
         assert set(questions) == set(self.questions)

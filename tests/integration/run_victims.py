@@ -59,7 +59,7 @@ ONCE = ("a", "c", "d", "e", "f")
 IDENTITY = "acting"
 
 
-class Clerk:
+class KeyAuthorizer:
     """Approves whatever is asked for, except what has taken effect already."""
 
     def __init__(self, world: World) -> None:
@@ -87,7 +87,7 @@ def produce_engine(world: World, store: DirectoryStore) -> Engine:
     model.send = send_counted
 
     async def send(to: str, context: InvocationContext) -> str:
-        """Sends a letter."""
+        """Sends a message."""
         for _ in range(3 if to == "a" else 0):  # the others overtake it
             await asyncio.sleep(0.001)
         world.add("effects", f"{context.idempotency_key} {context.invocation_id}")
@@ -111,7 +111,7 @@ def produce_engine(world: World, store: DirectoryStore) -> Engine:
         produce_invoker(look, effect="pure"),
         produce_invoker(pay, effect="once", needs_approval=True),
     ]
-    return Engine(model, tools, approver=Clerk(world), store=store, listener=note)
+    return Engine(model, tools, approver=KeyAuthorizer(world), store=store, listener=note)
 
 
 HEARD = ("run", "generation", "approval", "invocation")

@@ -18,7 +18,7 @@ from pathlib import Path
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.messages.canisters import UserCanister
-from vibe_llms.messages.codec.lines import encode_canister
+from vibe_llms.messages.codec.canister_lines import encode_canister
 
 ROUNDS_A_CONVERSATION = 20
 LONGEST_SECONDS = 0.02
@@ -53,7 +53,7 @@ def start_writer(store: DirectoryStore, identity: str, label: str) -> tuple[int,
 
 def play_round(store: DirectoryStore, identity: str, name: str, dice: random.Random) -> list[str]:
     """Lets two writers live for a moment; returns what was acknowledged to them."""
-    writers = [start_writer(store, identity, f"{name}{letter}") for letter in "ab"]
+    writers = [start_writer(store, identity, f"{name}{message}") for message in "ab"]
     if dice.random() < 0.75:  # else it may hit their first append, too
         select.select([reading for _, reading in writers], [], [], 60)
     time.sleep(dice.uniform(0, LONGEST_SECONDS))

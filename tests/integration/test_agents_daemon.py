@@ -88,7 +88,7 @@ async def test_a_run_outlives_its_daemon_and_waits_for_its_gateway(tmp_path: Pat
             for model in ("scripted:echo", "openai_conversations:gpt-4o"):
                 async with session.post(f"{url}/runs", json={**body, "model": model}) as answer:
                     assert answer.status == 400
-                    assert "order.model" in await answer.text()
+                    assert "run.model" in await answer.text()
         configuration = load_configuration(
             environment={"HOME": str(tmp_path / "far")},
             working_directory=tmp_path / "far",
@@ -157,8 +157,8 @@ async def test_its_servers_stay_connected_from_one_run_to_the_next(
 
     async with serving(tmp_path, Bank()) as daemon:
         for _ in range(3):
-            order = daemon.premises.order([invoke("pay")], [say("Done.")]).export()
-            said: dict[str, Any] = {**order, "input": "Pay."}
+            spec = daemon.premises.spec([invoke("pay")], [say("Done.")]).export()
+            said: dict[str, Any] = {**spec, "input": "Pay."}
             if kind == "flow":
                 task = compose_task("START --> T[/pay/] --> P0 --> END", "Done.")
                 said = {"task": task, "ensembles": ["any"]}

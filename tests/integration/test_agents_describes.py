@@ -133,9 +133,9 @@ async def fill(daemon: Daemon) -> dict[tuple[str, str], dict[str, str]]:
 async def narrow(daemon: Daemon, told: Any) -> None:
     """Lets made-up requests name what is there, too."""
     there = await fill(daemon)
-    order = daemon.premises.order(DONE).export()
+    spec = daemon.premises.spec(DONE).export()
     schema = told["paths"]["/runs"]["post"]["requestBody"]["content"]["application/json"]["schema"]
-    schema["properties"]["model"]["enum"] = [order["model"], "no:model"]
+    schema["properties"]["model"]["enum"] = [spec["model"], "no:model"]
     path = "/runs/{id}/approvals"
     _, waiting = await daemon.ask("GET", path.format(**there["post", path]))
     answer = told["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from support.daemons.run_daemons import Daemon, serving
-from support.gateways.doormen import Doorman
+from support.gateways.authorizers import FriendAuthorizer
 from support.gateways.gateway_nonsense import distort, draw_headers, garble
 from support.quality.properties import examples
 from support.runs.acting import invoke, say
@@ -67,15 +67,15 @@ class Place:
 async def place(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Place]:
     """One daemon that outlives all nonsense."""
     folder = tmp_path_factory.mktemp("nonsense")
-    async with serving(folder, PAY, seconds=3_000, authorizer=Doorman()) as daemon:
+    async with serving(folder, PAY, seconds=3_000, authorizer=FriendAuthorizer()) as daemon:
         scripts = [f"scripted:{folder / who / 'script.toml'}" for who in ("ann", "bob")]
         daemon.premises.runs.application.restrict(scripts)
         runs = {}
         for who, key, word in (("ann", ANN, SECRET), ("bob", BOB, "Hello")):
             daemon.premises.folder = folder / who  # of the script
             daemon.premises.folder.mkdir()
-            order = daemon.premises.order([invoke("pay", to=word)], [say(word)]).export()
-            said = {**order, "input": f"{word} {HOSTILE}"}
+            spec = daemon.premises.spec([invoke("pay", to=word)], [say(word)]).export()
+            said = {**spec, "input": f"{word} {HOSTILE}"}
             status, run = await daemon.ask("POST", "/runs", said, **key, Idempotency_Key="same")
             assert status == 201
             await daemon.premises.wait(run["id"], "waiting", subject=who)

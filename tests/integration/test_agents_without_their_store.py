@@ -33,10 +33,10 @@ async def become_ready(session: aiohttp.ClientSession, url: str) -> None:
             await asyncio.sleep(0.05)
 
 
-async def refuse_all(session: aiohttp.ClientSession, url: str, order: Any) -> None:
+async def refuse_all(session: aiohttp.ClientSession, url: str, spec: Any) -> None:
     """All says that it is to be asked again later, and nothing of where the database is."""
     asked = [("GET", path, None) for path in ("/readyz", *PATHS)]
-    for method, path, body in [*asked, ("POST", "/runs", order)]:
+    for method, path, body in [*asked, ("POST", "/runs", spec)]:
         async with session.request(method, url + path, json=body) as answer:
             text = await answer.text()
             assert (answer.status, int(answer.headers["Retry-After"]) > 0) == (503, True), text
@@ -53,15 +53,15 @@ async def test_it_waits_for_its_database_at_the_start_and_later(tmp_path: Path) 
     database.kill()
     try:
         premises = Premises(tmp_path, shared=store)
-        order = {**premises.order([say("Done.")]).export(), "ensembles": [], "input": "Do it."}
+        spec = {**premises.spec([say("Done.")]).export(), "ensembles": [], "input": "Do it."}
         service = produce_service(premises.runs.application, store, AgentsSettings(), hosting=FAST)
         server = Server(service, ServerSettings(port=0))
         async with asyncio.timeout(120), server, aiohttp.ClientSession() as session:
             url = server.urls[0]
-            await refuse_all(session, url, order)
+            await refuse_all(session, url, spec)
             database.start()
             await become_ready(session, url)
-            async with session.post(f"{url}/runs", json=order) as answer:
+            async with session.post(f"{url}/runs", json=spec) as answer:
                 assert answer.status == 201, await answer.text()
                 run_id = (await answer.json())["id"]
             database.kill()
@@ -71,7 +71,7 @@ async def test_it_waits_for_its_database_at_the_start_and_later(tmp_path: Path) 
                         if answer.status == 503:
                             break
                     await asyncio.sleep(0.05)
-            await refuse_all(session, url, order)
+            await refuse_all(session, url, spec)
             database.start()
             await become_ready(session, url)
             async with asyncio.timeout(60):
@@ -102,9 +102,9 @@ async def test_a_run_that_finds_no_room_is_refused_as_that(
     monkeypatch.setattr(Disk, "write", fill)
     async with serving(tmp_path) as daemon:
         assert isinstance(daemon.premises.store, DirectoryStore)
-        order = {**daemon.premises.order([say("Done.")]).export(), "ensembles": []}
-        status, told = await daemon.ask("POST", "/runs", {**order, "input": "Do it."})
+        spec = {**daemon.premises.spec([say("Done.")]).export(), "ensembles": []}
+        status, told = await daemon.ask("POST", "/runs", {**spec, "input": "Do it."})
         assert (status, str(tmp_path) in str(told)) == (507, False)
         is_full = False
-        status, _ = await daemon.ask("POST", "/runs", {**order, "input": "Do it."})
+        status, _ = await daemon.ask("POST", "/runs", {**spec, "input": "Do it."})
         assert status == 201

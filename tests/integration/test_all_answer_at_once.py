@@ -146,21 +146,21 @@ class Race:
 
 @asynccontextmanager
 async def over_daemon(
-    tmp_path: Path, tools: list[Any], order: list[Any]
+    tmp_path: Path, tools: list[Any], spec: list[Any]
 ) -> AsyncIterator[tuple[Premises, str, str, list[str], str]]:
     async with serving(tmp_path, *tools, seconds=120) as daemon:
-        run_id = await daemon.start(order, [say("Done.")])
+        run_id = await daemon.start(spec, [say("Done.")])
         there = ["--address", daemon.url]
         yield daemon.premises, run_id, daemon.url, there, f"{daemon.url}/page/"
 
 
 @asynccontextmanager
 async def over_store(
-    tmp_path: Path, tools: list[Any], order: list[Any]
+    tmp_path: Path, tools: list[Any], spec: list[Any]
 ) -> AsyncIterator[tuple[Premises, str, str, list[str], str]]:
     store = DirectoryStore(tmp_path / ".local/share/vibe-llms")
     async with Premises(tmp_path, tools, shared=store) as premises:
-        run_id = await premises.start(premises.order(order, [say("Done.")]))
+        run_id = await premises.start(premises.spec(spec, [say("Done.")]))
         hosts = find_hosts("127.0.0.1", ()) or ()
         view = produce_view(premises.runs.application, store, key=_KEY, hosts=hosts)
         async with Server(view, ServerSettings(port=0)) as server:

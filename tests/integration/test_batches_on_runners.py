@@ -33,16 +33,16 @@ from vibe_llms.agents.batches import look_at_batches, open_batches
 from vibe_llms.agents.durable.database import open_database as open_durable
 from vibe_llms.agents.queues import BATCHES, Queue
 from vibe_llms.application import Application
-from vibe_llms.batches import asking
+from vibe_llms.batches import ask_backend
+from vibe_llms.batches.batch_specs import decode_spec
 from vibe_llms.batches.batches import Batches
 from vibe_llms.batches.budgets import RowLedger
 from vibe_llms.batches.channel import BatchChannel
 from vibe_llms.batches.databases import BatchDatabase, open_database
 from vibe_llms.batches.executors import ChunkExecutor
 from vibe_llms.batches.items import BatchInput
-from vibe_llms.batches.making import EngineItems, WorkMaker
-from vibe_llms.batches.orders import decode_order
 from vibe_llms.batches.row_chunks import begin_alone, take
+from vibe_llms.batches.work_makers import EngineItems, WorkMaker
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.exceptions import (
@@ -63,14 +63,13 @@ pytestmark = NEEDS_DBOS
 
 ADDRESS = "openai_conversations:gpt-4o-mini"
 WORKER = """
-import asyncio, os, signal, sys
-from vibe_llms.batches import asking
+import asyncio, os, signal,from vibe_llms.batches import ask_backendsking
 from vibe_llms.agents.durable.runner import DurableRunner
 from vibe_llms.agents.executing import RunExecutor
 from vibe_llms.agents.queues import BATCHES
 from vibe_llms.application import Application
 
-plain = asking.attempt
+plain = ask_backend.attempt
 
 async def attempt(work, due):
     item = await plain(work, due)
@@ -79,7 +78,7 @@ async def attempt(work, due):
     return item
 
 async def main(url):
-    asking.attempt = attempt
+    ask_backend.attempt = attempt
     application = Application.load()
     executor = RunExecutor(store=application.store, application=application)
     runner = DurableRunner(url, executor, queues=(BATCHES,), lease_seconds=0.6)
@@ -211,7 +210,7 @@ async def test_what_failed_and_may_pass_is_asked_again_by_policy(
     tmp_path: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And what still fails is told, and asked again when somebody wants it."""
-    monkeypatch.setattr(asking, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(ask_backend, "_PAUSE_SECONDS", 0.0)
     vendor.status = 500
     async with working(vendor, tmp_path) as place:
         report = await place.channel(key="k", retries=2).collect(["One?", "Two?"])
@@ -356,7 +355,7 @@ async def test_for_a_run_that_another_worker_has_nothing_stays_put_down(
         executor = produce_executor(database, place.application)
         taken = await asyncio.to_thread(take, database, batch, 0)
         assert taken is not None
-        runs = await executor._maker.produce(batch, decode_order(taken.order))
+        runs = await executor._maker.produce(batch, decode_spec(taken.spec))
         assert isinstance(runs, EngineItems)
         name = runs.name(taken.rows[0])
         await asyncio.to_thread(store.create, name, ConversationMetadata())
@@ -382,7 +381,7 @@ async def test_a_cap_counts_what_did_not_fit_before_a_refusal(
     where: dict[str, Any],
 ) -> None:
     """The first answer was billed, though the second try at it is refused, and is free."""
-    monkeypatch.setattr(asking, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(ask_backend, "_PAUSE_SECONDS", 0.0)
     plain, billed = Vendor.compose, 0
 
     def refuse_second(self: Vendor, text: str) -> bytes:
@@ -548,14 +547,14 @@ async def test_who_has_waited_for_room_begins_nothing_that_nobody_wants(
 ) -> None:
     """Two chunks ask one input at a time: when the worker leaves, one is under way and no more."""
     begun, leave = asyncio.Event(), asyncio.Event()
-    plain = asking.attempt
+    plain = ask_backend.attempt
 
     async def attempt(work: Any, due: Any) -> Any:
         begun.set()
         await leave.wait()
         return await plain(work, due)
 
-    monkeypatch.setattr(asking, "attempt", attempt)
+    monkeypatch.setattr(ask_backend, "attempt", attempt)
     application = load(vendor, tmp_path)
     database, queue = open_database(choose_url("sqlite", tmp_path)), FakeQueue()
     executor = produce_executor(database, application)
@@ -579,9 +578,9 @@ async def test_a_database_that_is_away_breaks_off_nothing_under_a_cap(
     tmp_path: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was asked meanwhile was paid for: it is kept, and nobody is asked twice."""
-    monkeypatch.setattr(asking, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(ask_backend, "_PAUSE_SECONDS", 0.0)
     is_away = asyncio.Event()
-    plain, grant, asked = asking.attempt, RowLedger._change, 0
+    plain, grant, asked = ask_backend.attempt, RowLedger._change, 0
 
     async def attempt(work: Any, due: Any) -> Any:
         item = await plain(work, due)
@@ -599,7 +598,7 @@ async def test_a_database_that_is_away_breaks_off_nothing_under_a_cap(
             raise StoreError(detail="away")
         return grant(self, amounts)
 
-    monkeypatch.setattr(asking, "attempt", attempt)
+    monkeypatch.setattr(ask_backend, "attempt", attempt)
     monkeypatch.setattr(RowLedger, "_change", fail_once)
     async with working(vendor, tmp_path) as place:
         channel = place.channel(cap=Decimal(1), concurrency=2, controls={"max_tokens": 10})
@@ -618,7 +617,7 @@ async def test_after_three_deaths_inputs_are_asked_one_by_one(
     What came of those before an input is kept when that is asked: it may end the worker, and they
     would be asked again with it, and be set aside as it is.
     """
-    plain, kept = asking.attempt, []
+    plain, kept = ask_backend.attempt, []
 
     async def attempt(work: Any, due: Any) -> Any:
         with database.transact(reading=True) as transaction:
@@ -632,7 +631,7 @@ async def test_after_three_deaths_inputs_are_asked_one_by_one(
             assert await asyncio.to_thread(take, database, batch, 0)
         for _ in range(2):
             await asyncio.to_thread(begin_alone, database, batch, 0, 3)
-    monkeypatch.setattr(asking, "attempt", attempt)
+    monkeypatch.setattr(ask_backend, "attempt", attempt)
     async with working(vendor, tmp_path) as place:
         database = place.runner.database
         report = await place.channel(key="k").collect([f"{n}?" for n in range(6)])
@@ -650,14 +649,14 @@ async def test_a_worker_that_was_asleep_asks_nothing_twice(
 ) -> None:
     """Others have put back what it has, and it takes that again: the first goes on."""
     asked, woken = asyncio.Event(), asyncio.Event()
-    plain = asking.attempt
+    plain = ask_backend.attempt
 
     async def attempt(work: Any, due: Any) -> Any:
         asked.set()
         await woken.wait()
         return await plain(work, due)
 
-    monkeypatch.setattr(asking, "attempt", attempt)
+    monkeypatch.setattr(ask_backend, "attempt", attempt)
     async with working(vendor, tmp_path) as place:
         database = place.runner.database
         collecting = asyncio.create_task(place.channel().collect(["Who?"]))

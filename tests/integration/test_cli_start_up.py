@@ -144,7 +144,7 @@ def test_a_list_needs_no_attrs(tmp_path: Path, questions: int) -> None:
     modules = _survey_modules(tmp_path, "list")
 
     assert "vibe_llms.configuration.classes" in modules
-    assert ("vibe_llms.conversations.index.writing" in modules) == bool(questions)
+    assert ("vibe_llms.conversations.index.index_writer" in modules) == bool(questions)
     assert modules.isdisjoint({"attr", "attrs"})
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from support.daemons.run_daemons import Daemon, serving
-from support.gateways.doormen import Doorman
+from support.gateways.authorizers import FriendAuthorizer
 from support.runs.acting import say
 from vibe_llms.conversations import Conversation
-from vibe_llms.conversations.index.reading import ReadingIndex
+from vibe_llms.conversations.index.reading_index import ReadingIndex
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.directory import DirectoryStore
 from vibe_llms.conversations.stores.interfaces import ConversationStore
@@ -158,7 +158,7 @@ async def test_what_is_removed_is_gone_and_what_works_stays(tmp_path: Path) -> N
 
 
 async def test_others_are_told_that_there_is_none(tmp_path: Path) -> None:
-    async with serving(tmp_path, authorizer=Doorman()) as daemon:
+    async with serving(tmp_path, authorizer=FriendAuthorizer()) as daemon:
         run_id = await daemon.start(DONE, **ANN)
         async with daemon.session.get(f"{daemon.url}/runs/{run_id}/events?follow=false") as answer:
             assert answer.status == 404  # nobody has said who asks

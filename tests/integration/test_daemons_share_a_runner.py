@@ -66,8 +66,8 @@ async def test_a_stream_goes_on_at_another_daemon_where_it_was(tmp_path: Path, b
     async with asyncio.timeout(60), AsyncExitStack() as stack:
         worker = await stack.enter_async_context(serving(premises, url, "runs"))
         front = await stack.enter_async_context(serving(premises, url, ""))
-        order = premises.order([invoke("pay")], [say("Done.")])
-        run_id = (await front.start(order, [UserCanister("Pay.")])).id
+        spec = premises.spec([invoke("pay")], [say("Done.")])
+        run_id = (await front.start(spec, [UserCanister("Pay.")])).id
         assert (await front.wait(run_id, states=["waiting"])).waiting == 1
         told: list[LoggedEvent] = []
         async with aclosing(front.watch(run_id)) as stream:

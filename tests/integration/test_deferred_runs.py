@@ -139,8 +139,8 @@ def read_texts(runs: LocalRuns, run_id: str) -> list[str]:
     return [text_of(each) for each in Conversation.restore(runs.store, run_id).canisters]
 
 
-async def start(runs: LocalRuns, text: str = "Hello.", **order: Any) -> str:
-    summary = await runs.start(RunSpec(channel="vendor", **order), [UserCanister(text)])
+async def start(runs: LocalRuns, text: str = "Hello.", **spec: Any) -> str:
+    summary = await runs.start(RunSpec(channel="vendor", **spec), [UserCanister(text)])
     return summary.id
 
 

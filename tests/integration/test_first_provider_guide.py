@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import vibe_llms
-from vibe_llms.plugins.making import make_plugin
+from vibe_llms.plugins.plugin_templates import make_plugin
 from vibe_llms.plugins.specification import hooks as specification
 
 AUTHORS = Path(__file__).parents[2] / "documentation" / "authors"

@@ -9,7 +9,7 @@ from pathlib import Path
 import openai
 import pytest
 
-from support.gateways.doormen import Doorman
+from support.gateways.authorizers import FriendAuthorizer
 from support.gateways.gateway_files import Routed, hold_answers
 from support.gateways.gateways import become
 from vibe_llms.testing.simulator import Say, Simulator
@@ -149,20 +149,20 @@ async def test_who_waited_for_one_that_left_asks_itself(
 
 
 async def test_who_may_not_ask_gets_nothing_that_is_kept(routed: Routed) -> None:
-    doorman = Doorman()
-    async with routed.run(CACHED, authorizer=doorman):
+    authorizer = FriendAuthorizer()
+    async with routed.run(CACHED, authorizer=authorizer):
         for _ in range(3):
             assert (await routed.ask({"authorization": "Bearer friend"})).status == 200
         refused = await routed.ask({"authorization": "Bearer stranger"})
     assert refused.status == 403
-    assert doorman.told == ["reserve", "settle"]
+    assert authorizer.told == ["reserve", "settle"]
 
 
 async def test_each_attempt_is_accounted_for(routed: Routed) -> None:
-    doorman = Doorman()
+    authorizer = FriendAuthorizer()
     tables = '[models.quick]\ntargets = ["first:gpt-5.5"]\nfallback = ["second:gpt-5.5"]\n'
-    async with routed.run(tables, authorizer=doorman):
+    async with routed.run(tables, authorizer=authorizer):
         routed.first.switch("drop_connection_before_headers")
         assert (await routed.ask({"authorization": "Bearer friend"})).status == 200
-        assert doorman.told == ["reserve", "settle unknown", "reserve", "settle"]
+        assert authorizer.told == ["reserve", "settle unknown", "reserve", "settle"]
         assert (await routed.ask({"authorization": "Bearer friend"})).status == 429

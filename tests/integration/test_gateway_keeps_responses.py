@@ -425,7 +425,7 @@ async def test_the_oldest_go_first_with_what_was_said(
     application = produce_application(tmp_path, simulator.url)
     limits = StorageLimits(responses=2)
     async with (
-        serve_gateway(application, keeping=limits) as address,
+        serve_gateway(application, storage_limits=limits) as address,
         produce_client(address) as client,
     ):
         script(simulator, *["Yes."] * 7)

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from support.gateways.doormen import Doorman
+from support.gateways.authorizers import FriendAuthorizer
 from support.gateways.gateways import produce_application, serve_gateway
 from vibe_llms.testing.simulator import Say, Simulator
 
@@ -142,7 +142,7 @@ async def test_a_model_that_a_client_may_not_ask_is_not_found(tmp_path: Path) ->
     async with (
         Simulator() as simulator,
         serve_gateway(
-            produce_application(tmp_path, simulator.url), authorizer=Doorman()
+            produce_application(tmp_path, simulator.url), authorizer=FriendAuthorizer()
         ) as address,
         aiohttp.ClientSession() as session,
     ):

@@ -14,7 +14,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from support.gateways.accounts import Account
-from support.gateways.doormen import Doorman
+from support.gateways.authorizers import FriendAuthorizer
 from support.gateways.gateway_files import Routed
 from support.gateways.gateways import become
 from vibe_llms.testing.simulator import Simulator
@@ -198,8 +198,8 @@ async def test_a_new_file_may_allow_more(routed: Routed, vendor: Vendor) -> None
 
 
 async def test_what_is_carried_is_accounted_for(routed: Routed, vendor: Vendor) -> None:
-    doorman = Doorman()
-    async with routed.run(TABLES, authorizer=doorman):
+    authorizer = FriendAuthorizer()
+    async with routed.run(TABLES, authorizer=authorizer):
         client = produce_client(routed).with_options(api_key="friend")
         async with client:
             await client.embeddings.create(model="vectors", input="A sea.", encoding_format="float")
@@ -207,7 +207,7 @@ async def test_what_is_carried_is_accounted_for(routed: Routed, vendor: Vendor) 
         async with produce_client(routed) as stranger:
             with pytest.raises(openai.PermissionDeniedError):
                 await stranger.files.retrieve("file-1")
-    assert doorman.told == ["reserve", "settle", "reserve", "settle unknown"]
+    assert authorizer.told == ["reserve", "settle", "reserve", "settle unknown"]
 
 
 @pytest.mark.parametrize("streamed", [True, False])

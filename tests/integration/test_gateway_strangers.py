@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from support.gateways.doormen import Clerk
+from support.gateways.authorizers import KeyAuthorizer
 from support.gateways.gateways import produce_application, serve_gateway
 from vibe_llms.daemons.arrivals import find_hosts
 from vibe_llms.plugins.specification.daemons import Arrival, Authorizer, Grant
@@ -113,7 +113,7 @@ class _Anybody(Grant):
         return True
 
 
-class _Doorman(Authorizer):
+class _Authorizer(Authorizer):
     async def authorize(self, arrival: Arrival) -> Grant:
         return _Anybody()
 
@@ -128,7 +128,7 @@ async def test_where_each_says_who_they_are_no_page_can(
     application = produce_application(tmp_path_factory.mktemp("guarded"), "http://127.0.0.1:9")
     hosts = find_hosts("127.0.0.1", ())
     async with (
-        serve_gateway(application, hosts=hosts, authorizer=_Doorman()) as address,
+        serve_gateway(application, hosts=hosts, authorizer=_Authorizer()) as address,
         aiohttp.ClientSession(address) as session,
         session.get("/v1/models", headers={"host": "gate.example"}) as told,
     ):
@@ -138,7 +138,7 @@ async def test_where_each_says_who_they_are_no_page_can(
 async def test_with_keys_metrics_want_one_too(tmp_path_factory: pytest.TempPathFactory) -> None:
     application = produce_application(tmp_path_factory.mktemp("keys"), "http://127.0.0.1:9")
     async with (
-        serve_gateway(application, authorizer=Clerk()) as address,
+        serve_gateway(application, authorizer=KeyAuthorizer()) as address,
         aiohttp.ClientSession(address) as session,
     ):
         for path in ("/metrics", "/openapi.json"):

@@ -71,7 +71,7 @@ PAY = produce_invoker(pay, effect="once", needs_approval=True)
 
 async def test_a_run_is_performed(tmp_path: Path) -> None:
     async with Premises(tmp_path, [look]) as premises:
-        run_id = await premises.start(premises.order([invoke("look")], DONE))
+        run_id = await premises.start(premises.spec([invoke("look")], DONE))
         summary = await premises.wait(run_id, "ended")
     assert summary.reason == "answered"
     assert premises.read_kinds(run_id)[0] == "run.requested"
@@ -80,26 +80,26 @@ async def test_a_run_is_performed(tmp_path: Path) -> None:
 
 async def test_a_key_asks_for_one_run(tmp_path: Path) -> None:
     premises, other = Premises(tmp_path), Premises(tmp_path)
-    order = premises.order(DONE)
+    spec = premises.spec(DONE)
     found = await asyncio.gather(
-        *(each.start(order, key="k") for each in (premises, other) for _ in range(8))
+        *(each.start(spec, key="k") for each in (premises, other) for _ in range(8))
     )
     assert len(set(found)) == 1
     kinds = premises.read_kinds(found[0])  # whoever was told first may have begun by now
     assert (kinds[0], kinds.count("run.requested")) == ("run.requested", 1)
-    assert await premises.start(order, key="k", subject="ann") != found[0]
+    assert await premises.start(spec, key="k", subject="ann") != found[0]
     with pytest.raises(RequestError, match="Another request was made with this key"):
-        await premises.start(premises.order([say("Other.")], limits={"run_steps": 3}), key="k")
+        await premises.start(premises.spec([say("Other.")], limits={"run_steps": 3}), key="k")
 
 
 async def test_who_was_killed_before_the_order_asks_again(tmp_path: Path) -> None:
     premises = Premises(tmp_path)
-    order = premises.order(DONE)
+    spec = premises.spec(DONE)
     from vibe_llms.agents.run_specs import derive_identity
     from vibe_llms.conversations.metadata import ConversationMetadata
 
     premises.store.create(derive_identity("", "k"), ConversationMetadata())
-    assert premises.read_kinds(await premises.start(order, key="k")) == ["run.requested"]
+    assert premises.read_kinds(await premises.start(spec, key="k")) == ["run.requested"]
 
 
 async def test_who_finds_no_room_is_told_that(
@@ -113,12 +113,12 @@ async def test_who_finds_no_room_is_told_that(
 
     monkeypatch.setattr(DirectoryStore, "plant", create)
     with pytest.raises(StoreError, match="No space left"):
-        await premises.start(premises.order(DONE), key="k")
+        await premises.start(premises.spec(DONE), key="k")
 
 
 async def test_an_approval_lets_it_go_on(tmp_path: Path) -> None:
     async with Premises(tmp_path, [PAY]) as premises:
-        run_id = await premises.start(premises.order([invoke("pay")], DONE))
+        run_id = await premises.start(premises.spec([invoke("pay")], DONE))
         assert (await premises.wait(run_id, "waiting")).waiting == 1
         (waiting,) = await premises.runs.survey_approvals(run_id)
         answers = await asyncio.gather(
@@ -142,7 +142,7 @@ async def test_a_stop_is_heard_in_the_middle_and_taken_back(tmp_path: Path) -> N
 
     tool = produce_invoker(work, effect="pure")
     async with Premises(tmp_path, [tool]) as premises:
-        run_id = await premises.start(premises.order([invoke("work")], DONE))
+        run_id = await premises.start(premises.spec([invoke("work")], DONE))
         await begun.wait()
         with pytest.raises(RequestError, match="stop it first"):
             await premises.runs.delete(run_id)
@@ -174,11 +174,11 @@ async def test_what_another_process_says_to_a_run_that_ends_is_seen_to_at_once(
     tool = produce_invoker(work, effect="pure")
     settings = WorkerSettings(look_seconds=3_600)
     async with Premises(tmp_path, [tool], settings=settings) as premises:
-        run_id = await premises.start(premises.order([invoke("work")], DONE))
+        run_id = await premises.start(premises.spec([invoke("work")], DONE))
         await begun.wait()
         inbox = premises.store.open_inbox(run_id)
-        inbox.put(StopRequestedEvent(letter="a"))
-        inbox.put(RunResumedEvent(letter="b"))
+        inbox.put(StopRequestedEvent(message_id="a"))
+        inbox.put(RunResumedEvent(message_id="b"))
         assert (await premises.wait(run_id, "ended")).reason == "answered"
 
 
@@ -186,7 +186,7 @@ async def test_what_is_said_while_the_end_is_written_is_heard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write = FileLog.write
-    letter = MessageReceivedEvent(canister=UserCanister("Once more."), letter="a")
+    message = MessageReceivedEvent(canister=UserCanister("Once more."), message_id="a")
 
     async def write_slowly(self: FileLog, run_id: str, *events: LogEvent, **how: bool) -> int:
         if not any(isinstance(each, RunEndedEvent) for each in events):
@@ -195,7 +195,7 @@ async def test_what_is_said_while_the_end_is_written_is_heard(
         if "message.received" in premises.read_kinds(identity):
             is_answered.set()
         else:
-            premises.store.open_inbox(identity).put(letter)
+            premises.store.open_inbox(identity).put(message)
             await asyncio.sleep(0.05)
         return await write(self, run_id, *events, **how)
 
@@ -203,7 +203,7 @@ async def test_what_is_said_while_the_end_is_written_is_heard(
     monkeypatch.setattr(runs_local, "_LOOK_SECONDS", 0.01)
     monkeypatch.setattr(FileLog, "write", write_slowly)
     async with Premises(tmp_path, settings=WorkerSettings(look_seconds=0.02)) as premises:
-        run_id = await premises.start(premises.order(DONE, DONE))
+        run_id = await premises.start(premises.spec(DONE, DONE))
         await asyncio.wait_for(is_answered.wait(), 60)
         canisters = premises.store.read(run_id).canisters
     said = [text_of(each) for each in canisters]
@@ -222,7 +222,7 @@ async def test_an_order_that_says_nothing_is_one(tmp_path: Path) -> None:
 async def test_what_has_just_ended_can_be_deleted(tmp_path: Path) -> None:
     """Its end is in the log a moment before whoever performed it lets go of the log."""
     async with Premises(tmp_path, []) as premises:
-        run_id = await premises.start(premises.order(DONE))
+        run_id = await premises.start(premises.spec(DONE))
         assert (await premises.wait(run_id, "ended")).reason == "answered"
         log = premises.store.open_log(run_id)
         claim_soon(log)
@@ -249,7 +249,7 @@ async def test_a_host_that_has_left_has_no_log_any_more(
     monkeypatch.setattr(workers, "deliver", deliver_slowly)
     premises = Premises(tmp_path)
     premises.runs.host = None
-    run_id = await premises.start(premises.order(DONE))
+    run_id = await premises.start(premises.spec(DONE))
     premises.host.wake(run_id)
     assert await asyncio.to_thread(looking.wait, 10)
     await premises.host.close()
@@ -259,7 +259,7 @@ async def test_a_host_that_has_left_has_no_log_any_more(
 async def test_a_fork_of_what_was_answered_is_over_until_something_is_said(tmp_path: Path) -> None:
     """Nobody takes it up, so that nothing has to be reached for it, and it can be deleted."""
     async with Premises(tmp_path) as premises:
-        run_id = await premises.start(premises.order(DONE, [say("More.")]))
+        run_id = await premises.start(premises.spec(DONE, [say("More.")]))
         await premises.wait(run_id, "ended")
         fork = await premises.runs.fork(run_id)
         assert (fork.state, fork.reason) == ("ended", "answered")
@@ -274,7 +274,7 @@ async def test_a_fork_of_what_was_answered_is_over_until_something_is_said(tmp_p
 
 async def test_a_fork_of_what_was_stopped_goes_on(tmp_path: Path) -> None:
     async with Premises(tmp_path, [PAY]) as premises:
-        run_id = await premises.start(premises.order([invoke("pay")], DONE))
+        run_id = await premises.start(premises.spec([invoke("pay")], DONE))
         await premises.wait(run_id, "waiting")
         fork = await premises.runs.fork(run_id)
         assert (await premises.wait(fork.id, "waiting")).waiting == 1
@@ -282,7 +282,7 @@ async def test_a_fork_of_what_was_stopped_goes_on(tmp_path: Path) -> None:
 
 async def test_a_message_lets_it_go_on(tmp_path: Path) -> None:
     async with Premises(tmp_path) as premises:
-        run_id = await premises.start(premises.order([say("One.")], [say("Two.")]))
+        run_id = await premises.start(premises.spec([say("One.")], [say("Two.")]))
         await premises.wait(run_id, "ended")
         await premises.runs.send(run_id, UserCanister("And now?"))
         await premises.wait(run_id, "ended")
@@ -306,7 +306,7 @@ async def test_another_host_goes_on_where_one_has_left(tmp_path: Path) -> None:
 
     tool = produce_invoker(work, effect="pure")
     async with Premises(tmp_path, [tool]) as premises:
-        run_id = await premises.start(premises.order([invoke("work")], DONE))
+        run_id = await premises.start(premises.spec([invoke("work")], DONE))
         await begun.wait()
     assert (await premises.runs.find(run_id)).state == "due"
     is_held = False
@@ -317,8 +317,8 @@ async def test_another_host_goes_on_where_one_has_left(tmp_path: Path) -> None:
 async def test_limits_hold_over_all_times_that_it_is_taken_up(tmp_path: Path) -> None:
     turns: list[Any] = [[invoke("pay", f"p{number}")] for number in range(4)]
     async with Premises(tmp_path, [PAY]) as premises:
-        order = premises.order(*turns, limits={"run_steps": 2})
-        run_id = await premises.start(order)
+        spec = premises.spec(*turns, limits={"run_steps": 2})
+        run_id = await premises.start(spec)
         for _ in range(2):
             await premises.wait(run_id, "waiting")
             (waiting,) = await premises.runs.survey_approvals(run_id)
@@ -340,11 +340,11 @@ async def test_what_is_out_of_reach_is_tried_again(tmp_path: Path) -> None:
             return await produce(names)
 
         object.__setattr__(premises.host.executor, "produce_tools", fail)
-        run_id = await premises.start(premises.order(DONE))
+        run_id = await premises.start(premises.spec(DONE))
         assert (await premises.wait(run_id, "ended")).reason == "answered"
         assert premises.read_kinds(run_id).count("run.retried") == 2
         faults += [EnsembleError(detail="Nobody is there.") for _ in range(9)]
-        run_id = await premises.start(premises.order(DONE))
+        run_id = await premises.start(premises.spec(DONE))
         assert (await premises.wait(run_id, "ended")).reason == "failed"
         assert premises.read_kinds(run_id).count("run.retried") == 3
 
@@ -362,7 +362,7 @@ async def begin_to_pause(premises: Premises, tries: list[object]) -> str:
         return ()
 
     object.__setattr__(premises.host.executor, "produce_tools", produce)  # type: ignore[attr-defined]
-    run_id = await premises.start(premises.order(DONE))
+    run_id = await premises.start(premises.spec(DONE))
     await become(lambda: premises.host._active[run_id].is_pausing)  # type: ignore[attr-defined]
     return run_id
 
@@ -406,14 +406,14 @@ async def test_a_run_that_is_to_be_tried_again_is_left_alone_by_others_until_the
     premises = Premises(tmp_path, settings=LONG)
     host: Any = premises.host
     premises.runs.host = None
-    run_id = await premises.start(premises.order(DONE))
+    run_id = await premises.start(premises.spec(DONE))
     retried = RunRetriedEvent(detail="Nobody is there.", attempt=1, seconds=3_600)
     write_event(premises.store, run_id, retried)
     assert host.survey_open() == []
     write_event(premises.store, run_id, attrs.evolve(retried, seconds=0))
     assert host.survey_open() == [run_id]
     write_event(premises.store, run_id, retried)
-    write_event(premises.store, run_id, RunResumedEvent(letter="now"))
+    write_event(premises.store, run_id, RunResumedEvent(message_id="now"))
     assert host.survey_open() == [run_id]
 
 
@@ -432,7 +432,7 @@ async def test_who_was_cut_off_says_nothing_of_a_run_that_another_has_ended(
             raise StoreUnavailableError(path="store", detail="It is out of reach.")
 
         monkeypatch.setattr(RunExecutor, "execute", fail)
-        run_id = await premises.start(premises.order(DONE))
+        run_id = await premises.start(premises.spec(DONE))
         assert (await premises.wait(run_id, "ended")).reason == "answered"
         await become(lambda: not premises.host.working)
         kinds = premises.read_kinds(run_id)
@@ -480,7 +480,7 @@ async def test_a_run_waits_for_a_disk_that_is_full(
             return ()
 
         object.__setattr__(premises.host.executor, "produce_tools", produce)
-        run_id = await premises.start(premises.order(DONE))
+        run_id = await premises.start(premises.spec(DONE))
         assert (await premises.wait(run_id, "ended")).reason == "answered"
     assert not faults
     assert "is delayed: The disk is full." in caplog.text
@@ -489,7 +489,7 @@ async def test_a_run_waits_for_a_disk_that_is_full(
 
 async def test_what_kills_its_host_is_given_up(tmp_path: Path) -> None:
     premises = Premises(tmp_path)
-    run_id = await premises.start(premises.order(DONE))
+    run_id = await premises.start(premises.spec(DONE))
     await premises.host.close()
     begun = RunStartedEvent(run_id="r", conversation_id=run_id, length=1)
     for _ in range(5):
@@ -507,7 +507,7 @@ async def test_a_run_whose_log_has_lost_events_is_reported_once(
     premises = Premises(tmp_path)
     asker = LocalRuns(premises.store, premises.runs.application)  # only scans find what it asks for
     said = [UserCanister("Do it.")]
-    damaged = (await asker.start(premises.order(DONE), said)).id
+    damaged = (await asker.start(premises.spec(DONE), said)).id
     begun = RunStartedEvent(run_id="r", conversation_id=damaged, length=1)
     write_event(premises.store, damaged, begun)
     log = Path(premises.store.locate(damaged), "runs.jsonl")
@@ -515,7 +515,7 @@ async def test_a_run_whose_log_has_lost_events_is_reported_once(
 
     async with premises:
         for _ in range(3):
-            other = await asker.start(premises.order(DONE), said)
+            other = await asker.start(premises.spec(DONE), said)
             await premises.wait(other.id, "ended")
         assert caplog.text.count(f"run {damaged} cannot be executed") == 1
         premises.host.wake(damaged)
@@ -539,7 +539,7 @@ async def test_what_comes_further_each_time_is_not_given_up(tmp_path: Path) -> N
     """However often its host is killed: what it does is not what kills it."""
     premises = Premises(tmp_path)
     host, premises.runs.host = premises.host, None
-    run_id = await premises.start(premises.order(DONE))
+    run_id = await premises.start(premises.spec(DONE))
     begun = RunStartedEvent(run_id="r", conversation_id=run_id, length=1)
     answered = GenerationFinishedEvent(
         key="k", turn=1, model="m", provider="p", canisters=1, stop_reason=StopReason.ANSWERED
@@ -555,15 +555,15 @@ async def test_what_comes_further_each_time_is_not_given_up(tmp_path: Path) -> N
 
 async def test_wrong_settings_end_it(tmp_path: Path) -> None:
     async with Premises(tmp_path) as premises:
-        order = premises.order(DONE)
+        spec = premises.spec(DONE)
         (tmp_path / "script.toml").unlink()
-        summary = await premises.wait(await premises.start(order), "ended")
+        summary = await premises.wait(await premises.start(spec), "ended")
     assert summary.reason == "failed"
 
 
 async def test_nothing_of_others_is_told(tmp_path: Path) -> None:
     async with Premises(tmp_path) as premises:
-        run_id = await premises.start(premises.order(DONE), subject="ann")
+        run_id = await premises.start(premises.spec(DONE), subject="ann")
         await premises.wait(run_id, "ended", subject="ann")
         runs = premises.runs
         assert await runs.survey(subject="bob") == []
@@ -580,16 +580,16 @@ async def test_nothing_of_others_is_told(tmp_path: Path) -> None:
 )
 async def test_an_order_exceeds_nothing(tmp_path: Path, more: dict[str, Any]) -> None:
     premises = Premises(tmp_path)
-    with pytest.raises(ConfigurationError, match=r"order\.limits"):
-        await premises.start(premises.order(DONE, **more))
+    with pytest.raises(ConfigurationError, match=r"run\.limits"):
+        await premises.start(premises.spec(DONE, **more))
     assert [*premises.store.survey()] == []
 
 
 async def test_a_flow_waits_in_its_visits_and_leaves_nothing(tmp_path: Path) -> None:
     task = compose_task("START --> P0 --> T[/pay/] --> END", "yes")
-    order = RunSpec(task=task, ensembles=("any",))
+    spec = RunSpec(task=task, ensembles=("any",))
     async with Premises(tmp_path, [PAY]) as premises:
-        run_id = (await premises.runs.start(order, subject="ann")).id
+        run_id = (await premises.runs.start(spec, subject="ann")).id
         summary = await premises.wait(run_id, "waiting", subject="ann")
         assert (summary.kind, summary.waiting) == ("flow", 1)
         (waiting,) = await premises.runs.survey_approvals(run_id, subject="ann")
@@ -637,20 +637,20 @@ async def test_only_some_models_and_tools_may_be_named(tmp_path: Path) -> None:
     premises = Premises(tmp_path)
     premises.runs.rules = RunRules(providers=frozenset({"remote"}), ensembles=frozenset({"web"}))
     with pytest.raises(ConfigurationError) as caught:
-        await premises.start(premises.order(DONE))
+        await premises.start(premises.spec(DONE))
     places = [finding.place for finding in caught.value.findings]
-    assert places == ["order.ensembles", "order.model"]
+    assert places == ["run.ensembles", "run.model"]
     task = compose_task("START --> P0 --> END", "yes", mcp=["files"])
     with pytest.raises(ConfigurationError) as caught:
         await premises.runs.start(RunSpec(task=task))
     places = [finding.place for finding in caught.value.findings]
-    assert places == ["order.task.resource_llm", "order.task.mcp"]
+    assert places == ["run.task.resource_llm", "run.task.mcp"]
     task = compose_task("START --> P0 --> END", "yes", ensembles=["web"])
     premises.runs.rules = RunRules(ensembles=frozenset({"web"}))
-    with pytest.raises(ConfigurationError, match=r"order\.task\.ensembles"):
+    with pytest.raises(ConfigurationError, match=r"run\.task\.ensembles"):
         await premises.runs.start(RunSpec(task=task))
     premises.runs.rules = RunRules(ensembles=frozenset())
-    with pytest.raises(ConfigurationError, match=r"order\.ensembles: .*'web'; known: none\."):
+    with pytest.raises(ConfigurationError, match=r"run\.ensembles: .*'web'; known: none\."):
         await premises.runs.start(RunSpec(ensembles=("web",)))
 
 
@@ -669,7 +669,7 @@ async def test_a_flow_stops_at_the_limits_of_its_order_and_goes_on_anew(tmp_path
         nodes = [each for each in premises.read_kinds(run_id) if each == "node.finished"]
         assert len(nodes) == 5
         for limits in ({"run_faults": 1}, {"run_seconds": 10**6}, {"run_steps": 0}):
-            with pytest.raises(ConfigurationError, match=r"order\.limits"):
+            with pytest.raises(ConfigurationError, match=r"run\.limits"):
                 await premises.runs.start(RunSpec(task=task, limits=limits))
 
 
@@ -681,9 +681,9 @@ async def test_a_flow_stops_in_time(tmp_path: Path) -> None:
         return "worked"
 
     task = compose_task("START --> T[/work/] --> P0 --> END", "yes")
-    order = RunSpec(task=task, ensembles=("any",), limits={"run_seconds": 1})
+    spec = RunSpec(task=task, ensembles=("any",), limits={"run_seconds": 1})
     async with Premises(tmp_path, [produce_invoker(work, effect="pure")]) as premises:
-        run_id = (await premises.runs.start(order)).id
+        run_id = (await premises.runs.start(spec)).id
         summary = await premises.wait(run_id, "ended")
     assert (summary.reason, summary.limit) == ("limit", "timeout_ms")
 
@@ -706,7 +706,7 @@ async def test_a_flow_is_forked_at_a_node(tmp_path: Path) -> None:
         assert [each for each in said if each] == ["a", "two", "c"]
         assert premises.read_kinds(made.id).count("node.started") == 2
         assert text_of(premises.store.read(made.id).canisters[-1]) == "c"
-        plain = await premises.start(premises.order(DONE))
+        plain = await premises.start(premises.spec(DONE))
         with pytest.raises(RequestError, match="Only flows"):
             await premises.runs.fork(plain, node="P1")
 
@@ -731,10 +731,10 @@ async def test_all_events_of_a_run_have_its_id_and_it_has_one_end(
 ) -> None:
     """Whoever finds an id in an event finds the run by it, also after it was tried again."""
     path = write_script(tmp_path, {"contents": [invoke("pay")]}, {"contents": DONE})
-    order = RunSpec(model=f"scripted:{path}", ensembles=("any",))
+    spec = RunSpec(model=f"scripted:{path}", ensembles=("any",))
     if kind == "flow":
         task = compose_task("START --> P0 --> END", "Pay.", script=path)
-        order = RunSpec(task=task, ensembles=("any",))
+        spec = RunSpec(task=task, ensembles=("any",))
     faults = [EnsembleError(detail="Nobody is there.") for _ in range(2)]
     async with Premises(tmp_path) as premises:
 
@@ -745,7 +745,7 @@ async def test_all_events_of_a_run_have_its_id_and_it_has_one_end(
 
         object.__setattr__(premises.host.executor, "produce_tools", produce)
         said = [] if kind == "flow" else [UserCanister("Pay.")]
-        run_id = (await premises.runs.start(order, said)).id
+        run_id = (await premises.runs.start(spec, said)).id
         await premises.wait(run_id, "waiting")
         (waiting,) = await premises.runs.survey_approvals(run_id)
         await premises.runs.approve(run_id, allow(waiting.request), key=waiting.key)
@@ -771,13 +771,13 @@ async def test_a_stop_is_told_before_the_end_that_it_brings_about(
 
     tool = produce_invoker(work, effect="pure")
     async with Premises(tmp_path, [tool]) as premises:
-        order = premises.order([invoke("work")], DONE)
+        spec = premises.spec([invoke("work")], DONE)
         if kind == "flow":
-            order = RunSpec(
+            spec = RunSpec(
                 task=compose_task("START --> T[/work/] --> P0 --> END", "x"), ensembles=("any",)
             )
         said = [] if kind == "flow" else [UserCanister("Work.")]
-        run_id = (await premises.runs.start(order, said)).id
+        run_id = (await premises.runs.start(spec, said)).id
         await begun.wait()
         await premises.runs.stop(run_id, reason="Enough.")
 
@@ -796,11 +796,11 @@ async def test_what_is_stopped_before_it_has_begun_has_an_end_too(
     """One, however often it is stopped; and it goes on all the same when it is asked to."""
     premises = Premises(tmp_path)
     runs = LocalRuns(premises.store, premises.runs.application)  # where nobody performs any
-    order = premises.order(DONE)
+    spec = premises.spec(DONE)
     if kind == "flow":
-        order = RunSpec(task=compose_task("START --> P0 --> END", "x"))
+        spec = RunSpec(task=compose_task("START --> P0 --> END", "x"))
     said = [] if kind == "flow" else [UserCanister("Go.")]
-    run_id = (await runs.start(order, said)).id
+    run_id = (await runs.start(spec, said)).id
     for _ in range(2):
         await runs.stop(run_id, reason="Enough.")
 
@@ -818,7 +818,7 @@ async def test_what_is_stopped_before_it_has_begun_has_an_end_too(
 async def test_a_run_that_waits_is_over_when_it_is_stopped(tmp_path: Path) -> None:
     """Nothing of it waits then; resumed, it asks again."""
     async with Premises(tmp_path, [PAY]) as premises:
-        run_id = await premises.start(premises.order([invoke("pay")], DONE))
+        run_id = await premises.start(premises.spec([invoke("pay")], DONE))
         await premises.wait(run_id, "waiting")
         await premises.runs.stop(run_id)
         assert premises.read_kinds(run_id)[-2:] == ["run.stop_requested", "run.ended"]
@@ -845,14 +845,12 @@ async def test_a_run_that_its_host_has_left_has_no_end_yet(tmp_path: Path, kind:
         return "worked"
 
     tool = produce_invoker(work, effect="pure")
-    order = RunSpec(
-        task=compose_task("START --> T[/work/] --> P0 --> END", "x"), ensembles=("any",)
-    )
+    spec = RunSpec(task=compose_task("START --> T[/work/] --> P0 --> END", "x"), ensembles=("any",))
     async with Premises(tmp_path, [tool]) as premises:
         if kind == "conversation":
-            order = premises.order([invoke("work")], DONE)
+            spec = premises.spec([invoke("work")], DONE)
         said = [] if kind == "flow" else [UserCanister("Work.")]
-        run_id = (await premises.runs.start(order, said)).id
+        run_id = (await premises.runs.start(spec, said)).id
         await begun.wait()
     assert (count_ends(premises, run_id), premises.read_kinds(run_id)[-1]) == (0, "run.retried")
     runs = LocalRuns(premises.store, premises.runs.application)

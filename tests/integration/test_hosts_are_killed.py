@@ -29,9 +29,9 @@ async def test_every_run_goes_on_from_its_last_step(tmp_path: Path) -> None:
     premises, dice = Premises(tmp_path), random.Random(1)
     premises.runs.host = None  # only the other process performs
     turns = [[invoke("note", f"n{number}", number=number)] for number in range(NOTES)]
-    order = premises.order(*turns, [say("Done.")])
+    spec = premises.spec(*turns, [say("Done.")])
     found = [
-        await premises.runs.start(order, [UserCanister(f"Do {number}.")], key=f"{number}")
+        await premises.runs.start(spec, [UserCanister(f"Do {number}.")], key=f"{number}")
         for number in range(RUNS)
     ]
     ids = [each.id for each in found]
@@ -86,8 +86,8 @@ async def test_what_may_have_happened_is_asked_about_and_not_repeated(
         task = compose_task("START --> T[/pay/] --> P0 --> END", "yes")
         summary = await premises.runs.start(RunSpec(task=task, ensembles=("any",)))
     else:
-        order = premises.order([invoke("pay")], [say("Done.")])
-        summary = await premises.runs.start(order, [UserCanister("Pay.")])
+        spec = premises.spec([invoke("pay")], [say("Done.")])
+        summary = await premises.runs.start(spec, [UserCanister("Pay.")])
     first = await asyncio.create_subprocess_exec(sys.executable, VICTIM, tmp_path)
     async with asyncio.timeout(60):
         assert await first.wait() == -signal.SIGKILL

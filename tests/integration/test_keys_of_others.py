@@ -14,7 +14,7 @@ import attrs
 import pytest
 
 from support.flows.flow_tasks import compose_task
-from support.gateways.doormen import Clerk
+from support.gateways.authorizers import KeyAuthorizer
 from support.runs.acting import invoke, say
 from support.runs.hosted import FAST, Premises
 from support.stores.postgresql_server import produce_url
@@ -74,7 +74,7 @@ async def serving(premises: Premises, store: ConversationStore) -> AsyncIterator
         store,
         produce_tools=produce_tools,
         hosting=FAST,
-        authorizer=Clerk(),
+        authorizer=KeyAuthorizer(),
     )
     async with Server(service, ServerSettings(port=0)) as server:
         yield service, server.urls[0]
@@ -83,7 +83,7 @@ async def serving(premises: Premises, store: ConversationStore) -> AsyncIterator
 async def live(premises: Premises) -> list[str]:
     """Has runs of each kind, that are somebody's; returns the ids of them and of their parts."""
     runs, store = premises.runs, premises.runs.store
-    waiting = await premises.start(premises.order([invoke("pay")], [say("Done.")]), subject="ann")
+    waiting = await premises.start(premises.spec([invoke("pay")], [say("Done.")]), subject="ann")
     await premises.wait(waiting, "waiting", subject="ann")
     said = [UserCanister("The secret is 4711.")]
     ended = (await runs.start(RunSpec(model="scripted:echo"), said, subject="ann")).id

@@ -8,8 +8,8 @@ import pydantic
 import pytest
 
 from vibe_llms.instruments.channels.asynchronous import AsyncChannel
-from vibe_llms.instruments.parsers.choosing import Mode
 from vibe_llms.instruments.parsers.dialogue import Dialogue
+from vibe_llms.instruments.parsers.modes import Mode
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.instruments.parsers.partials import Partial
 from vibe_llms.instruments.parsers.sessions import Following

@@ -13,9 +13,9 @@ import pytest_asyncio
 
 from support.mcp.mcp_servers import call, describe_server, run_http_server
 from vibe_llms.invocables import InvocationContext, Registry, perform
+from vibe_llms.invocables.ensemble_pools import EnsemblePool
 from vibe_llms.invocables.invokers import Effect
 from vibe_llms.invocables.mcp import McpEnsemble, McpServer
-from vibe_llms.invocables.pools import EnsemblePool
 from vibe_llms.messages.contents import AudioContent, FileContent, ImageContent
 
 ERAS = ("2025-11-25", "2026-07-28")

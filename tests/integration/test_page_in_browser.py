@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from support.daemons.run_daemons import serving
 from support.flows.flow_tasks import compose_task
-from support.gateways.doormen import Doorman
+from support.gateways.authorizers import FriendAuthorizer
 from support.runs.acting import invoke, say
 from support.runs.hosted import Premises
 from support.screens.browsers import Tab, open_browser
@@ -123,7 +123,7 @@ async def test_where_nobody_performs_runs_it_is_said_how_one_goes_on(
     for name in ("view", "daemon"):
         (tmp_path / name).mkdir()
     async with Premises(tmp_path / "view", (PAY,)) as premises:
-        run_id = await premises.start(premises.order([invoke("pay", to="Ann", amount=1)], DONE))
+        run_id = await premises.start(premises.spec([invoke("pay", to="Ann", amount=1)], DONE))
         await premises.wait(run_id, "waiting")
         hosts = find_hosts("127.0.0.1", ()) or ()
         view = produce_view(premises.runs.application, premises.store, key="k", hosts=hosts)
@@ -217,7 +217,7 @@ async def survey_page(tab: Tab, url: str, text: str) -> list[str]:
 
 
 async def test_a_key_is_asked_for_and_the_keyboard_is_enough(tab: Tab, tmp_path: Path) -> None:
-    async with serving(tmp_path, PAY, authorizer=Doorman()) as daemon:
+    async with serving(tmp_path, PAY, authorizer=FriendAuthorizer()) as daemon:
         ann = {"Authorization": "Bearer ann"}
         run_id = await daemon.start([invoke("pay", to="Ann", amount=1)], DONE, **ann)
         await tab.visit(f"{daemon.url}/page/#key=ann")

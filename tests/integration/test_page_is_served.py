@@ -94,8 +94,8 @@ def pay() -> str:
 async def test_a_view_shows_all_to_its_key_alone_and_reaches_who_runs(tmp_path: Path) -> None:
     tool = produce_invoker(pay, effect="once", needs_approval=True)
     async with Premises(tmp_path, (tool,)) as premises:
-        order = premises.order([invoke("pay")], [say("Done.")])
-        run_id = await premises.start(order, subject="ann")  # of a daemon that knows its clients
+        spec = premises.spec([invoke("pay")], [say("Done.")])
+        run_id = await premises.start(spec, subject="ann")  # of a daemon that knows its clients
         await premises.wait(run_id, "waiting", subject="ann")
         hosts = find_hosts("127.0.0.1", ()) or ()
         view = produce_view(premises.runs.application, premises.store, key="k", hosts=hosts)

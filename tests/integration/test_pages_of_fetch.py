@@ -24,9 +24,9 @@ from vibe_llms.invocables.invokers import Effect
 from vibe_llms.invocables.outcomes import Outcome
 from vibe_llms.invocables.pages import markdown
 from vibe_llms.invocables.pages.addresses import is_public
-from vibe_llms.invocables.pages.bodies import decode, read_body
 from vibe_llms.invocables.pages.markdown import write_markdown
 from vibe_llms.invocables.pages.markup import split
+from vibe_llms.invocables.pages.page_bodies import decode, read_body
 from vibe_llms.invocables.shipped.fetch import survey_ensembles
 from vibe_llms.invocables.shipped.fetch.ensemble import TEXT_CHARACTERS, FetchEnsemble
 from vibe_llms.invocables.shipped.fetch.settings import FetchSettings

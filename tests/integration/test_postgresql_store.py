@@ -28,8 +28,8 @@ from vibe_llms.conversations import Conversation, verify
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.run_logs import claims, database_inbox, database_log
 from vibe_llms.conversations.run_logs.database_log import DatabaseLog
-from vibe_llms.conversations.run_logs.lines import write_line, write_logged
 from vibe_llms.conversations.run_logs.log import LogLine, claim_at_once, read_events
+from vibe_llms.conversations.run_logs.log_lines import write_line, write_logged
 from vibe_llms.conversations.run_logs.publishing import find_place, subscribe
 from vibe_llms.conversations.stores.postgresql import database
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
@@ -56,7 +56,7 @@ pytestmark = pytest.mark.postgresql
 
 ENDED = RunEndedEvent(run_id="run", reason="answered")
 STARTED = RunStartedEvent(run_id="run", conversation_id="a", length=1)
-LETTER = MessageReceivedEvent(canister=UserCanister("Wait."), letter="one")
+LETTER = MessageReceivedEvent(canister=UserCanister("Wait."), message_id="one")
 
 
 @pytest.fixture
@@ -384,7 +384,7 @@ def test_015b_what_the_database_refuses_is_told_as_it_says_it(
 def test_016_a_letter_that_is_taken_while_an_event_is_written_breaks_no_run(
     store: PostgresqlStore, other: PostgresqlStore
 ) -> None:
-    """A run looks for letters while its steps write: each has its number, none is refused."""
+    """A run looks for messages while its steps write: each has its number, none is refused."""
     conversation = begin(store, "one")
     inbox, log = store.open_inbox(conversation.id), store.open_log(conversation.id)
     assert isinstance(log, DatabaseLog)
@@ -393,12 +393,12 @@ def test_016_a_letter_that_is_taken_while_an_event_is_written_breaks_no_run(
     inbox.put(LETTER)
     with ThreadPoolExecutor() as pool:
         with log.fencing(), store.database.transact():
-            writing = pool.submit(log.append, "run", ENDED)  # does not see the letter yet
+            writing = pool.submit(log.append, "run", ENDED)  # does not see the message yet
             wait_until_one_waits(other)
             assert take_messages(inbox, log, "run") == [LETTER]
         assert writing.result() == 3
 
-    inbox.put(attrs.evolve(LETTER, letter="two"))
+    inbox.put(attrs.evolve(LETTER, message_id="two"))
     take_messages(inbox, log, "run")  # what is written next does not know of it
     assert log.append("run", ENDED) == 5
     assert log.append("run", ENDED) == 6
@@ -406,9 +406,9 @@ def test_016_a_letter_that_is_taken_while_an_event_is_written_breaks_no_run(
     assert [each.sequence for each in log.read()] == [1, 2, 3, 4, 5, 6]
     with other.database.transact() as connection:
         connection.execute("DELETE FROM vibe_events WHERE sequence > 4")
-    inbox.put(attrs.evolve(LETTER, letter="three"))
+    inbox.put(attrs.evolve(LETTER, message_id="three"))
     with pytest.raises(StoreUnavailableError, match="no longer ends at number 6;"):
-        take_messages(inbox, log, "run")  # nor is a letter put in the place of what is forgotten
+        take_messages(inbox, log, "run")  # nor is a message put in the place of what is forgotten
     log.close()
 
 
@@ -719,19 +719,19 @@ def test_019_what_may_not_be_written_says_where(
         store.open_inbox("gone").put(LETTER)
     assert (unknown.value.identity, unknown.value.path) == ("gone", f"{store.database.place} gone")
 
-    monkeypatch.setattr(database_inbox, "LETTERS", 2)
+    monkeypatch.setattr(database_inbox, "MESSAGES", 2)
     for name in ("one", "two"):
-        inbox.put(attrs.evolve(LETTER, letter=name))
+        inbox.put(attrs.evolve(LETTER, message_id=name))
     with pytest.raises(LimitError, match="unread messages already wait for this run"):
         inbox.put(LETTER)
-    assert [each.letter for each in inbox.read()] == ["one", "two"]
+    assert [each.message_id for each in inbox.read()] == ["one", "two"]
     with store.database.transact() as connection:
         connection.execute("UPDATE vibe_letters SET letter = '{' WHERE letter LIKE '%two%'")
         row = connection.execute("SELECT max(number) FROM vibe_letters").fetchone()
     with pytest.raises(CorruptionError, match="Cannot read a message") as damaged:
         inbox.read()
     assert row is not None
-    assert damaged.value.path == f"{store.database.place} {conversation.id} letters"
+    assert damaged.value.path == f"{store.database.place} {conversation.id} messages"
     assert damaged.value.line == row[0]
 
 
@@ -804,9 +804,9 @@ def test_012b_one_question_tells_all_runs_of_a_process_whether_there_are_letters
     assert [each.is_empty for each in inboxes] == [False, False]
     assert asked == ["look"] * 2
     for each in inboxes:
-        each.empty(lambda letters: None)
+        each.empty(lambda messages: None)
     assert [each.is_empty for each in inboxes] == [True, True]
-    inboxes[1].put(attrs.evolve(LETTER, letter="two"))
+    inboxes[1].put(attrs.evolve(LETTER, message_id="two"))
     assert [each.is_empty for each in inboxes] == [True, False]
     assert asked == ["look"] * 4
 
@@ -900,9 +900,9 @@ async def test_014_two_daemons_share_runs(
         await place.host.start()
     try:
         orders = [
-            first.order([invoke("note", word=f"w{number}")], [say("Done.")]) for number in range(1)
+            first.spec([invoke("note", word=f"w{number}")], [say("Done.")]) for number in range(1)
         ]
-        started = [await first.start(order) for order in orders for _ in range(6)]
+        started = [await first.start(spec) for spec in orders for _ in range(6)]
         for run_id in started:
             summary = await second.wait(run_id, "ended")
             assert summary.reason == "answered", summary

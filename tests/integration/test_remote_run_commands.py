@@ -34,8 +34,8 @@ def test_first_words_are_asked_for_once(premises: Premises, address: str) -> Non
     async def name() -> None:
         titles = Titles()
         async with connect(address) as runs:
-            order = premises.order([say("Done.")])
-            await runs.start(order, [UserCanister("Look\naround.")])
+            spec = premises.spec([say("Done.")])
+            await runs.start(spec, [UserCanister("Look\naround.")])
             rows = await runs.survey()
             named = await titles.name(runs, rows)
         assert [each.name for each in named] == ["Look around."]
@@ -114,11 +114,11 @@ def test_a_run_is_seen_and_spoken_to_elsewhere(
     premises: Premises, address: str, environment: dict[str, str], vibe: Vibe
 ) -> None:
     there = ("--address", address)
-    order = premises.order([invoke("pay")], [say("Done.")], [say("More.")])
+    spec = premises.spec([invoke("pay")], [say("Done.")], [say("More.")])
 
     async def begin() -> str:
         async with connect(address) as runs:
-            return (await runs.start(order, [UserCanister("Do it.")])).id
+            return (await runs.start(spec, [UserCanister("Do it.")])).id
 
     run_id = asyncio.run(begin())
     command = [sys.executable, "-m", "vibe_llms", "runs", "watch", run_id, *there]

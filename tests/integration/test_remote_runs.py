@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from support.gateways.doormen import Doorman
+from support.gateways.authorizers import FriendAuthorizer
 from support.runs.acting import invoke, say
 from support.runs.hosted import FAST, Premises
 from vibe_llms.agents.remote import RemoteRuns, connect
@@ -111,8 +111,8 @@ async def test_a_broken_stream_goes_on_where_it_was(tmp_path: Path, step: int) -
     premises = Premises(tmp_path)
     async with asyncio.timeout(60), produce_server(premises) as server:
         async with connect(server.urls[0]) as runs:
-            order = premises.order([say("Done.")], [say("Done.")])
-            run_id = (await runs.start(order, [UserCanister("Do it.")])).id
+            spec = premises.spec([say("Done.")], [say("Done.")])
+            run_id = (await runs.start(spec, [UserCanister("Do it.")])).id
             await watch(runs, run_id, follow=False)
         logged = list(premises.store.open_log(run_id).read())
         port = int(server.urls[0].rpartition(":")[2])
@@ -131,8 +131,8 @@ async def test_whoever_watches_hears_on_after_the_daemon_was_started_again(tmp_p
         async with produce_server(premises) as server:
             address = server.urls[0]
             runs = connect(address)
-            order = premises.order([say("Done.")], [say("Done.")])
-            run_id = (await runs.start(order, [UserCanister("Do it.")])).id
+            spec = premises.spec([say("Done.")], [say("Done.")])
+            run_id = (await runs.start(spec, [UserCanister("Do it.")])).id
             before = await watch(runs, run_id, follow=False)
             joined = asyncio.Event()
 
@@ -160,8 +160,8 @@ async def test_nobody_waits_for_ever_for_a_daemon_that_has_gone(tmp_path: Path) 
     async with asyncio.timeout(60):
         async with produce_server(premises) as server:
             runs = connect(server.urls[0], clock=HurriedClock())
-            order = premises.order([say("Done.")])
-            run_id = (await runs.start(order, [UserCanister("Do it.")])).id
+            spec = premises.spec([say("Done.")])
+            run_id = (await runs.start(spec, [UserCanister("Do it.")])).id
             told = runs.watch(run_id)
             await anext(told)
         with pytest.raises(TransportError):
@@ -175,7 +175,7 @@ async def test_nobody_waits_for_ever_for_a_daemon_that_has_gone(tmp_path: Path) 
 async def test_a_key_that_nobody_knows_is_refused_and_never_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Strict(Doorman):
+    class Strict(FriendAuthorizer):
         async def authorize(self, arrival: Any) -> Any:
             if arrival.credential != "friend":
                 detail = f"Not {arrival.credential}."
@@ -207,12 +207,12 @@ async def test_an_attached_run_ends_with_its_watchers_and_others_go_on(tmp_path:
         connect(server.urls[0]) as runs,
     ):
         turns = ([invoke("pay")], [say("Done.")])
-        order, own = premises.order(*turns, attached=True), premises.order(*turns)
-        detached = (await runs.start(order, said)).id
+        spec, own = premises.spec(*turns, attached=True), premises.spec(*turns)
+        detached = (await runs.start(spec, said)).id
         await runs.detach(detached)
-        left = (await runs.start(order, said)).id
+        left = (await runs.start(spec, said)).id
         plain = (await runs.start(own, said)).id
-        watched = (await runs.start(order, said)).id
+        watched = (await runs.start(spec, said)).id
         async with aclosing(runs.watch(watched)) as told:
             await anext(told)
             await wait_until_stopped(runs, left)

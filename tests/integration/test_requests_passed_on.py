@@ -13,7 +13,7 @@ from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.routes import Route
 from vibe_llms.daemons.service import Service
-from vibe_llms.dialects.answering import ErrorAnswer
+from vibe_llms.dialects.client_answers import ErrorAnswer
 from vibe_llms.exceptions import ConverseError
 
 

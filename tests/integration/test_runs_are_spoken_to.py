@@ -83,7 +83,7 @@ async def test_a_stop_from_elsewhere_ends_the_step_under_way(tmp_path: Path, kin
             task = compose_task("START --> T[/work/] --> P0 --> END", "yes")
             run_id = (await premises.runs.start(RunSpec(task=task, ensembles=("any",)))).id
         else:
-            run_id = await premises.start(premises.order([invoke("work")], DONE))
+            run_id = await premises.start(premises.spec([invoke("work")], DONE))
         await work.begun.wait()
         await stand_outside(premises).stop(run_id, reason="enough")
         summary = await premises.wait(run_id, "stopped")
@@ -177,7 +177,7 @@ async def test_a_stop_is_heard_that_came_while_tools_were_connected(
             task = compose_task("START --> T[/work/] --> P0 --> END", "yes")
             run_id = (await premises.runs.start(RunSpec(task=task, ensembles=("any",)))).id
         else:
-            run_id = await premises.start(premises.order([invoke("work")], DONE))
+            run_id = await premises.start(premises.spec([invoke("work")], DONE))
         await is_connecting.wait()
         await stand_outside(premises).stop(run_id)
         go_on.set()

@@ -68,7 +68,7 @@ def claims(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
 
 async def test_a_conversation_is_claimed_once(premises: Premises, claims: list[object]) -> None:
-    run_id = await premises.start(premises.order([invoke("look")], DONE))
+    run_id = await premises.start(premises.spec([invoke("look")], DONE))
     claims.clear()
     premises.host.wake(run_id)
     assert (await premises.wait(run_id, "ended")).reason == "answered"
@@ -99,7 +99,7 @@ async def test_what_cannot_be_made_ready_is_let_go_of(premises: Premises) -> Non
         raise EnsembleError(detail="Nobody is there.")
 
     object.__setattr__(premises.host.executor, "produce_tools", fail)  # type: ignore[attr-defined]
-    run_id = await premises.start(premises.order(DONE))
+    run_id = await premises.start(premises.spec(DONE))
     premises.host.wake(run_id)
     await become(lambda: "run.retried" in premises.read_kinds(run_id))
     log = premises.store.open_log(run_id)
@@ -129,7 +129,7 @@ async def test_who_is_told_to_go_while_it_claims_has_nothing(
         return restore(*given)
 
     monkeypatch.setattr(workers.Conversation, "restore", restore_slowly)
-    run_id = await premises.start(premises.order(DONE))
+    run_id = await premises.start(premises.spec(DONE))
     premises.host.wake(run_id)
     assert await asyncio.to_thread(claimed.wait, 10)
     closing = asyncio.create_task(premises.host.close())
@@ -149,7 +149,7 @@ async def test_what_another_has_ended_before_the_claim_is_not_begun(
         write_event(premises.store, run_id, ended)
         return claim(log)
 
-    run_id = await premises.start(premises.order(DONE))
+    run_id = await premises.start(premises.spec(DONE))
     monkeypatch.setattr(workers, "claim_at_once", claim_late)
     premises.host.wake(run_id)
     await become(lambda: not premises.host.working)
@@ -162,12 +162,12 @@ async def test_what_is_said_while_it_is_made_ready_is_heard(premises: Premises) 
 
     async def tell(_: object) -> Any:
         inbox = premises.store.open_inbox(run_id)
-        inbox.put(MessageReceivedEvent(canister=UserCanister("Wait."), letter="a"))
-        inbox.put(StopRequestedEvent(letter="b"))
+        inbox.put(MessageReceivedEvent(canister=UserCanister("Wait."), message_id="a"))
+        inbox.put(StopRequestedEvent(message_id="b"))
         return ()
 
     object.__setattr__(premises.host.executor, "produce_tools", tell)  # type: ignore[attr-defined]
-    run_id = await premises.start(premises.order(DONE))
+    run_id = await premises.start(premises.spec(DONE))
     premises.host.wake(run_id)
     await become(lambda: not premises.host.working)
     assert (await premises.runs.find(run_id)).state == "stopped"

@@ -231,12 +231,12 @@ async def test_a_run_that_waits_is_copied_with_its_log_and_its_inbox(
     other, identity = DirectoryStore(tmp_path / "other"), conversation.id
 
     copy_store(store, other)
-    events, letters = other.open_log(identity).read(), other.open_inbox(identity).read()
+    events, messages = other.open_log(identity).read(), other.open_inbox(identity).read()
     store.delete(identity)
     copy_store(other, store)
 
     assert [each.event for each in store.open_log(identity).read()] == [
         each.event for each in events
     ]
-    assert list(store.open_inbox(identity).read()) == list(letters)
+    assert list(store.open_inbox(identity).read()) == list(messages)
     assert UserCanister("Pay, please.").content == store.read(identity).canisters[0].content

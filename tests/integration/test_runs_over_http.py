@@ -12,7 +12,7 @@ import pytest
 
 from support.daemons.run_daemons import read_frames, serving
 from support.flows.flow_tasks import compose_task
-from support.gateways.doormen import Clerk, Doorman
+from support.gateways.authorizers import FriendAuthorizer, KeyAuthorizer
 from support.runs.acting import invoke, say
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.run_specs import RunSpec
@@ -86,16 +86,16 @@ async def test_a_key_asks_once(tmp_path: Path) -> None:
     async with serving(tmp_path) as daemon:
         ids = await asyncio.gather(*(daemon.start(DONE, Idempotency_Key="k") for _ in range(5)))
         assert len({*ids}) == 1
-        order = daemon.premises.order(DONE).export()
+        spec = daemon.premises.spec(DONE).export()
         status, _ = await daemon.ask(
-            "POST", "/runs", {**order, "input": "Other."}, Idempotency_Key="k"
+            "POST", "/runs", {**spec, "input": "Other."}, Idempotency_Key="k"
         )
         assert status == 409
 
 
 async def test_others_are_told_that_there_is_none(tmp_path: Path) -> None:
     ann, bob = {"Authorization": "Bearer ann"}, {"Authorization": "Bearer bob"}
-    async with serving(tmp_path, authorizer=Doorman()) as daemon:
+    async with serving(tmp_path, authorizer=FriendAuthorizer()) as daemon:
         run_id = await daemon.start(DONE, **ann)
         assert (await daemon.ask("GET", f"/runs/{run_id}", **ann))[0] == 200
         told = []
@@ -126,12 +126,12 @@ async def test_where_a_flow_stands_is_told_before_it_begins_and_after(tmp_path: 
     """
     async with serving(tmp_path) as daemon:
         condition = {"evaluation_type": "CONTAINS", "expected_value": "42", "description": "42"}
-        order = RunSpec(task=compose_task(diagram, "good", "bad", conditions=[condition]))
+        spec = RunSpec(task=compose_task(diagram, "good", "bad", conditions=[condition]))
         idle = LocalRuns(daemon.premises.store, daemon.premises.runs.application)  # performs none
-        waits = await idle.outline((await idle.start(order)).id)
+        waits = await idle.outline((await idle.start(spec)).id)
         assert {each.state for each in waits.nodes} == {"unreached"}
         assert (waits.goal, waits.response, tuple(waits.verdicts)) == ("Find out.", "", ())
-        _, run = await daemon.ask("POST", "/runs", order.export())
+        _, run = await daemon.ask("POST", "/runs", spec.export())
         await daemon.watch(run["id"])
         status, told = await daemon.ask("GET", f"/runs/{run['id']}/flow")
         assert status == 200
@@ -235,8 +235,8 @@ async def test_no_page_of_another_port_begins_a_run(
 ) -> None:
     """A browser sends such a request, and only keeps its answer from the page."""
     async with serving(tmp_path) as daemon:
-        order = {**daemon.premises.order(DONE).export(), "input": "Do it."}
-        data = json.dumps(order).encode()
+        spec = {**daemon.premises.spec(DONE).export(), "input": "Do it."}
+        data = json.dumps(spec).encode()
         url = f"{daemon.url}/runs"
         async with daemon.session.post(url, data=data, headers=headers) as told:
             assert told.status == status, await told.text()
@@ -246,7 +246,7 @@ async def test_no_page_of_another_port_begins_a_run(
 
 
 async def test_metrics_and_the_description_want_what_runs_want(tmp_path: Path) -> None:
-    async with serving(tmp_path, authorizer=Clerk()) as daemon:
+    async with serving(tmp_path, authorizer=KeyAuthorizer()) as daemon:
         for path in ("/metrics", "/openapi.json"):
             for headers, status in (
                 ({}, 401),

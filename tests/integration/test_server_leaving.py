@@ -10,8 +10,8 @@ import pytest
 
 from support.gateways.gateways import become
 from support.network.serving import Message, Receive, Send, begin, compose, read_body, say, serving
+from vibe_llms.daemons.server.asgi_types import DISCONNECT_EXTENSION, ClientGone
 from vibe_llms.daemons.server.connection import IncomingConnection
-from vibe_llms.daemons.server.words import DISCONNECT_EXTENSION, ClientGone
 
 
 async def test_an_application_that_receives_is_told() -> None:

@@ -16,7 +16,7 @@ import pytest
 import trustme
 from cryptography import x509
 
-from support.gateways.doormen import Porter
+from support.gateways.authorizers import CertificateAuthorizer
 from support.gateways.gateways import become, produce_application
 from support.network.serving import (
     Client,
@@ -112,7 +112,7 @@ async def test_an_authorizer_may_let_in_by_certificate(tmp_path: Path) -> None:
     authority.cert_pem.write_to_path(authorities)
     issued = {name: authority.issue_cert(f"{name}@h", common_name=name) for name in ("me", "you")}
     subjects = {name: _read_subject(each) for name, each in issued.items()}
-    porter = Porter(subjects["me"])
+    porter = CertificateAuthorizer(subjects["me"])
     service = produce_service(
         produce_application(tmp_path, "http://127.0.0.1:9"), authorizer=porter
     )
@@ -144,7 +144,7 @@ async def test_an_authorizer_sees_the_certificate_of_requests_inside_a_socket(
     authorities = tmp_path / "authorities.pem"
     authority.cert_pem.write_to_path(authorities)
     issued = authority.issue_cert("me@h", common_name="me")
-    porter = Porter(_read_subject(issued))
+    porter = CertificateAuthorizer(_read_subject(issued))
     context = trust(authority)
     issued.configure_cert(context)
     async with Simulator() as simulator:

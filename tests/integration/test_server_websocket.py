@@ -10,7 +10,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from support.network.serving import Message, Receive, Send, compose, serving
-from vibe_llms.daemons.server.words import DISCONNECT_EXTENSION
+from vibe_llms.daemons.server.asgi_types import DISCONNECT_EXTENSION
 
 HANDSHAKE = (
     "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"

@@ -29,7 +29,7 @@ def database(tmp_path: Path) -> Iterator[PostgresqlStore]:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_000_to_the_database_and_back(database: PostgresqlStore, tmp_path: Path, seed: int) -> None:
-    """What comes back is what was there, with forks, logs, letters and content; twice over."""
+    """What comes back is what was there, with forks, logs, messages and content; twice over."""
     source = DirectoryStore(tmp_path / "source", disk=HastyDisk())
     back = DirectoryStore(tmp_path / "back", disk=HastyDisk())
     for number in range(2):
@@ -65,7 +65,7 @@ def test_010_moments_are_kept(database: PostgresqlStore, tmp_path: Path) -> None
 def test_020_killed_at_any_statement_the_database_has_whole_conversations(
     database: PostgresqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A transaction for each conversation, with its log and its letters; also as it grows."""
+    """A transaction for each conversation, with its log and its messages; also as it grows."""
     source = DirectoryStore(tmp_path / "source", disk=HastyDisk())
     change(source, 5, 10)
     copy_store(source, database)

@@ -24,7 +24,7 @@ from support.daemons.tool_servers import (
     read_text,
     serve_tools,
 )
-from support.gateways.doormen import Porter
+from support.gateways.authorizers import CertificateAuthorizer
 from support.gateways.gateways import become
 from vibe_llms.daemons.server.serving import Server
 from vibe_llms.daemons.server.settings import ServerSettings
@@ -38,7 +38,7 @@ from vibe_llms.invocables import (
     produce_prompt,
     produce_resource,
 )
-from vibe_llms.invocables.asking import compose_form
+from vibe_llms.invocables.questions import compose_form
 from vibe_llms.plugins.specification.daemons import Arrival
 
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
@@ -186,10 +186,10 @@ async def test_what_cannot_be_asked_is_said(tmp_path: Path, era: str) -> None:
         assert "several processes" in read_text(refused)
 
 
-class Clerk(Porter):
+class KeyAuthorizer(CertificateAuthorizer):
     """Lets in whoever has a key, and calls them by it."""
 
-    async def authorize(self, arrival: Arrival) -> Porter.Grant:
+    async def authorize(self, arrival: Arrival) -> CertificateAuthorizer.Grant:
         if not arrival.credential:
             raise AccessError(fault=ProviderFault.AUTHENTICATION, detail="Who are you?")
         return self.Grant(self, arrival.credential)
@@ -199,7 +199,7 @@ async def test_what_waits_for_one_client_is_not_anothers(tmp_path: Path) -> None
     """Neither its call nor its session; and without a key there is nothing."""
     me, you = {"authorization": "Bearer me"}, {"authorization": "Bearer you"}
     async with (
-        serve_tools(Greeter().offer(tmp_path), authorizer=Clerk()) as address,
+        serve_tools(Greeter().offer(tmp_path), authorizer=KeyAuthorizer()) as address,
         meet_modern(address, **ELICITATION) as client,
         httpx2.AsyncClient() as legacy,
     ):
@@ -397,7 +397,9 @@ async def test_nobody_takes_all_that_there_is(tmp_path: Path) -> None:
     me, you = {"authorization": "Bearer me"}, {"authorization": "Bearer you"}
     sessions = SessionLimits(waiting=4, sessions=4, subscriptions=4)
     async with (
-        serve_tools(Greeter().offer(tmp_path), authorizer=Clerk(), sessions=sessions) as address,
+        serve_tools(
+            Greeter().offer(tmp_path), authorizer=KeyAuthorizer(), sessions=sessions
+        ) as address,
         meet_modern(address, **ELICITATION) as client,
         httpx2.AsyncClient() as legacy,
     ):
@@ -423,7 +425,7 @@ async def test_mutual_tls_and_an_authorizer_guard_tools(tmp_path: Path) -> None:
     authorities, served = tmp_path / "authorities.pem", tmp_path / "server.pem"
     authority.cert_pem.write_to_path(authorities)
     authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(served)
-    porter = Porter("CN=me,O=trustme v1.2.1,OU=Testing cert #x")
+    porter = CertificateAuthorizer("CN=me,O=trustme v1.2.1,OU=Testing cert #x")
     service = produce_service(Greeter().offer(tmp_path), ToolsSettings(), authorizer=porter)
     settings = ServerSettings(port=0, certificate=served, client_authorities=authorities)
     async with Server(service, settings) as server:

@@ -26,7 +26,7 @@ pytest.importorskip("textual")
 
 from textual.widgets import Static, TextArea
 
-from vibe_llms.interfaces.cli.top.answering import ApprovalScreen
+from vibe_llms.interfaces.cli.top.approval_dialogs import ApprovalScreen
 from vibe_llms.interfaces.cli.top.screen import TopApp
 
 
@@ -90,9 +90,9 @@ async def test_000_runs_are_seen_with_what_happens_in_them(
     app = TopApp(runs, "[b]here")
     async with premises, app.run_test(size=size) as pilot:
         await wait_for(app, lambda text: "There are no runs yet." in text)
-        order = premises.order([invoke("pay")], [say("Done.")])
+        spec = premises.spec([invoke("pay")], [say("Done.")])
         for _ in range(2):
-            run_id = await premises.start(order)
+            run_id = await premises.start(spec)
             await premises.wait(run_id, "waiting")
         app.feed.hurry()
         await wait_for(app, lambda text: "2 runs · 2 approvals wanted" in text)
@@ -128,11 +128,11 @@ async def test_005_calls_are_answered_with_their_arguments_whole(
     purpose = "\n".join(f"[b]line {number}\u202e" for number in range(400))
     app = TopApp(premises.runs)
     async with premises, app.run_test(size=size) as pilot:
-        order = premises.order(
+        spec = premises.spec(
             [invoke("pay", "a", purpose=purpose), invoke("pay", "b"), invoke("pay", "c")],
             [say("Done.")],
         )
-        run_id = await premises.start(order)
+        run_id = await premises.start(spec)
         await premises.wait(run_id, "waiting")
         app.feed.hurry()
         await wait_for(app, lambda text: "3 calls to approve: press a" in text)
@@ -187,7 +187,7 @@ async def test_008_a_small_terminal_tells_all_keys_and_no_half_of_a_number(
     """A footer is one line, and a cost that is cut is another one."""
     app = TopApp(premises.runs)
     async with premises, app.run_test(size=(40, 20)) as pilot:
-        run_id = await premises.start(premises.order([invoke("pay")], [say("Done.")]))
+        run_id = await premises.start(premises.spec([invoke("pay")], [say("Done.")]))
         await premises.wait(run_id, "waiting")
         app.feed.hurry()
         text = await wait_for(app, lambda text: "press a" in text and "q Quit" in text)
@@ -207,7 +207,7 @@ async def test_008_a_small_terminal_tells_all_keys_and_no_half_of_a_number(
 async def test_006_who_is_too_late_is_told(premises: Premises) -> None:
     app = TopApp(premises.runs)
     async with premises, app.run_test(size=(80, 24)) as pilot:
-        run_id = await premises.start(premises.order([invoke("pay")], [say("Done.")]))
+        run_id = await premises.start(premises.spec([invoke("pay")], [say("Done.")]))
         await premises.wait(run_id, "waiting")
         app.feed.hurry()
         await wait_for(app, lambda text: "press a" in text)
@@ -230,7 +230,7 @@ async def test_007_a_run_is_told_something_and_stopped(premises: Premises) -> No
 
     app = TopApp(premises.runs, name=name)
     async with premises, app.run_test(size=(80, 24)) as pilot:
-        run_id = await premises.start(premises.order([invoke("pay")], [say("Done.")]))
+        run_id = await premises.start(premises.spec([invoke("pay")], [say("Done.")]))
         await premises.wait(run_id, "waiting")
         app.feed.hurry()
         await wait_for(app, lambda text: "press a" in text)

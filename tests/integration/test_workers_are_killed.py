@@ -50,8 +50,8 @@ class Crew:
     async def ask(self, notes: int = NOTES) -> str:
         """Asks for a run of so many calls; returns its id."""
         turns = [[invoke("note", f"n{number}", number=number)] for number in range(notes)]
-        order = self.premises.order(*turns, [say("Done.")])
-        return (await self.premises.runs.start(order, [UserCanister("Do it.")])).id
+        spec = self.premises.spec(*turns, [say("Done.")])
+        return (await self.premises.runs.start(spec, [UserCanister("Do it.")])).id
 
     async def reach(self, run_id: str, events: int) -> None:
         """Waits until a run has written so many events."""

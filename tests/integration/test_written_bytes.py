@@ -57,8 +57,8 @@ async def test_with_a_runner_it_writes_no_more(tmp_path: Path, turns: int) -> No
     )
     async with premises:
         before = count_rows(url)
-        order = premises.order(*compose(turns))
-        run_id = (await premises.runs.start(order, [UserCanister("Go.")])).id
+        spec = premises.spec(*compose(turns))
+        run_id = (await premises.runs.start(spec, [UserCanister("Go.")])).id
         async with asyncio.timeout(60):
             assert (await premises.runs.wait(run_id)).reason == "answered"
         written = count_rows(url) - before

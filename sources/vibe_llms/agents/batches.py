@@ -13,7 +13,7 @@ from vibe_llms.agents.runners import LOCAL, check_url, choose_store, produce_run
 from vibe_llms.batches.batches import Batches
 from vibe_llms.batches.databases import open_database
 from vibe_llms.batches.handovers import CHUNK
-from vibe_llms.batches.making import WorkMaker, gather_functions
+from vibe_llms.batches.work_makers import WorkMaker, gather_functions
 from vibe_llms.exceptions import StoreError
 from vibe_llms.runs.patience import PATIENCE_SECONDS, retry_for
 

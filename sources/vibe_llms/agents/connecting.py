@@ -30,12 +30,12 @@ from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.foundation.secrets import Secret
 from vibe_llms.messages.codec.errors import read_error
-from vibe_llms.providers.bodies import encode_body
 from vibe_llms.providers.borders import clean_error
 from vibe_llms.providers.credentials import ensure_key
+from vibe_llms.providers.request_encoding import encode_body
 from vibe_llms.providers.retries import RetryPolicy
-from vibe_llms.wire.bodies import describe_address
 from vibe_llms.wire.exchanges import Exchange, Timeouts, Transport, WireRequest
+from vibe_llms.wire.size_limits import describe_address
 
 KEY_VARIABLE: Final = "VIBE_AGENTS_KEY"
 """Environment variable with the key of an agents daemon."""

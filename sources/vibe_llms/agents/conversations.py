@@ -11,9 +11,9 @@ from typing import Final
 
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.conversations.conversation import Conversation
-from vibe_llms.conversations.exchange.choosing import access_form, write_document
-from vibe_llms.conversations.index.answers import ConversationRow, SearchHit
+from vibe_llms.conversations.exchange.formats import access_form, write_document
 from vibe_llms.conversations.index.interfaces import Index
+from vibe_llms.conversations.index.result_rows import ConversationRow, SearchHit
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.names import read_name
 from vibe_llms.conversations.stores.interfaces import ConversationStore, History

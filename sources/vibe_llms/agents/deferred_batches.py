@@ -55,7 +55,7 @@ class BatchesOwner(Protocol):
 
 def answer(key: str, fate: str, body: str = "") -> GenerationAnsweredEvent:
     """Return the message for a request without an answer from the vendor."""
-    return GenerationAnsweredEvent(key=key, fate=fate, body=body, letter=produce_identity())
+    return GenerationAnsweredEvent(key=key, fate=fate, body=body, message_id=produce_identity())
 
 
 class DeferredBatches:
@@ -107,9 +107,11 @@ class DeferredBatches:
                 remedy="Resume the run to ask again.",
             )
         body = said.body.encode()
-        result = BatchResult(id=said.letter, fate=Fate(said.fate), body=body, status=said.status)
+        result = BatchResult(
+            id=said.message_id, fate=Fate(said.fate), body=body, status=said.status
+        )
         # The translation is pure: repeat it for its losses.
-        losses = self._batches.translate(said.letter, request).losses
+        losses = self._batches.translate(said.message_id, request).losses
         return await self._batches.read_response(result, request, losses)
 
     def _survey_held(self) -> set[str]:
@@ -286,7 +288,7 @@ class DeferredBatches:
             body=body,
             status=status,
             seconds=max(time.time() - chunk.at, 0.0),
-            letter=name_item(chunk.chunk, place),  # a second read delivers nothing twice
+            message_id=name_item(chunk.chunk, place),  # a second read delivers nothing twice
         )
         if await self._tell(name, answered):
             told.add(place)

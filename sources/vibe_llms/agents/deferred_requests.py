@@ -42,7 +42,7 @@ from vibe_llms.runs.summaries import RunState
 _LOGGER = logging.getLogger(__name__)
 
 VENDOR: Final = "vendor"
-"""Channel of an order whose requests are deferred to batches of the vendor."""
+"""Channel of a run whose requests are deferred to batches of the vendor."""
 
 _FOLDER: Final = "deferred"
 _NAME_DIGITS: Final = 16
@@ -202,7 +202,7 @@ class DeferredRequests:
         index, told = RunIndex(self.store), list[str]()
         index.refresh()
         for summary in index.survey(states=_WAITING):
-            if summary.order.get("channel") != VENDOR:
+            if summary.spec.get("channel") != VENDOR:
                 continue
             try:
                 key = self._find_deferred(summary.id)
@@ -228,7 +228,7 @@ class DeferredRequests:
 def refuse_workers() -> ConfigurationError:
     """Return the error for a deferred request on a runner with workers."""
     return ConfigurationError.at(
-        "order.channel", "Only runs of a local: runner can use a vendor's batches."
+        "run.channel", "Only runs of a local: runner can use a vendor's batches."
     )
 
 

@@ -25,8 +25,8 @@ from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.instruments.engines import Engine, Tool
+from vibe_llms.invocables.ensemble_pools import EnsemblePool
 from vibe_llms.invocables.ensembles import Ensemble, gather_ensembles
-from vibe_llms.invocables.pools import EnsemblePool
 from vibe_llms.runs.opening import ClaimedRun
 from vibe_llms.runs.spending import measure_spent
 
@@ -68,10 +68,10 @@ class RunExecutor:
     Attributes:
         store: The store of the runs.
         application: Provides the models.
-        limits: Limits of each run; its order may lower them.
+        limits: Limits of each run; its specification may lower them.
         produce_tools: Produces ensembles by name; by default those that are configured.
         listener: Receives all events, with the id of their run.
-        desk: Has requests answered by vendors' batches, where an order says so.
+        deferred: Requests that vendors' batches answer, if the run's specification says so.
         pool: Keeps the ensembles connected from one run to the next; ``None`` to connect them for
             each run.
     """
@@ -105,15 +105,15 @@ class RunExecutor:
         """
         events = (each.event for each in claimed.events)
         wanted = [each for each in events if isinstance(each, RunRequestedEvent)][-1]
-        order, conversation = read_run_spec(wanted.order), claimed.conversation
+        spec, conversation = read_run_spec(wanted.spec), claimed.conversation
         if not claimed.is_new:
             said = {canister.id for canister in conversation.canisters}
             lacking = [each for each in wanted.canisters if each.id not in said]
             conversation.add_canisters(lacking)
         share = self._share_for(wanted.subject)
-        tools = share(gather_ensembles(await self._access_tools(order.ensembles)))
+        tools = share(gather_ensembles(await self._access_tools(spec.ensembles)))
         try:
-            await self._go_on(order, claimed, tools, share)
+            await self._go_on(spec, claimed, tools, share)
         except PASSING:
             await self.connections.drop()  # cached facts about its models may be outdated
             raise
@@ -124,26 +124,26 @@ class RunExecutor:
         return list if pool is None else lambda ensembles: pool.share(ensembles, subject)
 
     async def _go_on(
-        self, order: RunSpec, claimed: ClaimedRun, tools: Sequence[Ensemble], share: Share
+        self, spec: RunSpec, claimed: ClaimedRun, tools: Sequence[Ensemble], share: Share
     ) -> None:
         conversation, log = claimed.conversation, claimed.events
-        if order.task is not None:
-            await self._perform_flow(order, claimed, tools, share)
+        if spec.task is not None:
+            await self._perform_flow(spec, claimed, tools, share)
             return
         deferral_backend = None
-        if order.channel == VENDOR:
+        if spec.channel == VENDOR:
             refuse_foreign(log, self.deferred.name)
-            deferral_backend = await self.deferred.access(order.model)
+            deferral_backend = await self.deferred.access(spec.model)
         engine = Engine(
-            order.model,
+            spec.model,
             tools,
-            limits=order.bound(self.limits),
+            limits=spec.bound(self.limits),
             store=self.store,
             listener=self._listen(conversation.id),
             application=self.application,
             deferral_backend=deferral_backend,
         )
-        await self.connections.hold(order.model)
+        await self.connections.hold(spec.model)
         async with engine:
             run = engine.prepare(
                 conversation,
@@ -154,11 +154,11 @@ class RunExecutor:
             await run.perform()
 
     async def _perform_flow(
-        self, order: RunSpec, claimed: ClaimedRun, tools: Sequence[Ensemble], share: Share
+        self, spec: RunSpec, claimed: ClaimedRun, tools: Sequence[Ensemble], share: Share
     ) -> None:
         conversation, log = claimed.conversation, claimed.events
         adapter = UniversalAdapter(
-            self._bound_flow(order, log),
+            self._bound_flow(spec, log),
             tools=tools,
             application=self.application,
             store=self.store,
@@ -169,22 +169,22 @@ class RunExecutor:
             result = await adapter.resume(conversation.id, claimed=claimed, passing=PASSING)
         else:
             result = await adapter.execute(
-                order.task or {},
-                order.variables,
+                spec.task or {},
+                spec.variables,
                 conversation=conversation,
                 claimed=claimed,
                 passing=PASSING,
             )
         _raise_refusal(result)
 
-    def _bound_flow(self, order: RunSpec, log: Sequence[LoggedEvent]) -> AdapterConfig:
-        """Return the limits of a flow as a whole: the time left and its order's budgets."""
-        left = order.bound(self.limits).run_seconds - measure_spent(log).seconds
-        budgets = {name: order.limits.get(limit) for name, limit in BUDGETS.items()}
+    def _bound_flow(self, spec: RunSpec, log: Sequence[LoggedEvent]) -> AdapterConfig:
+        """Return the limits of a whole flow: the time left and its specification's budgets."""
+        left = spec.bound(self.limits).run_seconds - measure_spent(log).seconds
+        budgets = {name: spec.limits.get(limit) for name, limit in BUDGETS.items()}
         return AdapterConfig(
             strict_validation=False,
             ensure_budgets=False,
-            model=order.model or None,
+            model=spec.model or None,
             timeout_ms=max(1, int(left * 1000)),
             **cast("Any", budgets),
         )

@@ -79,7 +79,7 @@ class Runs(Protocol):
 
     async def start(
         self,
-        order: RunSpec,
+        spec: RunSpec,
         canisters: Sequence[AnyCanister] = (),
         *,
         subject: str = "",
@@ -88,12 +88,12 @@ class Runs(Protocol):
         """Request a run. When this returns, the request is durable.
 
         Args:
-            order: Specification of the run.
+            spec: Specification of the run.
             canisters: First canisters of the conversation; none for a flow.
             key: Idempotency key: a second request with the same key returns the same run.
 
         Raises:
-            ConfigurationError: The order asks for something that is not allowed.
+            ConfigurationError: The specification asks for something that is not allowed.
             RequestError: The key was used for a different request, or there are no canisters.
         """
 
@@ -187,7 +187,7 @@ class Runs(Protocol):
         variables: Mapping[str, JsonValue] | None = None,
         subject: str = "",
     ) -> RunSummary:
-        """Start a run with another's conversation and order; its owner is the caller.
+        """Start a run with another's conversation and specification; its owner is the caller.
 
         The fork of a conversation that ended with an answer has ended, too, until it receives a
         message.

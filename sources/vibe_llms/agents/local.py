@@ -15,16 +15,16 @@ from vibe_llms.agents.deferred_requests import (
     refuse_workers,
 )
 from vibe_llms.agents.interfaces import Runner, ToldEvent
-from vibe_llms.agents.ordering import begin_run, request_run, summarize_claimed
+from vibe_llms.agents.run_requests import begin_run, request_run, summarize_claimed
 from vibe_llms.agents.run_specs import RunRules, RunSpec, derive_identity
 from vibe_llms.application import Application
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.run_logs.inbox import RunMessage
-from vibe_llms.conversations.run_logs.lines import open_envelope, read_envelope
 from vibe_llms.conversations.run_logs.log import LoggedEvent, claim_soon
+from vibe_llms.conversations.run_logs.log_lines import open_envelope, read_envelope
 from vibe_llms.conversations.stores.interfaces import ConversationStore
-from vibe_llms.engine.replaying import judge_tail
+from vibe_llms.engine.run_status import judge_tail
 from vibe_llms.engine.tails import read_tail
 from vibe_llms.events.engine import RunEndedEvent
 from vibe_llms.events.flow import NodeStartedEvent
@@ -45,8 +45,8 @@ from vibe_llms.exceptions import (
 )
 from vibe_llms.flows.forking import begin_fork
 from vibe_llms.flows.outlines import Outline, read_outline
-from vibe_llms.flows.reading import examine_task
 from vibe_llms.flows.recipients import find_recipient
+from vibe_llms.flows.task_reading import examine_task
 from vibe_llms.flows.visiting import begin_conversation
 from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.foundation.json_types import JsonValue
@@ -74,8 +74,8 @@ class LocalRuns:
 
     Args:
         store: Store of the runs.
-        application: Provides the models and tools that orders name.
-        rules: Rules for orders.
+        application: Provides the models and tools that run specifications name.
+        rules: Rules for run specifications.
         host: Executes the runs; without one, another process has to.
         is_owner: Whether a caller without a name owns all runs, as on the user's own machine.
         patience_seconds: Time that :meth:`start` and :meth:`wait` wait for an unreachable database
@@ -102,7 +102,7 @@ class LocalRuns:
 
     async def start(
         self,
-        order: RunSpec,
+        spec: RunSpec,
         canisters: Sequence[AnyCanister] = (),
         *,
         subject: str = "",
@@ -113,19 +113,19 @@ class LocalRuns:
 
         async def start() -> RunSummary:
             # Finish it: a claimed log must be released.
-            return await finish(self._start(identity, order, canisters, subject))
+            return await finish(self._start(identity, spec, canisters, subject))
 
         # All attempts have one id, so that the run is ordered once.
         return await retry_for(self.patience_seconds, start)
 
     async def _start(
-        self, identity: str, order: RunSpec, canisters: Sequence[AnyCanister], subject: str
+        self, identity: str, spec: RunSpec, canisters: Sequence[AnyCanister], subject: str
     ) -> RunSummary:
         host = self.host
-        claims = host is not None and host.has_room and order.task is None
+        claims = host is not None and host.has_room and spec.task is None
 
         def write() -> tuple[ClaimedRun | None, RunSummary]:
-            claimed = self._order(identity, order, canisters, subject, claims=claims)
+            claimed = self._request(identity, spec, canisters, subject, claims=claims)
             return claimed, self._read(identity) if claimed is None else summarize_claimed(claimed)
 
         claimed, summary = await asyncio.to_thread(write)
@@ -218,18 +218,20 @@ class LocalRuns:
         if asks_nothing((canister,)):
             raise _refuse("canister", "The message is empty.")
         summary = await self.find(run_id, subject=subject)
-        letter = MessageReceivedEvent(canister=canister, letter=produce_identity(), subject=subject)
+        message = MessageReceivedEvent(
+            canister=canister, message_id=produce_identity(), subject=subject
+        )
         if summary.kind == "flow":
-            await asyncio.to_thread(self._send_to_visit, run_id, letter)
+            await asyncio.to_thread(self._send_to_visit, run_id, message)
             self._wake(run_id)
         else:
-            await self._put(run_id, letter)
+            await self._put(run_id, message)
 
     async def stop(self, run_id: str, *, reason: str = "", subject: str = "") -> None:
         """Stop a run."""
         await self.find(run_id, subject=subject)
-        letter = StopRequestedEvent(letter=produce_identity(), subject=subject, reason=reason)
-        await asyncio.to_thread(self.store.open_inbox(run_id).put, letter)
+        message = StopRequestedEvent(message_id=produce_identity(), subject=subject, reason=reason)
+        await asyncio.to_thread(self.store.open_inbox(run_id).put, message)
         if self.host is not None:
             await self.host.interrupt(run_id)
         await asyncio.to_thread(deliver, self.store, run_id)
@@ -237,14 +239,14 @@ class LocalRuns:
     async def detach(self, run_id: str, *, subject: str = "") -> None:
         """Detach a run, so that it continues without watchers."""
         await self.find(run_id, subject=subject)
-        await self._put(run_id, RunDetachedEvent(letter=produce_identity(), subject=subject))
+        await self._put(run_id, RunDetachedEvent(message_id=produce_identity(), subject=subject))
 
     async def resume(self, run_id: str, *, subject: str = "") -> None:
         """Resume a run."""
         found = await self.find(run_id, subject=subject)
-        if found.order.get("channel"):
+        if found.spec.get("channel"):
             await asyncio.to_thread(self._refuse_strange, run_id)
-        await self._put(run_id, RunResumedEvent(letter=produce_identity(), subject=subject))
+        await self._put(run_id, RunResumedEvent(message_id=produce_identity(), subject=subject))
 
     async def fork(
         self,
@@ -259,10 +261,10 @@ class LocalRuns:
         summary = await self.find(run_id, subject=subject)
         if not node and summary.kind == "flow":
             raise _refuse("node", "Name the node at which to fork the flow.")
-        self._check_channel(summary.order.get("channel"))
+        self._check_channel(summary.spec.get("channel"))
         if summary.kind != "flow" and (node or variables or visit != 1):
             raise _refuse("node", "Only flows have nodes, visits and variables.")
-        wanted = RunRequestedEvent(order=summary.order, subject=subject)
+        wanted = RunRequestedEvent(spec=summary.spec, subject=subject)
 
         def write() -> RunSummary:
             if node:
@@ -334,29 +336,27 @@ class LocalRuns:
         )
         return (ended,)
 
-    def _order(
+    def _request(
         self,
         identity: str,
-        order: RunSpec,
+        spec: RunSpec,
         canisters: Sequence[AnyCanister],
         subject: str,
         *,
         claims: bool,
     ) -> ClaimedRun | None:
-        order = self.rules.complete(order, self.application)
-        self.rules.check(order, self.application)
-        self._check_channel(order.channel)
-        if order.task is None and (not canisters or asks_nothing(canisters)):
+        spec = self.rules.complete(spec, self.application)
+        self.rules.check(spec, self.application)
+        self._check_channel(spec.channel)
+        if spec.task is None and (not canisters or asks_nothing(canisters)):
             raise _refuse("canisters", "The first message is missing: pass a message or a task.")
-        if order.task is not None and canisters:
+        if spec.task is not None and canisters:
             raise _refuse("canisters", "A task has its own first message: do not pass another.")
-        metadata = ConversationMetadata(model=order.model or None)
-        if order.task is not None:
-            flow = begin_conversation(examine_task(order.task, strict=False).task, identity)
+        metadata = ConversationMetadata(model=spec.model or None)
+        if spec.task is not None:
+            flow = begin_conversation(examine_task(spec.task, strict=False).task, identity)
             canisters, metadata = flow.canisters, flow.metadata
-        wanted = RunRequestedEvent(
-            order=order.export(), canisters=tuple(canisters), subject=subject
-        )
+        wanted = RunRequestedEvent(spec=spec.export(), canisters=tuple(canisters), subject=subject)
         return begin_run(self.store, identity, metadata, wanted, claims=claims)
 
     def _survey_approvals(self, run_id: str, subject: str) -> list[Waiting]:
@@ -367,7 +367,7 @@ class LocalRuns:
             for each in survey_waiting(self.store, identity)
         ]
 
-    def _send_to_visit(self, run_id: str, letter: MessageReceivedEvent) -> None:
+    def _send_to_visit(self, run_id: str, message: MessageReceivedEvent) -> None:
         """Send a message to the visit of a flow that asks a model."""
         identity = find_recipient(self.store, run_id)
         if identity is None:
@@ -376,13 +376,13 @@ class LocalRuns:
                 "No visit of this flow is asking a model now, so none can receive the message.",
             )
         try:
-            self.store.open_inbox(identity).put(letter)
+            self.store.open_inbox(identity).put(message)
         except UnknownConversationError as error:  # it has only just started
             raise _refuse(
                 "run", "The visit that could receive the message is just starting: try again."
             ) from error
         deliver(self.store, identity)
-        if not is_heard(self.store.open_log(identity), letter.letter):
+        if not is_heard(self.store.open_log(identity), message.message_id):
             raise _refuse(
                 "run", "Too late: the visit that could receive the message has completed."
             )
@@ -405,9 +405,9 @@ class LocalRuns:
             with suppress(UnknownConversationError):
                 self.store.delete(identity)
 
-    async def _put(self, run_id: str, letter: RunMessage) -> None:
+    async def _put(self, run_id: str, message: RunMessage) -> None:
         def write() -> None:
-            self.store.open_inbox(run_id).put(letter)
+            self.store.open_inbox(run_id).put(message)
             deliver(self.store, run_id)
 
         await asyncio.to_thread(write)

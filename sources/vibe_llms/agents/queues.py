@@ -10,7 +10,7 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.tables.kinds import Kind, is_whole
 
 DEFAULT_QUEUE: Final = "runs"
-"""Queue of runs whose order names none."""
+"""Queue of runs whose specification names none."""
 
 EACH: Final = 16
 

@@ -12,8 +12,8 @@ import msgspec
 
 from vibe_llms.agents.awaiting import await_state
 from vibe_llms.agents.connecting import Connection, produce_connection
-from vibe_llms.agents.following import Follower
 from vibe_llms.agents.interfaces import ToldEvent
+from vibe_llms.agents.run_followers import Follower
 from vibe_llms.agents.run_specs import RunSpec
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.foundation.async_closing import Closing
@@ -66,7 +66,7 @@ class RemoteRuns(Closing):
 
     async def start(
         self,
-        order: RunSpec,
+        spec: RunSpec,
         canisters: Sequence[AnyCanister] = (),
         *,
         subject: str = "",
@@ -74,7 +74,7 @@ class RemoteRuns(Closing):
     ) -> RunSummary:
         """Request a run; only once per key."""
         _refuse_subject(subject)
-        body = order.export()
+        body = spec.export()
         if canisters:
             body["input"] = [_export_said(each) for each in canisters]
         headers = {"idempotency-key": key or produce_identity()}

@@ -1,4 +1,4 @@
-"""Specifications of runs (orders), and the rules for them."""
+"""Specifications of runs, and the rules for them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vibe_llms.application import Application
 from vibe_llms.engine.limits import export_limits
 from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.flows.budgets import BUDGETS
-from vibe_llms.flows.reading import examine_task
+from vibe_llms.flows.task_reading import examine_task
 from vibe_llms.flows.tasks import Task
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonValue
@@ -31,7 +31,7 @@ _TIME = "run_seconds"
 
 @frozen(kw_only=True)
 class RunSpec:
-    """Specification of a run: the order of its caller.
+    """Specification of a run, given by its caller.
 
     Attributes:
         model: The address of the model; empty for the configured one. Replaces the model of a
@@ -59,7 +59,7 @@ class RunSpec:
     channel: Annotated[str, CHANNEL] = ""
 
     def __attrs_post_init__(self) -> None:
-        require(self, "order")
+        require(self, "run")
 
     def export(self) -> dict[str, JsonValue]:
         """Return the values that differ from the defaults, as plain data."""
@@ -88,7 +88,7 @@ def read_run_spec(plain: object) -> RunSpec:
     Raises:
         ConfigurationError: The data is invalid; names all faults.
     """
-    return read_table(RunSpec, plain, "order")
+    return read_table(RunSpec, plain, "run")
 
 
 @frozen(kw_only=True)
@@ -105,51 +105,51 @@ class RunRules:
     ensembles: frozenset[str] | None = None
     limits: Limits = attrs.field(factory=Limits)
 
-    def complete(self, order: RunSpec, application: Application) -> RunSpec:
-        """Return the order; if it names no model and there is one provider, with its model.
+    def complete(self, spec: RunSpec, application: Application) -> RunSpec:
+        """Return the specification; if it names no model and there is one provider, with its model.
 
         A configured model comes first, if its provider is allowed. For a gateway, the model is the
         gateway's default model.
         """
-        if order.model or order.task is not None or self.providers is None:
-            return order
+        if spec.model or spec.task is not None or self.providers is None:
+            return spec
         if application.resolve_address("").provider in self.providers or len(self.providers) != 1:
-            return order
-        return attrs.evolve(order, model=next(iter(self.providers)))
+            return spec
+        return attrs.evolve(spec, model=next(iter(self.providers)))
 
-    def check(self, order: RunSpec, application: Application) -> None:
-        """Check an order; a task is checked completely, without opening files for it.
+    def check(self, spec: RunSpec, application: Application) -> None:
+        """Check a specification; a task is checked completely, without opening files for it.
 
         Raises:
-            ConfigurationError: The order asks for things that are not allowed, or its task is
-                invalid; names all faults.
+            ConfigurationError: The specification asks for things that are not allowed, or its task
+                is invalid; names all faults.
             UnknownNameError: The model or provider is unknown.
         """
-        findings = [*self._check_names(order.ensembles, "order.ensembles")]
-        findings += self._check_limits(order)
-        if order.task is not None and order.channel:
+        findings = [*self._check_names(spec.ensembles, "run.ensembles")]
+        findings += self._check_limits(spec)
+        if spec.task is not None and spec.channel:
             message = "Flows cannot use a vendor's batches."
-            findings.append(Finding(place="order.channel", message=message))
-        if order.variables and order.task is None:
-            findings.append(Finding(place="order.variables", message="Only tasks have variables."))
-        if order.task is None:
-            findings += self._check_model(order.model, application, "order.model")
+            findings.append(Finding(place="run.channel", message=message))
+        if spec.variables and spec.task is None:
+            findings.append(Finding(place="run.variables", message="Only tasks have variables."))
+        if spec.task is None:
+            findings += self._check_model(spec.model, application, "run.model")
         else:
-            findings += self._check_task(order, application)
+            findings += self._check_task(spec, application)
         if findings:
             raise ConfigurationError(findings=tuple(findings))
 
-    def _check_task(self, order: RunSpec, application: Application) -> Iterable[Finding]:
-        reading = examine_task(order.task or {}, strict=False)
+    def _check_task(self, spec: RunSpec, application: Application) -> Iterable[Finding]:
+        reading = examine_task(spec.task or {}, strict=False)
         if reading.errors:
             return reading.errors
         task = reading.task
-        asked = order.model or task.resource_llm.address
-        place = "order.model" if order.model else "order.task.resource_llm"
+        asked = spec.model or task.resource_llm.address
+        place = "run.model" if spec.model else "run.task.resource_llm"
         return [
             *self._check_model(asked, application, place),
             *self._check_own(task.ensembles),
-            *self._check_names(task.mcp, "order.task.mcp"),
+            *self._check_names(task.mcp, "run.task.mcp"),
             *_check_reach(task),
         ]
 
@@ -179,14 +179,14 @@ class RunRules:
                 f"A task cannot name {told} here; name MCP servers, in the task's mcp or in the "
                 "request."
             )
-            yield Finding(place="order.task.ensembles", message=message)
+            yield Finding(place="run.task.ensembles", message=message)
 
-    def _check_limits(self, order: RunSpec) -> Iterable[Finding]:
+    def _check_limits(self, spec: RunSpec) -> Iterable[Finding]:
         most = export_limits(self.limits)
-        if order.task is not None:  # these hold for each of its visits; it may have many
+        if spec.task is not None:  # these hold for each of its visits; it may have many
             most = dict.fromkeys(BUDGETS.values(), sys.maxsize) | {_TIME: most[_TIME]}
-        for name, value in order.limits.items():
-            place = f"order.limits.{name}"
+        for name, value in spec.limits.items():
+            place = f"run.limits.{name}"
             if name not in most:
                 yield Finding(place=place, message=f"Unknown limit{end_among(name, most)}")
             elif not is_whole(value) or not 0 < cast(int, value) <= most[name]:
@@ -197,13 +197,13 @@ def _check_reach(task: Task) -> Iterable[Finding]:
     """Find parts of a task that would read this machine's files, pages or environment."""
     if task.resource_llm.api_key_env is not None:
         yield Finding(
-            place="order.task.resource_llm.api_key_env",
+            place="run.task.resource_llm.api_key_env",
             message="A request for a run cannot contain a key.",
         )
     for index, entry in enumerate(task.resource_registry.entries):
         if entry.source_url:
             yield Finding(
-                place=f"order.task.resource_registry.entries[{index}].source_url",
+                place=f"run.task.resource_registry.entries[{index}].source_url",
                 message="A request for a run cannot refer to files or pages; include the content.",
             )
 

@@ -111,7 +111,7 @@ async def open_runner(
         queues: The queues from which this process takes work; none to leave it to workers.
         functions: Functions that batches may name as their work.
         hosting: Concurrency and retries.
-        produce_tools: Produces the ensembles that orders name; by default those configured.
+        produce_tools: Produces the ensembles that runs name; by default those configured.
 
     Raises:
         ConfigurationError: The URL names no runner.

@@ -257,7 +257,7 @@ class RunWorker:
                     deliver(store, identity, wait_seconds=0)
         self.index.refresh(all_of_them=True)
         found = self.index.survey(states=OPEN)
-        return [each.id for each in found if each.order and self._is_due(each)]
+        return [each.id for each in found if each.spec and self._is_due(each)]
 
     def _is_due(self, run: RunSummary) -> bool:
         active = self._active.get(run.id)
@@ -354,7 +354,7 @@ class RunWorker:
     def _find_due(self, run_id: str) -> int | None:
         """Return the number of the last event of a run that is due; else ``None``."""
         summary = self.index.read_summary(run_id)
-        return summary.sequence if summary.state in OPEN and summary.order else None
+        return summary.sequence if summary.state in OPEN and summary.spec else None
 
     async def _execute(self, claimed: ClaimedRun, active: _Active) -> float | None:
         """Execute a claimed run once; return the pause before the next look.

@@ -11,24 +11,23 @@ from collections.abc import (
 from decimal import Decimal
 from typing import Any, Final
 
-from vibe_llms.batches.databases import (
-    BatchDatabase,
-    Transaction,
-    check_database,
-)
-from vibe_llms.batches.following import BatchFollower, read_lines
-from vibe_llms.batches.handovers import CHUNK, BatchHandover, derive_batch
-from vibe_llms.batches.lines import decode_head
-from vibe_llms.batches.making import WorkMaker
-from vibe_llms.batches.orders import (
+from vibe_llms.batches.batch_followers import BatchFollower, read_lines
+from vibe_llms.batches.batch_specs import (
     PRIORITY_BOUND,
-    BatchOrder,
+    BatchSpec,
     BatchSummary,
     ItemOutcome,
     KeptInput,
     Submitted,
     read_model,
 )
+from vibe_llms.batches.databases import (
+    BatchDatabase,
+    Transaction,
+    check_database,
+)
+from vibe_llms.batches.handovers import CHUNK, BatchHandover, derive_batch
+from vibe_llms.batches.item_lines import decode_head
 from vibe_llms.batches.queues import ChunkQueue, enqueue_due
 from vibe_llms.batches.row_chunks import (
     read_begun,
@@ -37,6 +36,7 @@ from vibe_llms.batches.row_chunks import (
     write_begun,
     write_bits,
 )
+from vibe_llms.batches.work_makers import WorkMaker
 from vibe_llms.exceptions import AmbiguousIdentityError, RequestError, UnknownNameError
 from vibe_llms.instruments.estimates import count_money, read_money
 from vibe_llms.runs.patience import retry_in_thread
@@ -58,7 +58,7 @@ class Batches:
         database: Database with the batches.
         queue: The queue of the chunks.
         chunk: Number of inputs per chunk.
-        maker: Checks whether an order can be executed.
+        maker: Checks whether a specification can be executed.
         patience_seconds: How long to wait for an unreachable database.
     """
 
@@ -82,23 +82,23 @@ class Batches:
         await retry_in_thread(self.patience_seconds, check_database, self.database)
 
     async def submit(
-        self, order: BatchOrder, asked: AsyncIterator[KeptInput], key: str = ""
+        self, spec: BatchSpec, asked: AsyncIterator[KeptInput], key: str = ""
     ) -> Submitted:
         """Submit a batch, or continue one; see :class:`.BatchRunner`."""
-        if abs(order.priority) > PRIORITY_BOUND:
+        if abs(spec.priority) > PRIORITY_BOUND:
             raise RequestError(
                 path="priority",
                 detail=f"The priority must be between -{PRIORITY_BOUND} and {PRIORITY_BOUND}, not "
-                f"{order.priority}.",
+                f"{spec.priority}.",
             )
         if self._maker is not None:
-            await self._maker.check(order)
-        batch = derive_batch(order, key)
+            await self._maker.check(spec)
+        batch = derive_batch(spec, key)
         submission = BatchHandover(
             self.database,
             self._queue,
             batch,
-            order,
+            spec,
             self._chunk,
             patience_seconds=self.patience_seconds,
         )

@@ -14,8 +14,8 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple, NoReturn, Protocol
 
 from vibe_llms.batches.databases import BatchDatabase
+from vibe_llms.batches.item_lines import decode_item
 from vibe_llms.batches.items import BUCKETS, BatchItem, read_buckets
-from vibe_llms.batches.lines import decode_item
 from vibe_llms.exceptions import LimitError, ParseError, ProviderError
 from vibe_llms.foundation.coalescing import Gatherer
 from vibe_llms.instruments.estimates import AnyEstimator, count_money, read_money

@@ -15,16 +15,16 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
-from vibe_llms.batches.asking import AskBackend
+from vibe_llms.batches.ask_backend import AskBackend
+from vibe_llms.batches.batch_specs import BatchRunner
 from vibe_llms.batches.file_journals import FileJournal, open_file_journal
 from vibe_llms.batches.functions import FunctionWork
+from vibe_llms.batches.item_lines import digest
 from vibe_llms.batches.items import (
     BatchItem,
     BatchReport,
     BatchTally,
 )
-from vibe_llms.batches.lines import digest
-from vibe_llms.batches.orders import BatchRunner
 from vibe_llms.batches.runner_backend import RunnerBackend, Submission
 from vibe_llms.batches.runs import BatchBackend, BatchRun, Inputs
 from vibe_llms.batches.sources import InputSource

@@ -9,7 +9,6 @@ from typing import Any, Final
 from vibe_llms.batches.databases import BatchDatabase
 from vibe_llms.batches.items import BatchItem, Due
 from vibe_llms.batches.journals import DoneItem
-from vibe_llms.batches.making import Items
 from vibe_llms.batches.row_chunks import (
     InputRow,
     Taken,
@@ -17,6 +16,7 @@ from vibe_llms.batches.row_chunks import (
     is_answered,
     read_answered,
 )
+from vibe_llms.batches.work_makers import Items
 from vibe_llms.exceptions import ConverseError, Stage, StoreError, StoreUnavailableError
 from vibe_llms.foundation.portal import finish
 

@@ -8,18 +8,18 @@ from contextlib import aclosing, suppress
 from decimal import Decimal
 from typing import Any, Final
 
-from vibe_llms.batches.asking import AskBackend
+from vibe_llms.batches.ask_backend import AskBackend
+from vibe_llms.batches.batch_specs import BatchSpec, decode_spec
 from vibe_llms.batches.budgets import BatchBudget, RowLedger
 from vibe_llms.batches.chunk_sources import ChunkSource
 from vibe_llms.batches.databases import BatchDatabase
 from vibe_llms.batches.items import BatchTally
-from vibe_llms.batches.making import Items, WorkMaker
-from vibe_llms.batches.orders import BatchOrder, decode_order
 from vibe_llms.batches.queues import ChunkQueue, enqueue_due, enqueue_missing
 from vibe_llms.batches.row_chunks import Taken, leave, take
 from vibe_llms.batches.row_journals import RowJournal
 from vibe_llms.batches.runs import BatchRun
 from vibe_llms.batches.tables import WORKING, BatchState
+from vibe_llms.batches.work_makers import Items, WorkMaker
 from vibe_llms.exceptions import ConverseError, StoreError
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.portal import finish
@@ -47,7 +47,7 @@ class Work:
         users: Number of chunks being executed.
     """
 
-    order: BatchOrder
+    spec: BatchSpec
     items: Items
     room: asyncio.Semaphore
     budget: BatchBudget | None = None
@@ -59,7 +59,7 @@ class ChunkExecutor:
 
     Args:
         database: Database with the rows.
-        maker: Creates the work of an order.
+        maker: Creates the work of a specification.
         queue: The queue of the chunks.
     """
 
@@ -181,7 +181,7 @@ class ChunkExecutor:
 
     async def _ask(self, taken: Taken, work: Work) -> str:
         source = ChunkSource(self._database, taken, work.items)
-        order = work.order
+        spec = work.spec
         # Wait for each write: a budget knows the cost of an answer only once it is written; if an
         # input may kill this process, earlier results must not be lost with it; and a run is
         # removed only after its result is written.
@@ -189,14 +189,14 @@ class ChunkExecutor:
         journal = RowJournal(
             self._database,
             taken,
-            settings=order.settings,
-            room=0 if waits else order.concurrency,
+            settings=spec.settings,
+            room=0 if waits else spec.concurrency,
             is_leaving=lambda: self.is_leaving,
         )
         backend = AskBackend(
             source.ask,
-            concurrency=1 if source.is_careful else min(order.concurrency, len(taken.rows)),
-            retries=order.retries,
+            concurrency=1 if source.is_careful else min(spec.concurrency, len(taken.rows)),
+            retries=spec.retries,
             budget=None if taken.cap is None else work.budget,
             room=work.room,
             must_stop=lambda: bool(journal.must_stop or source.must_stop or self.is_leaving),
@@ -232,28 +232,28 @@ class ChunkExecutor:
             batch = taken.batch
             work = self._works.get(batch)
             if work is None:
-                work = self._works[batch] = await self._prepare(batch, decode_order(taken.order))
+                work = self._works[batch] = await self._prepare(batch, decode_spec(taken.spec))
                 await self._make_room()
             if taken.cap is not None and work.budget is None:
-                estimator = await self._estimate(work.order, read_money(taken.cap))
+                estimator = await self._estimate(work.spec, read_money(taken.cap))
                 work.budget = BatchBudget(RowLedger(self._database, batch), estimator)
             return work
 
-    async def _estimate(self, order: BatchOrder, cap: Decimal) -> AnyEstimator:
+    async def _estimate(self, spec: BatchSpec, cap: Decimal) -> AnyEstimator:
         limits = self._application.configuration.limits
-        model = await self._application.access_model(order.model)
-        if order.is_engine:
-            cents = order.limits.get("run_cents", limits.run_cents)
+        model = await self._application.access_model(spec.model)
+        if spec.is_engine:
+            cents = spec.limits.get("run_cents", limits.run_cents)
             return RunEstimator(model.descriptor, cents, cap)
-        parser = order.produce_parser()
+        parser = spec.produce_parser()
         attempts = 1 if parser is None else parser.attempts
-        return Estimator(model.descriptor, order.pattern, attempts, tries=limits.attempts)
+        return Estimator(model.descriptor, spec.pattern, attempts, tries=limits.attempts)
 
-    async def _prepare(self, batch: str, order: BatchOrder) -> Work:
+    async def _prepare(self, batch: str, spec: BatchSpec) -> Work:
         return Work(
-            order=order,
-            items=await self._maker.produce(batch, order),
-            room=asyncio.Semaphore(order.concurrency),
+            spec=spec,
+            items=await self._maker.produce(batch, spec),
+            room=asyncio.Semaphore(spec.concurrency),
         )
 
     async def _make_room(self) -> None:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from vibe_llms.batches.lines import JournalLine, LineCounts
+from vibe_llms.batches.item_lines import JournalLine, LineCounts
 from vibe_llms.exceptions import StoreError
 from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.foundation.optional_packages import needing
 from vibe_llms.messages.canisters import INPUT_BUCKETS, OUTPUT_BUCKETS
 
 if TYPE_CHECKING:
-    from vibe_llms.batches.orders import BatchRunner
+    from vibe_llms.batches.batch_specs import BatchRunner
 
 PARQUET: Final = ".parquet"
 _MAGIC: Final = b"PAR1"

@@ -15,9 +15,9 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, Final, Self, TypeAlias
 
+from vibe_llms.batches.item_lines import decode_head, encode
 from vibe_llms.batches.items import BatchItem
 from vibe_llms.batches.journals import DoneItem, refuse_input
-from vibe_llms.batches.lines import decode_head, encode
 from vibe_llms.exceptions import Finding, RequestError, StoreError
 from vibe_llms.foundation.portal import finish
 from vibe_llms.logs import locks

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from vibe_llms.batches.asking import AskInput
+from vibe_llms.batches.ask_backend import AskInput
+from vibe_llms.batches.item_lines import digest
 from vibe_llms.batches.items import BatchItem
-from vibe_llms.batches.lines import digest
 from vibe_llms.exceptions import ConfigurationError, RequestError
 
 Function: TypeAlias = Callable[[Any], Awaitable[Any]]
@@ -110,8 +110,8 @@ class FunctionWork:
         """Refuse a function that workers cannot find by name. Raises TypeError."""
         name_function(self._function)
 
-    def carry(self) -> dict[str, Any]:
-        """Return the work's part of an order; see :class:`.BatchOrder`."""
+    def compose_spec(self) -> dict[str, Any]:
+        """Return the work's part of a specification; see :class:`.BatchSpec`."""
         name = name_function(self._function)
         return {"function": name, "settings": digest({"function": name})}
 

@@ -10,15 +10,15 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from typing import Final
 
-from vibe_llms.batches.databases import BatchDatabase, Transaction
-from vibe_llms.batches.following import read_placed
-from vibe_llms.batches.journals import refuse_input
-from vibe_llms.batches.orders import (
-    BatchOrder,
+from vibe_llms.batches.batch_followers import read_placed
+from vibe_llms.batches.batch_specs import (
+    BatchSpec,
     KeptInput,
-    decode_order,
-    encode_order,
+    decode_spec,
+    encode_spec,
 )
+from vibe_llms.batches.databases import BatchDatabase, Transaction
+from vibe_llms.batches.journals import refuse_input
 from vibe_llms.batches.queues import ChunkQueue, enqueue_due
 from vibe_llms.batches.row_chunks import (
     DueChunk,
@@ -46,11 +46,11 @@ _KEPT: Final = ("attempts", "concurrency", "limits", "priority", "retries")
 """Settings that do not name a batch, and cannot be changed later."""
 
 
-def derive_batch(order: BatchOrder, key: str) -> str:
+def derive_batch(spec: BatchSpec, key: str) -> str:
     """Return the id of a batch: derived from settings and key, or new without a key."""
     if not key:
         return produce_identity()
-    return hashlib.sha256(f"{order.settings}{key}".encode()).hexdigest()[:_DIGITS]
+    return hashlib.sha256(f"{spec.settings}{key}".encode()).hexdigest()[:_DIGITS]
 
 
 class BatchHandover:
@@ -60,7 +60,7 @@ class BatchHandover:
         database: Database to write the rows to.
         queue: Queue to put the chunks in.
         batch: The id of the batch.
-        order: Order of the batch.
+        spec: Specification of the batch.
         chunk: Number of inputs per chunk.
         patience_seconds: How long to wait for an unreachable database.
 
@@ -73,7 +73,7 @@ class BatchHandover:
         database: BatchDatabase,
         queue: ChunkQueue,
         batch: str,
-        order: BatchOrder,
+        spec: BatchSpec,
         chunk: int = CHUNK,
         *,
         patience_seconds: float = 0.0,
@@ -81,7 +81,7 @@ class BatchHandover:
         self._database = database
         self._queue = queue
         self._batch = batch
-        self._order = order
+        self._spec = spec
         self._size = chunk
         self._patience = patience_seconds
         self._next = 0
@@ -128,18 +128,18 @@ class BatchHandover:
             page = await retry_in_thread(self._patience, self._add, page)
 
     def _begin(self) -> None:
-        order = self._order
+        spec = self._spec
         with self._database.transact() as transaction:
             count = transaction.change(
                 "INSERT INTO vibe_batches"
                 " (id, about, state, detail, priority, created, start, cap, committed)"
                 " VALUES (?, ?, 'filling', '', ?, ?, ?, ?, 0) ON CONFLICT (id) DO NOTHING",
                 self._batch,
-                encode_order(order),
-                order.priority,
+                encode_spec(spec),
+                spec.priority,
                 time.time(),
-                find_start(transaction, order.priority),
-                None if order.cap is None else count_money(order.cap),
+                find_start(transaction, spec.priority),
+                None if spec.cap is None else count_money(spec.cap),
             )
             if not count:
                 self._refuse_others(transaction)
@@ -148,9 +148,9 @@ class BatchHandover:
         self.before = read_placed(self._database, self._batch)
 
     def _refuse_others(self, transaction: Transaction) -> None:
-        """Refuse an order whose settings differ from the batch's."""
+        """Refuse a specification whose settings differ from the batch's."""
         rows = transaction.fetch("SELECT about FROM vibe_batches WHERE id = ?", self._batch)
-        known, given = decode_order(rows[0][0]), self._order
+        known, given = decode_spec(rows[0][0]), self._spec
         for name in _KEPT:
             old, new = getattr(known, name), getattr(given, name)
             if old != new:

@@ -6,7 +6,7 @@ from vibe_llms.batches.databases import BatchDatabase
 
 
 class RowBudgets:
-    """Rate budgets in rows; see :class:`vibe_llms.providers.budgets.Budgets`.
+    """Rate budgets in rows; see :class:`vibe_llms.providers.shared_limits.Budgets`.
 
     Args:
         database: Database with the rows and the clock.

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from vibe_llms.batches.batch_specs import KeptInput, decode_spec
 from vibe_llms.batches.databases import BatchDatabase, Transaction
-from vibe_llms.batches.orders import KeptInput, decode_order
 from vibe_llms.batches.tables import WORKING
 
 _WORKING: Final = ", ".join(f"'{state}'" for state in WORKING)
@@ -43,7 +43,7 @@ class Taken(NamedTuple):
         chunk: Its place in the batch, from 0.
         epoch: Epoch under which it was taken (fencing token).
         attempts: How often it was taken, this time included; workers that released it do not count.
-        order: Order of the batch, in its stored form.
+        spec: Specification of the batch, in its stored form.
         cap: Maximum cost of the batch; ``None`` for no cap.
         rows: Inputs without a result.
         doubted: How many of these a previous worker that died may have asked.
@@ -53,7 +53,7 @@ class Taken(NamedTuple):
     chunk: int
     epoch: int
     attempts: int
-    order: str
+    spec: str
     cap: int | None
     rows: list[InputRow]
     doubted: int = 0
@@ -131,7 +131,7 @@ def take(database: BatchDatabase, batch: str, chunk: int) -> Taken | None:
         if not found:
             return None
         epoch, attempts, first, answered, begun = found[0]
-        ((order, cap),) = transaction.fetch(
+        ((spec, cap),) = transaction.fetch(
             "SELECT about, cap FROM vibe_batches WHERE id = ?", batch
         )
         counts = read_begun(begun)
@@ -139,12 +139,12 @@ def take(database: BatchDatabase, batch: str, chunk: int) -> Taken | None:
         rows = _choose_rows(inputs, first, ~read_bits(answered), counts)
         doubted = 0
         if is_held:
-            doubted = _doubt(transaction, batch, chunk, epoch - 1, order, len(rows))
-        return Taken(batch, chunk, epoch, attempts, order, cap, rows, doubted)
+            doubted = _doubt(transaction, batch, chunk, epoch - 1, spec, len(rows))
+        return Taken(batch, chunk, epoch, attempts, spec, cap, rows, doubted)
 
 
 def _doubt(
-    transaction: Transaction, batch: str, chunk: int, epoch: int, order: str, left: int
+    transaction: Transaction, batch: str, chunk: int, epoch: int, spec: str, left: int
 ) -> int:
     """Record the number of inputs without a result that may be billed twice; return it.
 
@@ -152,7 +152,7 @@ def _doubt(
     many whose results are being written. A run of an engine resumes where it was, and itself
     records what it has asked twice.
     """
-    asked = decode_order(order)
+    asked = decode_spec(spec)
     count = 0 if asked.is_engine else min(left, 3 * asked.concurrency)
     if count:
         transaction.change(
@@ -184,7 +184,7 @@ def leave(database: BatchDatabase, taken: Taken, *, broke_off: bool = False) -> 
             taken.epoch,
         )
         if broke_off and found:
-            _doubt(transaction, taken.batch, taken.chunk, taken.epoch, taken.order, found[0][0])
+            _doubt(transaction, taken.batch, taken.chunk, taken.epoch, taken.spec, found[0][0])
 
 
 def _choose_rows(

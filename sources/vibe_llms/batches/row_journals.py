@@ -18,8 +18,8 @@ import msgspec
 
 from vibe_llms.batches.budgets import account_item
 from vibe_llms.batches.databases import BatchDatabase, Transaction
+from vibe_llms.batches.item_lines import encode
 from vibe_llms.batches.items import BatchItem
-from vibe_llms.batches.lines import encode
 from vibe_llms.batches.row_chunks import Taken, read_bits, settle, write_bits
 from vibe_llms.batches.tables import WORKING
 from vibe_llms.exceptions import StoreError

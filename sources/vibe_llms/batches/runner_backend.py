@@ -8,19 +8,19 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from vibe_llms.batches.batch_specs import (
+    BatchRunner,
+    BatchSpec,
+    BatchSummary,
+    KeptInput,
+)
 from vibe_llms.batches.exporting import (
     refuse_strangers,
     write_results,
 )
 from vibe_llms.batches.functions import FunctionWork
+from vibe_llms.batches.item_lines import decode_item, digest
 from vibe_llms.batches.items import BatchInput, BatchItem
-from vibe_llms.batches.lines import decode_item, digest
-from vibe_llms.batches.orders import (
-    BatchOrder,
-    BatchRunner,
-    BatchSummary,
-    KeptInput,
-)
 from vibe_llms.batches.runs import BatchRun, Inputs
 from vibe_llms.batches.sources import UniqueNames
 from vibe_llms.batches.work import ModelWork
@@ -81,13 +81,13 @@ class RunnerBackend:
         given = self._submission
         work = self._work
         await work.prepare()
-        order = self._compose_order()
+        spec = self._compose_spec()
         if given.cap is not None:  # refuse work for which a cap cannot be enforced
             assert isinstance(work, ModelWork)
             await work.produce_estimator(given.cap)
         if given.journal is not None:
-            refuse_strangers(given.journal, order.settings)
-        self.batch, self._before = await given.runner.submit(order, self._ask(inputs), given.key)
+            refuse_strangers(given.journal, spec.settings)
+        self.batch, self._before = await given.runner.submit(spec, self._ask(inputs), given.key)
         found = await given.runner.find(self.batch)
         has_more = given.cap is not None and given.cap != found.cap
         is_wanted = found.state not in ("filling", "open", "done") or has_more
@@ -128,10 +128,10 @@ class RunnerBackend:
         if found.state != "done":
             raise explain_end(found)
 
-    def _compose_order(self) -> BatchOrder:
+    def _compose_spec(self) -> BatchSpec:
         given = self._submission
-        return BatchOrder(
-            **self._work.carry(),
+        return BatchSpec(
+            **self._work.compose_spec(),
             concurrency=given.concurrency,
             retries=given.retries,
             cap_usd=None if given.cap is None else str(given.cap),

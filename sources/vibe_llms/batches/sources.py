@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from vibe_llms.batches.asking import AskInput
+from vibe_llms.batches.ask_backend import AskInput
 from vibe_llms.batches.file_journals import FileJournal
+from vibe_llms.batches.item_lines import decode_item, digest
 from vibe_llms.batches.items import BatchInput, BatchItem, Due
 from vibe_llms.batches.journals import DoneItem
-from vibe_llms.batches.lines import decode_item, digest
 from vibe_llms.exceptions import ConverseError, RequestError
 from vibe_llms.instruments.estimates import write_input
 from vibe_llms.messages.requests import Request

@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import attrs
 
-from vibe_llms.batches.asking import attempt
+from vibe_llms.batches.ask_backend import attempt
 from vibe_llms.batches.collecting import Collector
 from vibe_llms.batches.file_journals import FileJournal
 from vibe_llms.batches.items import BatchInput, BatchItem, Due

@@ -13,8 +13,8 @@ from vibe_llms.batches.channel import (
     produce_model_work,
 )
 from vibe_llms.batches.file_journals import open_file_journal
+from vibe_llms.batches.item_lines import digest
 from vibe_llms.batches.items import BatchItem, BatchTally
-from vibe_llms.batches.lines import digest
 from vibe_llms.batches.runs import BatchRun, Inputs
 from vibe_llms.batches.sources import InputSource
 from vibe_llms.batches.submitting import ChunkNews

@@ -10,9 +10,9 @@ from typing import Any, TypeAlias, TypeVar
 
 import attrs
 
+from vibe_llms.batches.batch_specs import write_pattern
+from vibe_llms.batches.item_lines import digest
 from vibe_llms.batches.items import BatchItem, count_reached
-from vibe_llms.batches.lines import digest
-from vibe_llms.batches.orders import write_pattern
 from vibe_llms.engine.limits import export_limits
 from vibe_llms.engine.states import Reason, State
 from vibe_llms.exceptions import ConverseError, LimitError, RequestError, Stage
@@ -268,8 +268,8 @@ class ModelWork:
         parser = self._parser
         return told if parser is None else {**told, "parser": [parser.name, parser.schema]}
 
-    def carry(self) -> dict[str, Any]:
-        """Return the work's part of an order; see :class:`.BatchOrder`."""
+    def compose_spec(self) -> dict[str, Any]:
+        """Return the work's part of a specification; see :class:`.BatchSpec`."""
         told: dict[str, Any] = {
             "model": self.pattern.model,
             "request": write_pattern(self.pattern),

@@ -17,8 +17,8 @@ from vibe_llms.configuration.paths import access_user_file
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import ConfigurationError, Finding, UnknownNameError
 from vibe_llms.foundation.files import read_regular, replace_file
-from vibe_llms.tables.lines import locate_keys
 from vibe_llms.tables.paths import write_path
+from vibe_llms.tables.toml_lines import locate_keys
 
 
 class FileDraft:

@@ -14,7 +14,7 @@ from vibe_llms.configuration.classes import (
     TrustRequest,
 )
 from vibe_llms.configuration.definitions import DEFAULTS, PLUGIN_KEYS, PLUGIN_TABLES, Definition
-from vibe_llms.configuration.reading import LayerValues
+from vibe_llms.configuration.layer_reader import LayerValues
 from vibe_llms.configuration.trust import is_harmless, is_trusted
 from vibe_llms.foundation.json_types import is_same
 

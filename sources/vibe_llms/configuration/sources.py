@@ -22,6 +22,7 @@ from vibe_llms.configuration.definitions import (
     Definition,
     define_limit,
 )
+from vibe_llms.configuration.layer_reader import LayerReader, LayerValues
 from vibe_llms.configuration.merging import Layers, merge_layers
 from vibe_llms.configuration.paths import (
     FILE_VARIABLE,
@@ -30,7 +31,6 @@ from vibe_llms.configuration.paths import (
     find_project_file,
     resolve_path,
 )
-from vibe_llms.configuration.reading import LayerReader, LayerValues
 from vibe_llms.foundation.files import read_beginning
 from vibe_llms.foundation.package_data import access_data
 from vibe_llms.foundation.suggestions import find_nearest

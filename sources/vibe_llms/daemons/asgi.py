@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from vibe_llms.daemons.server.words import (
+from vibe_llms.daemons.server.asgi_types import (
     DISCONNECT_EXTENSION,
     TRAILERS_EXTENSION,
     Application,

@@ -13,7 +13,7 @@ from vibe_llms.daemons.openapi import ApiOperation, describe
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.routes import Route, write_plain_error
 from vibe_llms.daemons.service import Service
-from vibe_llms.dialects.answering import STORE_RETRY_SECONDS
+from vibe_llms.dialects.client_answers import STORE_RETRY_SECONDS
 from vibe_llms.exceptions import DependencyError
 
 if TYPE_CHECKING:

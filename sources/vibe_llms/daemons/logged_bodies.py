@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from vibe_llms.daemons.server.words import Message, Receive, Send
+from vibe_llms.daemons.server.asgi_types import Message, Receive, Send
 from vibe_llms.foundation.secrets import HIDDEN, KEY_SHAPES
 
 MOST_BYTES: Final = 65_536

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from vibe_llms.daemons.asgi import JSON, HttpCall
 from vibe_llms.daemons.openapi import ApiOperation
 from vibe_llms.daemons.records import CallRecord
-from vibe_llms.dialects.answering import ErrorAnswer, classify, compose_error_headers
+from vibe_llms.dialects.client_answers import ErrorAnswer, classify, compose_error_headers
 from vibe_llms.exceptions import ConverseError, ProviderFault
 from vibe_llms.foundation.attrs_classes import frozen
 

@@ -19,7 +19,7 @@ from vibe_llms.daemons.logged_bodies import Contents
 from vibe_llms.daemons.pages import ASKED_METHOD, compose_page_headers
 from vibe_llms.daemons.records import CallRecord, Listener
 from vibe_llms.daemons.routes import Route, RouteTable, write_plain_error
-from vibe_llms.daemons.server.words import (
+from vibe_llms.daemons.server.asgi_types import (
     DRAIN_EXTENSION,
     BrokenAnswer,
     ClientGone,
@@ -28,7 +28,7 @@ from vibe_llms.daemons.server.words import (
     Scope,
     Send,
 )
-from vibe_llms.dialects.answering import classify
+from vibe_llms.dialects.client_answers import classify
 from vibe_llms.exceptions import (
     ConverseError,
     LimitError,

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final
 import attrs
 import msgspec
 
-from vibe_llms.dialects.answering import StreamWriter
+from vibe_llms.dialects.client_answers import StreamWriter
 from vibe_llms.dialects.signatures import is_wrapped, wrap_item, wrap_start
 from vibe_llms.events.stream import (
     ContentCitedEvent,
@@ -68,7 +68,7 @@ class SequentialWriter(StreamWriter):
         self._divided: list[Loss] = []
         self._left: set[int] = set()
         """Contents that were ended early."""
-        self._carried: set[int] = set()
+        self._early: set[int] = set()
         """Calls whose signatures were sent before them."""
         self._carriers: dict[int, ReasoningContent] = {}
         """Empty reasoning with the signatures of other contents; sent at the end."""
@@ -89,7 +89,7 @@ class SequentialWriter(StreamWriter):
                 self._usage = event.usage
             case ResponseFinishedEvent(response=Response() as response):
                 begun = self._ensure_begun()
-                return begun + self._carry() + self._finish(response)
+                return begun + self._write_late_carriers() + self._finish(response)
             case ResponseFailedEvent():
                 return self.fail(event.error)
             case _:
@@ -132,19 +132,19 @@ class SequentialWriter(StreamWriter):
         carrier = wrap_start(start, self.PROTOCOL, self.provider)
         if carrier is None:
             return self._begin(start)
-        self._carried.add(start.index)
+        self._early.add(start.index)
         return self._write_carrier(carrier) + self._begin(start)
 
     def _close(self, event: ContentFinishedEvent) -> bytes:
         """Return the last frames of a content; keep its signature for the end."""
         wrapped = wrap_item(event.item, self.PROTOCOL, self.provider)
-        if wrapped.carrier is not None and event.index not in self._carried:
+        if wrapped.carrier is not None and event.index not in self._early:
             self._carriers[event.index] = wrapped.carrier
         if wrapped.item is not event.item:
             event = attrs.evolve(event, item=wrapped.item)
         return self._end(event)
 
-    def _carry(self) -> bytes:
+    def _write_late_carriers(self) -> bytes:
         """Return the frames of signatures that became known late."""
         return b"".join(
             self._write_carrier(carrier) for _, carrier in sorted(self._carriers.items())

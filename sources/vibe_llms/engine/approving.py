@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from vibe_llms.engine.calls import Call
 from vibe_llms.engine.contexts import RunContext
+from vibe_llms.engine.prepared_calls import Call
 from vibe_llms.engine.recovery import Record
 from vibe_llms.events.engine import ApprovalAnsweredEvent, ApprovalRequestedEvent
 from vibe_llms.events.runs import ApprovalRefusedEvent

@@ -10,15 +10,15 @@ import attrs
 
 from vibe_llms.engine.approving import ApprovalGate
 from vibe_llms.engine.attention import Attention, describe_stop, leave_run
-from vibe_llms.engine.calls import examine_owed
 from vibe_llms.engine.contexts import Journal, RunContext
 from vibe_llms.engine.deferral import RequestDeferred
 from vibe_llms.engine.executing import Executor
 from vibe_llms.engine.generating import Generator, ModelCall, describe_stored
 from vibe_llms.engine.limits import Readings, export_limits
 from vibe_llms.engine.machine import Await, Command, End, Execute, Generate, decide
+from vibe_llms.engine.prepared_calls import examine_owed
 from vibe_llms.engine.recovery import Record
-from vibe_llms.engine.replaying import SPOKEN, STATES, Spoken, find_situation
+from vibe_llms.engine.run_status import SPOKEN, STATES, Spoken, find_situation
 from vibe_llms.engine.states import Reason, State
 from vibe_llms.engine.tails import find_end, read_tail
 from vibe_llms.events.engine import (

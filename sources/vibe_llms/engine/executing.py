@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import attrs
 
-from vibe_llms.engine.calls import Call, find_denial
 from vibe_llms.engine.contexts import Journal, RunContext
 from vibe_llms.engine.limits import Readings
+from vibe_llms.engine.prepared_calls import Call, find_denial
 from vibe_llms.engine.recovery import Record
 from vibe_llms.events.engine import (
     InvocationFinishedEvent,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from vibe_llms.engine.calls import Call
 from vibe_llms.engine.limits import Readings, find_reached, find_room
+from vibe_llms.engine.prepared_calls import Call
 from vibe_llms.engine.states import Reason, State
 from vibe_llms.engine.table import Situation, find_row
 from vibe_llms.foundation.attrs_classes import frozen

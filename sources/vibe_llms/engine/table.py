@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import attrs
 
-from vibe_llms.engine.calls import Call
+from vibe_llms.engine.prepared_calls import Call
 from vibe_llms.engine.states import State
 from vibe_llms.engine.tails import Tail
 from vibe_llms.foundation.attrs_classes import frozen

@@ -19,9 +19,9 @@ from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.codec.canonical import encode_document
 from vibe_llms.messages.codec.converter import produce_converter
+from vibe_llms.messages.codec.decoding import read_json, read_tree
 from vibe_llms.messages.codec.errors import encode_error
 from vibe_llms.messages.codec.mirrors import REFUSALS, Mirror, access_mirror, register_mirror
-from vibe_llms.messages.codec.reading import read_json, read_tree
 from vibe_llms.messages.contents import AnyContent
 
 AnyEvent: TypeAlias = ConversationEvent | StreamEvent | EngineEvent | FlowEvent | OutsideEvent

@@ -176,7 +176,7 @@ class GenerationAnsweredEvent:
             has it already.
         status: The HTTP status for the body; ``None`` if unknown.
         seconds: Duration from submitting to reading.
-        letter: Its id in the inbox.
+        message_id: Its id in the inbox.
     """
 
     type: Literal["generation.answered"] = attrs.field(default="generation.answered", init=False)
@@ -185,7 +185,7 @@ class GenerationAnsweredEvent:
     body: str = ""
     status: int | None = None
     seconds: float = 0.0
-    letter: str = ""
+    message_id: str = ""
 
 
 @frozen(kw_only=True, slots=False)
@@ -227,7 +227,7 @@ class ApprovalAnsweredEvent:
         reason: For a denial, the message to the model; may be empty.
         scope: Whether the answer holds ``once``, for each identical ``call`` of the run, or
             ``always`` in the run for this tool.
-        letter: Its id in the inbox of the run, if it came from outside.
+        message_id: Its id in the inbox of the run, if it came from outside.
         subject: The user who answered, if known.
     """
 
@@ -239,7 +239,7 @@ class ApprovalAnsweredEvent:
     arguments: str | None = None
     reason: str = ""
     scope: Literal["once", "call", "always"] = "once"
-    letter: str = ""
+    message_id: str = ""
     subject: str = ""
 
 

@@ -1,8 +1,8 @@
 """Events that others send to a run: its request, messages, approvals, a stop.
 
 Only the worker of a run writes its log. Others put these events into its inbox, where they are
-stored; the worker copies them to the log when it reads them. ``letter`` is the event's id in the
-inbox: an id that the log has is not processed again.
+stored; the worker copies them to the log when it reads them. ``message_id`` is the event's id in
+the inbox: an id that the log has is not processed again.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class RunRequestedEvent:
     """A run was requested; its specification is valid until the next such event.
 
     Attributes:
-        order: The model, the tools and the settings: the fields of a ``RunSpec``, as plain data.
+        spec: The model, the tools and the settings: the fields of a ``RunSpec``, as plain data.
         canisters: The first messages; those that the conversation lacks are added to it.
         subject: The user on whose behalf it runs.
     """
 
     type: Literal["run.requested"] = attrs.field(default="run.requested", init=False)
-    order: Mapping[str, JsonValue] = attrs.field(factory=dict)
+    spec: Mapping[str, JsonValue] = attrs.field(factory=dict)
     canisters: tuple[AnyCanister, ...] = ()
     subject: str = ""
 
@@ -39,13 +39,13 @@ class MessageReceivedEvent:
 
     Attributes:
         canister: The message.
-        letter: Its id in the inbox.
+        message_id: Its id in the inbox.
         subject: The sender.
     """
 
     type: Literal["message.received"] = attrs.field(default="message.received", init=False)
     canister: AnyCanister
-    letter: str = ""
+    message_id: str = ""
     subject: str = ""
 
 
@@ -54,12 +54,12 @@ class RunResumedEvent:
     """A stopped or ended run is to continue, with all of its limits again.
 
     Attributes:
-        letter: Its id in the inbox.
+        message_id: Its id in the inbox.
         subject: The user who asked for it.
     """
 
     type: Literal["run.resumed"] = attrs.field(default="run.resumed", init=False)
-    letter: str = ""
+    message_id: str = ""
     subject: str = ""
 
 
@@ -68,12 +68,12 @@ class RunDetachedEvent:
     """A run is to continue without a watcher.
 
     Attributes:
-        letter: Its id in the inbox.
+        message_id: Its id in the inbox.
         subject: The user who asked for it.
     """
 
     type: Literal["run.detached"] = attrs.field(default="run.detached", init=False)
-    letter: str = ""
+    message_id: str = ""
     subject: str = ""
 
 
@@ -82,13 +82,13 @@ class StopRequestedEvent:
     """A run is to stop.
 
     Attributes:
-        letter: Its id in the inbox.
+        message_id: Its id in the inbox.
         subject: The user who asked for it.
         reason: The reason; may be empty.
     """
 
     type: Literal["run.stop_requested"] = attrs.field(default="run.stop_requested", init=False)
-    letter: str = ""
+    message_id: str = ""
     subject: str = ""
     reason: str = ""
 
@@ -100,14 +100,14 @@ class ApprovalRefusedEvent:
     Attributes:
         key: The id of the invocation's canister.
         digest: The SHA-256 of name and arguments.
-        letter: Its id in the inbox.
+        message_id: Its id in the inbox.
         subject: The user who gave it.
     """
 
     type: Literal["approval.refused"] = attrs.field(default="approval.refused", init=False)
     key: str
     digest: str
-    letter: str = ""
+    message_id: str = ""
     subject: str = ""
 
 

@@ -19,11 +19,11 @@ from vibe_llms.exceptions import ConfigurationError, ConverseError, Finding, Sto
 from vibe_llms.flows.checking import check_task
 from vibe_llms.flows.checks import TaskCheck
 from vibe_llms.flows.predicates import GivenPredicates, gather_predicates
-from vibe_llms.flows.reading import TaskReading, Written, examine_task
 from vibe_llms.flows.records import FlowRecord, carry_over, read_record
 from vibe_llms.flows.resources import FlowListener, Share, TaskResources
 from vibe_llms.flows.results import AdapterResult, refuse
 from vibe_llms.flows.settings import AdapterConfig
+from vibe_llms.flows.task_reading import TaskReading, Written, examine_task
 from vibe_llms.flows.task_runs import TaskRun
 from vibe_llms.flows.visiting import begin_conversation
 from vibe_llms.foundation.json_types import JsonValue

@@ -18,11 +18,11 @@ from vibe_llms.exceptions import Finding
 from vibe_llms.flows.categorizing import find_rule
 from vibe_llms.flows.checks import DIAGRAM, FlowBound, TaskCheck
 from vibe_llms.flows.graphs import ENGAGED, FlowNode, NodeKind
-from vibe_llms.flows.reading import TaskReading
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.flows.sizing import Provision, Sizer, add
 from vibe_llms.flows.subflows import INPUT
 from vibe_llms.flows.summing import GreatestSum
+from vibe_llms.flows.task_reading import TaskReading
 from vibe_llms.flows.tasks import EvaluationType
 from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.instruments.parsers.parsers import ATTEMPTS

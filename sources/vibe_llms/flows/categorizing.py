@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from vibe_llms.flows.judging import Judge, judge_category
 from vibe_llms.flows.predicates import Predicates, ask_predicate
-from vibe_llms.flows.searching import (
+from vibe_llms.flows.response_search import (
     Spot,
     find_json,
     find_member,

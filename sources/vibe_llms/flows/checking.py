@@ -22,12 +22,12 @@ from vibe_llms.flows.invoking import InvocationTemplate, read_invocation
 from vibe_llms.flows.knowledge import Knowledge
 from vibe_llms.flows.labels import Found, find_label_faults, find_predicate_faults
 from vibe_llms.flows.prompting import find_early_choices, find_unused_prompts, survey_speaking
-from vibe_llms.flows.reading import TaskReading, examine_task
 from vibe_llms.flows.references import ReferenceChecker, Use
 from vibe_llms.flows.salvaging import survey_entries, survey_names, survey_templates
 from vibe_llms.flows.soundness import find_graph_faults
 from vibe_llms.flows.splitting import find_split_faults
 from vibe_llms.flows.subflows import INPUT, SubflowRefusal, find_subflow
+from vibe_llms.flows.task_reading import TaskReading, examine_task
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.mermaid import Diagram, parse_diagram
 from vibe_llms.tables.paths import KeyPath

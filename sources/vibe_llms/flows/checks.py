@@ -14,7 +14,7 @@ from vibe_llms.flows.graphs import Flow, FlowNode
 from vibe_llms.flows.interpolation import Template
 from vibe_llms.flows.invoking import InvocationTemplate
 from vibe_llms.flows.labels import Found
-from vibe_llms.flows.reading import TaskReading
+from vibe_llms.flows.task_reading import TaskReading
 from vibe_llms.flows.tasks import Task
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.tables.paths import KeyPath

@@ -19,7 +19,7 @@ from vibe_llms.flows.labelling import (
     match_edges,
     style_edges,
 )
-from vibe_llms.flows.words import MARKS, TIMES, describe_cost, describe_sum, describe_tokens
+from vibe_llms.flows.number_texts import MARKS, TIMES, describe_cost, describe_sum, describe_tokens
 from vibe_llms.mermaid import Diagram, add_classes, parse_diagram
 
 UNREACHED: Final = "unreached"

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from vibe_llms.exceptions import UnknownNameError
-from vibe_llms.flows.reading import access_document, read_task
 from vibe_llms.flows.subflows import SUFFIXES
+from vibe_llms.flows.task_reading import access_document, read_task
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.package_data import access_data
 

@@ -12,10 +12,10 @@ from vibe_llms.flows.checks import DIAGRAM, TaskCheck, weigh
 from vibe_llms.flows.faults import FlowFault, TaskRule
 from vibe_llms.flows.interpolation import Template
 from vibe_llms.flows.labels import Found
-from vibe_llms.flows.naming import find_unknown_names
 from vibe_llms.flows.refusals import asks_model, find_refusals
 from vibe_llms.flows.registry_contents import WAYS, find_file_fault, survey_contents
 from vibe_llms.flows.tasks import SCRIPTED, Task
+from vibe_llms.flows.unknown_names import find_unknown_names
 from vibe_llms.messages.identities import access_now
 from vibe_llms.tables.paths import KeyPath
 from vibe_llms.telemetry.prices import OWN_MACHINES

@@ -7,7 +7,7 @@ from typing import Final
 
 from vibe_llms.flows.faults import FlowFault, TaskRule
 from vibe_llms.flows.graphs import Flow, FlowEdge, NodeKind
-from vibe_llms.flows.searching import normalize
+from vibe_llms.flows.response_search import normalize
 from vibe_llms.flows.tasks import EvaluationType, Task
 from vibe_llms.foundation.suggestions import end_among, find_nearest
 from vibe_llms.tables.paths import KeyPath

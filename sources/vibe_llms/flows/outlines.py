@@ -12,9 +12,9 @@ from vibe_llms.exceptions import ConfigurationError, CorruptionError, StoreError
 from vibe_llms.flows.compiling import compile_flow
 from vibe_llms.flows.courses import Course
 from vibe_llms.flows.drawing import UNREACHED, annotate
-from vibe_llms.flows.reading import examine_task
 from vibe_llms.flows.records import FlowRecord, read_record
 from vibe_llms.flows.state import FlowState
+from vibe_llms.flows.task_reading import examine_task
 from vibe_llms.flows.tasks import Task
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonValue
@@ -98,7 +98,7 @@ def _find_task(store: ConversationStore, run_id: str) -> Task | None:
     """Return the task of a run that was requested and has not started."""
     for each in store.open_log(run_id).read():
         if isinstance(each.event, RunRequestedEvent):
-            task = each.event.order.get("task")
+            task = each.event.spec.get("task")
             if isinstance(task, Mapping):
                 return examine_task(task, strict=False).task
     return None

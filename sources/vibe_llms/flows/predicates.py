@@ -15,7 +15,7 @@ from vibe_llms.events.bus import is_asynchronous
 from vibe_llms.exceptions import ConverseError, PluginError, Stage, UnknownNameError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.suggestions import order_by_nearness
-from vibe_llms.invocables.workers import run_in_thread
+from vibe_llms.invocables.threads import run_in_thread
 from vibe_llms.plugins.specification.flows import (
     Predicate,
     PredicateContext,

@@ -34,8 +34,8 @@ from vibe_llms.flows.budgets import Spending, measure, read_spending
 from vibe_llms.flows.checking import check_task
 from vibe_llms.flows.graphs import Flow
 from vibe_llms.flows.machine import Pass, decide
-from vibe_llms.flows.reading import TaskReading, examine_task
 from vibe_llms.flows.state import FlowState
+from vibe_llms.flows.task_reading import TaskReading, examine_task
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.foundation.suggestions import end_among

@@ -31,7 +31,7 @@ from vibe_llms.invocables.pages.texts import is_readable, read_text
 from vibe_llms.invocables.refusals import Refusal
 from vibe_llms.invocables.shipped.grants import Grants, produce_grant
 from vibe_llms.invocables.shipped.opening import open_file, read_whole
-from vibe_llms.invocables.workers import run_in_thread
+from vibe_llms.invocables.threads import run_in_thread
 
 if TYPE_CHECKING:
     from vibe_llms.configuration.classes import Configuration

@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from vibe_llms.conversations.exchange.pages import compose_message
-from vibe_llms.conversations.exchange.words import (
+from vibe_llms.conversations.exchange.labels import (
     describe_moment,
     describe_turn_usage,
     describe_usage,
 )
+from vibe_llms.conversations.exchange.pages import compose_message
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.flows.compiling import compile_flow
 from vibe_llms.flows.courses import Course, Sum, Visit, VisitState
 from vibe_llms.flows.drawing import UNREACHED, annotate
 from vibe_llms.flows.graphs import FlowNode
-from vibe_llms.flows.pages import FlowPage, compose_flow_page, compose_mark, compose_table
-from vibe_llms.flows.records import FlowRecord, read_record
-from vibe_llms.flows.tasks import Task
-from vibe_llms.flows.words import (
+from vibe_llms.flows.number_texts import (
     MARKS,
     TIMES,
     describe_cost,
@@ -28,6 +25,9 @@ from vibe_llms.flows.words import (
     describe_sum,
     describe_tokens,
 )
+from vibe_llms.flows.pages import FlowPage, compose_flow_page, compose_mark, compose_table
+from vibe_llms.flows.records import FlowRecord, read_record
+from vibe_llms.flows.tasks import Task
 from vibe_llms.foundation.reprs import escape
 from vibe_llms.mermaid import parse_diagram
 from vibe_llms.runs.summaries import RunSummary

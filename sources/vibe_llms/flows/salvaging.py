@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from vibe_llms.flows.reading import TaskReading
+from vibe_llms.flows.task_reading import TaskReading
 from vibe_llms.flows.tasks import RegistryEntry
 
 

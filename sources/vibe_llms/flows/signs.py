@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import attrs
 
-from vibe_llms.flows.searching import Spot, find_json, find_words, normalize, quote
+from vibe_llms.flows.response_search import Spot, find_json, find_words, normalize, quote
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.invocables.argument_faults import show_value
 

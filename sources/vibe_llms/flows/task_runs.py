@@ -29,7 +29,6 @@ from vibe_llms.exceptions import (
     UnknownNameError,
 )
 from vibe_llms.flows.acting import Tools
-from vibe_llms.flows.asking import access_model
 from vibe_llms.flows.bounds import bound_flow, check_budget
 from vibe_llms.flows.budgets import Budget, Spending, read_spending
 from vibe_llms.flows.checking import check_task
@@ -42,9 +41,7 @@ from vibe_llms.flows.foreseeing import (
     look_at_tools,
 )
 from vibe_llms.flows.machine import VisitNode
-from vibe_llms.flows.naming import find_unknown_names
 from vibe_llms.flows.predicates import Predicates, survey_predicates
-from vibe_llms.flows.reading import TaskReading, examine_task
 from vibe_llms.flows.records import find_record, measure_run
 from vibe_llms.flows.registry_contents import RegistryContents, survey_private_hosts
 from vibe_llms.flows.resources import FlowListener, TaskResources
@@ -52,7 +49,10 @@ from vibe_llms.flows.results import AdapterResult, produce_result, refuse
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.flows.sizing import Provision
 from vibe_llms.flows.state import FlowState
+from vibe_llms.flows.task_models import access_model
+from vibe_llms.flows.task_reading import TaskReading, examine_task
 from vibe_llms.flows.tasks import Task
+from vibe_llms.flows.unknown_names import find_unknown_names
 from vibe_llms.flows.visit_execution import Performer
 from vibe_llms.flows.visiting import Visitor, VisitOutcome, begin_conversation
 from vibe_llms.foundation.attrs_classes import define

@@ -14,7 +14,7 @@ from typing import Annotated, Final, Literal
 import attrs
 
 from vibe_llms.configuration.definitions import NAMES
-from vibe_llms.flows.kinds import (
+from vibe_llms.flows.task_kinds import (
     EXPECTED,
     KEY_VARIABLE,
     NAME,

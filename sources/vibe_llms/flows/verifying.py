@@ -16,17 +16,17 @@ import attrs
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.flows.categorizing import categorize
 from vibe_llms.flows.judging import Judge, judge_condition
-from vibe_llms.flows.kinds import read_whole
 from vibe_llms.flows.predicates import Predicates, ask_predicate
-from vibe_llms.flows.searching import find_json, normalize, quote
+from vibe_llms.flows.response_search import find_json, normalize, quote
 from vibe_llms.flows.signs import find_sign
+from vibe_llms.flows.task_kinds import read_whole
 from vibe_llms.flows.tasks import CategoryRule, EvaluationType, Goal, TargetCondition
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.foundation.sentinels import ABSENT
 from vibe_llms.invocables.argument_faults import shorten
+from vibe_llms.invocables.threads import run_in_thread
 from vibe_llms.invocables.validation import produce_validator
-from vibe_llms.invocables.workers import run_in_thread
 from vibe_llms.plugins.specification.flows import PredicateContext
 
 NOT_ENDED: Final = "The flow did not reach its end."

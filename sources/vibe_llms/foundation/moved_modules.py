@@ -35,10 +35,22 @@ _AGENTS = {
     "parking": "deferred_requests",
     "performing": "executing",
 }
+_OTHERS = {
+    "batches.orders": "batches.batch_specs",
+    "conversations.contents": "conversations.canister_media",
+    "conversations.run_logs.lines": "conversations.run_logs.log_lines",
+    "conversations.stores.naming": "conversations.stores.identities",
+    "flows.reading": "flows.task_reading",
+    "instruments.channels.following": "instruments.channels.reply_following",
+    "instruments.living": "instruments.live_comparisons",
+    "instruments.parsers.choosing": "instruments.parsers.modes",
+    "instruments.parsers.reading": "instruments.parsers.json_reader",
+    "invocables.asking": "invocables.questions",
+    "messages.codec.lines": "messages.codec.canister_lines",
+}
 MOVED = {f"vibe_llms.{old}": f"vibe_llms.foundation.{new}" for old, new in _NAMES.items()} | {
     f"vibe_llms.agents.{old}": f"vibe_llms.agents.{new}" for old, new in _AGENTS.items()
 }
+MOVED |= {f"vibe_llms.{old}": f"vibe_llms.{new}" for old, new in _OTHERS.items()}
 MOVED["vibe_llms.instruments.channels.batches"] = "vibe_llms.batches"
-MOVED["vibe_llms.instruments.living"] = "vibe_llms.instruments.live_comparisons"
-MOVED["vibe_llms.conversations.contents"] = "vibe_llms.conversations.canister_media"
 """New names of modules by their old ones, for the errors of old imports."""

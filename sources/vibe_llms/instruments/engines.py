@@ -55,7 +55,7 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.runs.opening import ClaimedRun, open_run
 
 if TYPE_CHECKING:
-    from vibe_llms.instruments.channels.following import ReplyFollowing, SyncReplyFollowing
+    from vibe_llms.instruments.channels.reply_following import ReplyFollowing, SyncReplyFollowing
     from vibe_llms.instruments.parsers.parsers import Parser
 
 T = TypeVar("T")
@@ -407,7 +407,7 @@ def entering_reply(
     """Enter the context of any :class:`.ReplyFollowing`."""
 
     def produce_face(entered: ReplyFollowing[T]) -> SyncReplyFollowing[T]:
-        from vibe_llms.instruments.channels.following import SyncReplyFollowing
+        from vibe_llms.instruments.channels.reply_following import SyncReplyFollowing
 
         return SyncReplyFollowing(entered)
 

@@ -15,7 +15,7 @@ import msgspec
 
 from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.messages.codec.lines import decode_canisters, encode_canisters
+from vibe_llms.messages.codec.canister_lines import decode_canisters, encode_canisters
 from vibe_llms.messages.contents import ImageContent
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.json_values import write_plain

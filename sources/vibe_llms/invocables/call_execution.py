@@ -29,7 +29,7 @@ from vibe_llms.invocables.eagerness import begin
 from vibe_llms.invocables.gates import Gate, GateBlockedError, Gates
 from vibe_llms.invocables.invokers import Effect, Invoker
 from vibe_llms.invocables.outcomes import Outcome, fail, limit_outcome
-from vibe_llms.invocables.workers import submit
+from vibe_llms.invocables.threads import submit
 
 _logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonObject
 
 if TYPE_CHECKING:
-    from vibe_llms.invocables.asking import Answers, Host, Questions
+    from vibe_llms.invocables.questions import Answers, Host, Questions
 
 
 def _access_loop() -> asyncio.AbstractEventLoop | None:

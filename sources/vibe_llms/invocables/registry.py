@@ -18,8 +18,8 @@ from vibe_llms.foundation.suggestions import find_near
 from vibe_llms.invocables.connected import ConnectedEnsemble
 from vibe_llms.invocables.deduplicators import Deduplicator
 from vibe_llms.invocables.ensembles import Ensemble
+from vibe_llms.invocables.invoker_names import InvokerOrigin, assign_names
 from vibe_llms.invocables.invokers import Effect, Invoker
-from vibe_llms.invocables.naming import InvokerOrigin, assign_names
 from vibe_llms.messages.descriptions import InvocableDescription
 
 CONNECT_SECONDS: Final = 60.0

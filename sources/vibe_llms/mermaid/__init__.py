@@ -27,5 +27,5 @@ from vibe_llms.mermaid.editing import set_label as set_label
 from vibe_llms.mermaid.editing import set_shape as set_shape
 from vibe_llms.mermaid.labels import Label as Label
 from vibe_llms.mermaid.labels import LabelKind as LabelKind
-from vibe_llms.mermaid.reading import parse_diagram as parse_diagram
+from vibe_llms.mermaid.parsing import parse_diagram as parse_diagram
 from vibe_llms.mermaid.spans import Span as Span

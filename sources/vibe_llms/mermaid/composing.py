@@ -11,8 +11,8 @@ from vibe_llms.exceptions import RequestError
 from vibe_llms.mermaid.building import make_edge_id
 from vibe_llms.mermaid.diagrams import Diagram, Edge, Node, StyleClass, Subgraph
 from vibe_llms.mermaid.labels import Label, LabelKind
+from vibe_llms.mermaid.parsing import parse_diagram
 from vibe_llms.mermaid.printing import write_attributes, write_label, write_link, write_node
-from vibe_llms.mermaid.reading import parse_diagram
 
 _CLICKABLE = "clickable"
 """The class that Mermaid gives to nodes with a link."""

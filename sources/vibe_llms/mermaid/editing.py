@@ -17,8 +17,8 @@ from vibe_llms.mermaid.composing import name_edges, write_looks, write_statement
 from vibe_llms.mermaid.diagrams import Diagram, Edge, Node
 from vibe_llms.mermaid.drafts import to_text
 from vibe_llms.mermaid.labels import Label
+from vibe_llms.mermaid.parsing import parse_diagram
 from vibe_llms.mermaid.printing import write_attributes, write_brackets, write_label, write_link
-from vibe_llms.mermaid.reading import parse_diagram
 from vibe_llms.mermaid.shapes import BRACKETS, NAMES, complain_about_shape
 from vibe_llms.mermaid.spans import Edit, apply_edits
 from vibe_llms.mermaid.statements import NodeUse

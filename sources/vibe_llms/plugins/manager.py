@@ -29,8 +29,8 @@ if TYPE_CHECKING:  # listing plugins imports neither pluggy nor the layers below
     from vibe_llms.plugins.specification.daemons import Authorizer
     from vibe_llms.plugins.specification.models import TransportSpecification
     from vibe_llms.plugins.specification.users import Consent, Progress
-    from vibe_llms.providers.budgets import Budgets
     from vibe_llms.providers.interfaces import Provider
+    from vibe_llms.providers.shared_limits import Budgets
 
 _T = TypeVar("_T")
 

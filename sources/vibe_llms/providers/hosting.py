@@ -13,11 +13,11 @@ import attrs
 from vibe_llms.exceptions import ConfigurationError, ConverseError
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.plugins.specification.models import ProviderContext
-from vibe_llms.providers.bodies import EncodedBody
 from vibe_llms.providers.children import ChildServer, ChildSettings
-from vibe_llms.providers.needs import Need, NeedKind
 from vibe_llms.providers.rates import Ticket
 from vibe_llms.providers.remote import RemoteClient, RemoteProvider
+from vibe_llms.providers.request_encoding import EncodedBody
+from vibe_llms.providers.requirements import Requirement, RequirementKind
 from vibe_llms.providers.settings import RemoteSettings
 from vibe_llms.providers.vendors import Vendor
 from vibe_llms.tables.kinds import BOOLEAN, SECONDS, STRINGS, TEXT, Kind
@@ -41,14 +41,14 @@ class HostedVendor(Vendor):
     def compose_child(self) -> ChildSettings:
         """Return the settings of the child process. Raises ConfigurationError."""
 
-    def survey_needs(self) -> tuple[Need, ...]:
+    def survey_requirements(self) -> tuple[Requirement, ...]:
         """Return what is missing: the server, or the program that starts it if we do so."""
         if not self.settings.values.get("start"):
-            return super().survey_needs()
+            return super().survey_requirements()
         child = self.compose_child()
         if shutil.which(child.command[0]) is not None:
             return ()
-        return (Need(NeedKind.PROGRAM, child.command[0], child.remedy),)
+        return (Requirement(RequirementKind.PROGRAM, child.command[0], child.remedy),)
 
     def advise_server(self) -> str:
         """Return what to do if the server is not running."""

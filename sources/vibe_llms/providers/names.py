@@ -18,8 +18,8 @@ from vibe_llms.dialects.processors import Decoder
 from vibe_llms.events.stream import ContentFinishedEvent, ContentStartedEvent, StreamEvent
 from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanister
 from vibe_llms.messages.losses import Loss, LossKind, Translation
-from vibe_llms.messages.naming import clean_name, mark_name
 from vibe_llms.messages.requests import Request
+from vibe_llms.messages.tool_names import clean_name, mark_name
 
 _NAMED: Final = (InvocationCanister, ResultCanister)
 _Named = TypeVar("_Named", bound=InvocationCanister | ResultCanister)

@@ -24,7 +24,7 @@ from vibe_llms.providers.batches import (
     Sighting,
 )
 from vibe_llms.providers.batching import decode_line, receive_lines
-from vibe_llms.providers.bodies import EncodedBody, encode_body
+from vibe_llms.providers.request_encoding import EncodedBody, encode_body
 from vibe_llms.providers.retries import RetryPolicy, repeat
 from vibe_llms.providers.vendors import VendorClient
 

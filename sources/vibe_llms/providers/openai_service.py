@@ -11,7 +11,7 @@ from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.foundation.optional_packages import advise_extra, needing
 from vibe_llms.foundation.secrets import Secret
 from vibe_llms.providers.interfaces import ModelDescriptor
-from vibe_llms.providers.needs import Need, find_packages
+from vibe_llms.providers.requirements import Requirement, find_packages
 from vibe_llms.providers.settings import RemoteSettings
 from vibe_llms.providers.vendors import Vendor
 from vibe_llms.tables.kinds import TEXT, Kind
@@ -87,12 +87,12 @@ class OpenAIService(Vendor):
 
         return produce_form(EmbeddingQuirks())
 
-    def survey_needs(self) -> tuple[Need, ...]:
+    def survey_requirements(self) -> tuple[Requirement, ...]:
         """Return what is missing before a request can be sent."""
-        needs = super().survey_needs()
+        requirements = super().survey_requirements()
         if self.settings.values.get("transport") != "sdk":
-            return needs
-        return (*needs, *find_packages(("openai",), advise_extra("openai", "openai")))
+            return requirements
+        return (*requirements, *find_packages(("openai",), advise_extra("openai", "openai")))
 
     def produce_sdk_client(self, key: Secret | None) -> Any:
         """Make the official library's client, for Azure if an endpoint is set.

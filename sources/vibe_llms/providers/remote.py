@@ -18,26 +18,26 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.messages.trusting import trusted
 from vibe_llms.models.genera import Genus
 from vibe_llms.plugins.specification.models import ProviderContext
-from vibe_llms.providers.bodies import EncodedBody, encode_body
-from vibe_llms.providers.budgets import produce_limiter
 from vibe_llms.providers.credentials import acquire_key, advise_of_key
 from vibe_llms.providers.interfaces import GenusModel, ModelDescriptor, Translation
-from vibe_llms.providers.needs import (
-    Need,
-    advise_of_address,
-    advise_of_server,
-    refuse_for_want,
-)
 from vibe_llms.providers.rates import RateLimiter, Ticket
 from vibe_llms.providers.remote_models import RemoteModel
+from vibe_llms.providers.request_encoding import EncodedBody, encode_body
+from vibe_llms.providers.requirements import (
+    Requirement,
+    advise_of_address,
+    advise_of_server,
+    refuse_requirements,
+)
 from vibe_llms.providers.settings import RemoteSettings
+from vibe_llms.providers.shared_limits import produce_limiter
 from vibe_llms.providers.sources import read_problem
 from vibe_llms.providers.transports import produce_transport
 from vibe_llms.providers.vendors import Vendor
-from vibe_llms.wire.bodies import describe_address
 from vibe_llms.wire.exchanges import Exchange, Transport, WireRequest
 from vibe_llms.wire.guarded import GuardedExchange
 from vibe_llms.wire.scrubbing import Scrubber
+from vibe_llms.wire.size_limits import describe_address
 from vibe_llms.wire.tracing import compose_tracks
 
 if TYPE_CHECKING:
@@ -97,9 +97,9 @@ class RemoteProvider:
         """
         return describe_address(self._vendor(self._context).settings.base_url)
 
-    def survey_needs(self) -> tuple[Need, ...]:
+    def survey_requirements(self) -> tuple[Requirement, ...]:
         """Return what is missing before a request can be sent. Raises ConfigurationError."""
-        return self._vendor(self._context).survey_needs()
+        return self._vendor(self._context).survey_requirements()
 
     def produce_client(self) -> RemoteClient:
         """Make a client. Does not connect yet. Raises ConfigurationError."""
@@ -395,7 +395,7 @@ class RemoteClient:
         is_theirs = self._given is not None or vendor.settings.values.get("transport") == "sdk"
         is_keyless = key is None and vendor.needs_key and not is_theirs
         if is_keyless or vendor.settings.missing_variables:
-            refuse_for_want(name, vendor.survey_needs())
+            refuse_requirements(name, vendor.survey_requirements())
         # Variables and files may change; the settings of a client do not.
         self._is_key_settled = bool(values.get("api_key"))
         return key

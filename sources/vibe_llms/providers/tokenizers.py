@@ -20,7 +20,7 @@ from vibe_llms.providers.interfaces import ModelDescriptor, TokenCount
 if TYPE_CHECKING:
     from vibe_llms.foundation.json_types import JsonValue
     from vibe_llms.messages.losses import Translation
-    from vibe_llms.providers.bodies import EncodedBody
+    from vibe_llms.providers.request_encoding import EncodedBody
 
 ComposeCount: TypeAlias = Callable[[JsonObject, ModelDescriptor], tuple[str, JsonObject]]
 """Returns the path and the body of a request that counts tokens."""

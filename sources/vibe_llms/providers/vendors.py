@@ -20,7 +20,12 @@ from vibe_llms.providers.credentials import acquire_key, advise_key
 from vibe_llms.providers.interfaces import ModelDescriptor, Processors, Translation
 from vibe_llms.providers.lowering import find_lowered, lower
 from vibe_llms.providers.names import find_aliases, fit_names
-from vibe_llms.providers.needs import Need, NeedKind, find_server, find_variable
+from vibe_llms.providers.requirements import (
+    Requirement,
+    RequirementKind,
+    find_server,
+    find_variable,
+)
 from vibe_llms.providers.settings import TRANSPORTS, RemoteSettings, read_settings
 from vibe_llms.providers.tokenizers import CountingClient, VendorTokenizer
 from vibe_llms.providers.transports import ensure_files
@@ -29,8 +34,8 @@ if TYPE_CHECKING:
     from vibe_llms.dialects.calls import CallForm
     from vibe_llms.messages.vectors import EmbeddingRequest, Vectors
     from vibe_llms.providers.batches import VendorBatches
-    from vibe_llms.providers.bodies import EncodedBody
     from vibe_llms.providers.rates import RateLimiter, Ticket
+    from vibe_llms.providers.request_encoding import EncodedBody
     from vibe_llms.providers.surveys import SurveyedModel
     from vibe_llms.tables.kinds import Kind
     from vibe_llms.wire.exchanges import Exchange
@@ -83,7 +88,7 @@ class Vendor(abc.ABC):
             versions=self.versions,
         )
 
-    def survey_needs(self) -> tuple[Need, ...]:
+    def survey_requirements(self) -> tuple[Requirement, ...]:
         """Return what is missing before a request can be sent. Does not use the network.
 
         Raises:
@@ -91,18 +96,24 @@ class Vendor(abc.ABC):
         """
         name, values = self.context.name, self.settings.values
         ensure_files(self.context, self.settings)
-        needs = find_variable(name, self.settings.missing_variables, "base_url")
+        requirements = find_variable(name, self.settings.missing_variables, "base_url")
         # A plugin's transport, or a proxy, may reach servers that are unreachable from here.
         if values.get("transport") in (None, *TRANSPORTS) and not values.get("proxy"):
-            needs = (*needs, *find_server(self.settings.base_url, self.advise_server()))
+            requirements = (
+                *requirements,
+                *find_server(self.settings.base_url, self.advise_server()),
+            )
         if values.get("transport") == "sdk":
-            return needs
+            return requirements
         directory = self.context.data_directory
         if self.needs_key and acquire_key(name, values, self.key_variables, directory) is None:
             variable = str(values.get("api_key_variable") or (*self.key_variables, "")[0])
             remedy = advise_key(name, variable)
-            needs = (*needs, Need(NeedKind.KEY, variable or "api_key", remedy))
-        return needs
+            requirements = (
+                *requirements,
+                Requirement(RequirementKind.KEY, variable or "api_key", remedy),
+            )
+        return requirements
 
     def advise_server(self) -> str:
         """Return what to do if its server, on this machine, is not running."""

@@ -15,13 +15,13 @@ from typing import Final, TypeVar
 import attrs
 import msgspec
 
-from vibe_llms.conversations.run_logs.lines import (
+from vibe_llms.conversations.run_logs.log import CompactingLog, LoggedEvent, RunLog
+from vibe_llms.conversations.run_logs.log_lines import (
     open_envelope,
     read_envelope,
     read_head,
     write_logged,
 )
-from vibe_llms.conversations.run_logs.log import CompactingLog, LoggedEvent, RunLog
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.engine import (
     ApprovalRequestedEvent,
@@ -113,7 +113,7 @@ def compact_log(store: ConversationStore, identity: str, before: datetime) -> Co
     log.claim()
     try:
         with store.transact():
-            # A letter that is in both the inbox and the log is recognized by the log's entry.
+            # A message that is in both the inbox and the log is recognized by the log's entry.
             if not store.open_inbox(identity).is_empty:
                 return None
             log.read()  # proves that no line is missing, while that can still be checked

@@ -20,9 +20,9 @@ from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.messages.codec.canonical import encode_document
 from vibe_llms.runs.snapshots import Snapshot, extend, is_beginning, plant, take_snapshot
 
-Kind: TypeAlias = Literal["conversations", "canisters", "events", "letters", "contents"]
+Kind: TypeAlias = Literal["conversations", "canisters", "events", "messages", "contents"]
 
-KINDS: Final[tuple[Kind, ...]] = ("conversations", "canisters", "events", "letters", "contents")
+KINDS: Final[tuple[Kind, ...]] = ("conversations", "canisters", "events", "messages", "contents")
 
 
 class CopyProgress(Protocol):
@@ -179,11 +179,11 @@ class _Measure:
             self._counts[kind] += 1
             found.update(b"%d:%b" % (len(line), line))
 
-    def take(self, snapshot: Snapshot, inherited: int, letters: Iterable[bytes]) -> None:
+    def take(self, snapshot: Snapshot, inherited: int, messages: Iterable[bytes]) -> None:
         self.add("conversations", [_describe(snapshot)])
         self.add("canisters", snapshot.said[inherited:])
         self.add("events", snapshot.events)
-        self.add("letters", letters)
+        self.add("messages", messages)
 
     def sum_up(self, kind: Kind) -> SideSum:
         return SideSum(count=self._counts[kind], digest=self._hashes[kind].hexdigest())
@@ -228,8 +228,8 @@ class _Copier:
         except StoreError as error:
             self._refuse(identity, str(error))
             return
-        letters = [encode_event(letter) for letter in snapshot.letters]
-        self._here.take(snapshot, snapshot.inherited, letters)
+        messages = [encode_event(message) for message in snapshot.messages]
+        self._here.take(snapshot, snapshot.inherited, messages)
         self._notices += snapshot.notices
         if snapshot.is_working:
             self._working.append(identity)
@@ -239,7 +239,7 @@ class _Copier:
             return
         try:
             self._bring(snapshot)
-            self._read_back(snapshot, letters)
+            self._read_back(snapshot, messages)
         except StoreError as error:
             self._refuse(identity, str(error))
 
@@ -275,10 +275,10 @@ class _Copier:
             self._target.contents.add(data, mime_type=about.mime_type, name=about.name)
         self._contents.add(content_id)
 
-    def _read_back(self, snapshot: Snapshot, letters: Sequence[bytes]) -> None:
+    def _read_back(self, snapshot: Snapshot, messages: Sequence[bytes]) -> None:
         back = take_snapshot(self._target, snapshot.identity)
-        # A letter that was in the inbox during an earlier copy may also be in the log by now.
-        found = [each for each in map(encode_event, back.letters) if each in letters]
+        # A message that was in the inbox during an earlier copy may also be in the log by now.
+        found = [each for each in map(encode_event, back.messages) if each in messages]
         # The target may keep more of a history itself if a parent was deleted in the meantime.
         self._there.take(back, snapshot.inherited, found)
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-from vibe_llms.conversations.run_logs.inbox import RunInbox, RunMessage, read_letter_name
+from vibe_llms.conversations.run_logs.inbox import RunInbox, RunMessage, read_message_id
 from vibe_llms.conversations.run_logs.log import (
     ENDS,
     PATIENCE_SECONDS,
@@ -100,24 +100,24 @@ def take_messages(
         rests: The caller does not perform the run: a stop is followed by the end of the run.
 
     Raises:
-        StoreError: Something could not be read or written; the letters are where they were.
+        StoreError: Something could not be read or written; the messages are where they were.
     """
     written: list[LogEvent] = []
     if inbox.is_empty:
         return written
 
-    def take(letters: Sequence[RunMessage]) -> None:
+    def take(messages: Sequence[RunMessage]) -> None:
         events = read_events(log)
-        known = {read_letter_name(event) for event in events} - {""}
-        for letter in letters:
-            name = read_letter_name(letter)
+        known = {read_message_id(event) for event in events} - {""}
+        for message in messages:
+            name = read_message_id(message)
             if name in known:  # after a crash between writing the log and clearing the inbox
                 continue
-            event = judge(letter, events)
+            event = judge(message, events)
             log.append(run_id, event)
             events.append(event)
             written.append(event)
-        stops = [each for each in letters if isinstance(each, StopRequestedEvent)]
+        stops = [each for each in messages if isinstance(each, StopRequestedEvent)]
         if rests and stops and (end := _compose_end(events, run_id, stops[-1])):
             log.append(run_id, end)
             written.append(end)
@@ -136,7 +136,7 @@ def _compose_end(
         return None
     is_flow = any(
         isinstance(each, FlowStartedEvent)
-        or (isinstance(each, RunRequestedEvent) and each.order.get("task") is not None)
+        or (isinstance(each, RunRequestedEvent) and each.spec.get("task") is not None)
         for each in turns
     )
     if not is_flow:
@@ -146,29 +146,29 @@ def _compose_end(
     return FlowEndedEvent(run_id=run_id, reason="cancelled", detail=stop.reason)
 
 
-def judge(letter: RunMessage, events: Sequence[LogEvent]) -> LogEvent:
+def judge(message: RunMessage, events: Sequence[LogEvent]) -> LogEvent:
     """Return the event to log for a message: the first of several answers to a request counts."""
-    if isinstance(letter, ApprovalAnsweredEvent):
-        asked = survey_open(events).get(letter.key)
-        if asked is None or asked.digest != letter.digest:
+    if isinstance(message, ApprovalAnsweredEvent):
+        asked = survey_open(events).get(message.key)
+        if asked is None or asked.digest != message.digest:
             return ApprovalRefusedEvent(
-                key=letter.key,
-                digest=letter.digest,
-                letter=letter.letter,
-                subject=letter.subject,
+                key=message.key,
+                digest=message.digest,
+                message_id=message.message_id,
+                subject=message.subject,
             )
-    return letter
+    return message
 
 
 def deliver(
     store: ConversationStore, identity: str, *, wait_seconds: float = PATIENCE_SECONDS
 ) -> bool:
-    """Move the letters of a conversation to its log. Does file work.
+    """Move the messages of a conversation to its log. Does file work.
 
     If a run has claimed the log, that run moves them, soon if it works; this waits for it briefly.
 
     Returns:
-        Whether all letters are in the log by now.
+        Whether all messages are in the log by now.
     """
     inbox, log = store.open_inbox(identity), store.open_log(identity)
     while True:
@@ -184,11 +184,11 @@ def deliver(
             log.close()
 
 
-def is_heard(log: RunLog, letter: str) -> bool:
-    """Tell whether the run that a letter was sent to was not over when it arrived."""
+def is_heard(log: RunLog, message: str) -> bool:
+    """Tell whether the run that a message was sent to was not over when it arrived."""
     is_over = False
     for logged in log.read():
-        if read_letter_name(logged.event) == letter:
+        if read_message_id(logged.event) == message:
             return not is_over
         if isinstance(logged.event, (RunStartedEvent, RunEndedEvent)):
             is_over = isinstance(logged.event, RunEndedEvent)

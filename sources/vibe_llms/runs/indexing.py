@@ -19,8 +19,8 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from vibe_llms.conversations.run_logs.lines import open_envelope, read_envelope
 from vibe_llms.conversations.run_logs.log import LogTail
+from vibe_llms.conversations.run_logs.log_lines import open_envelope, read_envelope
 from vibe_llms.conversations.stores.defaults import require_logs
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.tags import is_part

@@ -110,7 +110,7 @@ class LocalRunContext:
         """Move messages to the run from its inbox to its log, and return them."""
         events, self._unheard = self._unheard, ()
         if self._inbox is not None and not self._inbox.is_empty:
-            # Not in a thread: branches of a flow may write to the log at the same time. Letters
+            # Not in a thread: branches of a flow may write to the log at the same time. Messages
             # are rare.
             try:
                 events = [*events, *take_messages(self._inbox, self._log, self.run_id)]

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Final
 
 from vibe_llms.conversations.metadata import ConversationMetadata
-from vibe_llms.conversations.run_logs.lines import read_order_subject
+from vibe_llms.conversations.run_logs.log_lines import read_request_subject
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.tags import OWNER_TAG, PART_TAG
 from vibe_llms.exceptions import UnknownConversationError
@@ -53,7 +53,7 @@ def read_owner(
 def read_subject(store: ConversationStore, identity: str) -> str | None:
     """Return the user on whose behalf a run was requested; ``None`` if it was not requested.
 
-    Reads only the order in the log. Does file work.
+    Reads only the run request in the log. Does file work.
 
     Raises:
         StoreError: The log cannot be read.
@@ -62,7 +62,7 @@ def read_subject(store: ConversationStore, identity: str) -> str | None:
     while lines := tail.read():
         for line in lines:
             if line.word == _REQUESTED:
-                return read_order_subject(line.data)
+                return read_request_subject(line.data)
     return None
 
 

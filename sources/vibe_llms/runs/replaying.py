@@ -15,11 +15,11 @@ import attrs
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.conversations.stores.interfaces import ConversationStore
-from vibe_llms.engine.calls import find_denial
 from vibe_llms.engine.limits import Readings
 from vibe_llms.engine.machine import Await, Command, End, Execute, Generate, decide
+from vibe_llms.engine.prepared_calls import find_denial
 from vibe_llms.engine.recovery import Record
-from vibe_llms.engine.replaying import STATES, Spoken, find_situation, read_spoken
+from vibe_llms.engine.run_status import STATES, Spoken, find_situation, read_spoken
 from vibe_llms.engine.tails import read_tail
 from vibe_llms.events.engine import (
     ApprovalRequestedEvent,

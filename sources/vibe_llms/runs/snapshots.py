@@ -9,11 +9,11 @@ import attrs
 
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
 from vibe_llms.conversations.run_logs.inbox import RunMessage
-from vibe_llms.conversations.run_logs.lines import Flaw, find_base, read_head, read_lines
 from vibe_llms.conversations.run_logs.log import RunLog
+from vibe_llms.conversations.run_logs.log_lines import Flaw, find_base, read_head, read_lines
 from vibe_llms.conversations.stores.defaults import adopt_lines
+from vibe_llms.conversations.stores.identities import find_references
 from vibe_llms.conversations.stores.interfaces import ConversationStore, History, Position
-from vibe_llms.conversations.stores.naming import find_references
 from vibe_llms.events.codec import encode_event
 from vibe_llms.exceptions import CorruptionError, Finding, StoreError
 from vibe_llms.foundation.attrs_classes import frozen
@@ -37,7 +37,7 @@ class Snapshot:
         inherited: Number of canisters inherited from parents.
         said: The canisters as lines.
         events: Lines of its log.
-        letters: Letters in its inbox, oldest first.
+        messages: Messages in its inbox, oldest first.
         position: Position of its end in the store that it was read from.
         is_working: Whether a run of it is active, or was cut off.
         notices: Notices from reading it.
@@ -49,7 +49,7 @@ class Snapshot:
     inherited: int
     said: tuple[bytes, ...]
     events: tuple[bytes, ...]
-    letters: tuple[RunMessage, ...]
+    messages: tuple[RunMessage, ...]
     position: Position
     is_working: bool
     notices: tuple[Finding, ...]
@@ -70,7 +70,7 @@ class Snapshot:
             inherited=0,
             said=(),
             events=tuple(events),
-            letters=(),
+            messages=(),
             position=Position(),
             is_working=False,
             notices=(),
@@ -79,14 +79,14 @@ class Snapshot:
     @property
     def references(self) -> set[str]:
         """Ids of all content that its own canisters refer to."""
-        own = (*self.said[self.inherited :], *self.events, *map(encode_event, self.letters))
+        own = (*self.said[self.inherited :], *self.events, *map(encode_event, self.messages))
         return set().union(*map(find_references, own))
 
 
 def take_snapshot(store: ConversationStore, identity: str) -> Snapshot:
     """Read a conversation with its log and inbox, while others may add to it.
 
-    Data that is read first is never ahead of data that is read later. A letter may be in both the
+    Data that is read first is never ahead of data that is read later. A message may be in both the
     inbox and the log, which is harmless, but is in at least one of them. The conversation may be
     ahead of the log, as after a run was killed.
 
@@ -95,11 +95,11 @@ def take_snapshot(store: ConversationStore, identity: str) -> Snapshot:
         CorruptionError: Something of it is damaged.
         StoreError: The store cannot be read.
     """
-    from vibe_llms.messages.codec.lines import encode_canister
+    from vibe_llms.messages.codec.canister_lines import encode_canister
 
     with store.transact(reading=True):
         store.read_metadata(identity)  # reports an unknown conversation as such
-        letters = tuple(store.open_inbox(identity).read())
+        messages = tuple(store.open_inbox(identity).read())
         events = _read_lines(store.open_log(identity)) if store.keeps_logs else ()
         history, inherited = _read_history(store, identity)
     return Snapshot(
@@ -109,7 +109,7 @@ def take_snapshot(store: ConversationStore, identity: str) -> Snapshot:
         inherited=inherited,
         said=tuple(encode_canister(each) for each in history.canisters),
         events=events,
-        letters=letters,
+        messages=messages,
         position=history.position,
         is_working=_is_working(identity, events),
         notices=history.notices,
@@ -167,7 +167,7 @@ def plant(store: ConversationStore, snapshot: Snapshot) -> Position:
         snapshot.metadata,
         snapshot.canisters[snapshot.inherited :],
         events=snapshot.events,
-        letters=snapshot.letters,
+        messages=snapshot.messages,
     )
 
 
@@ -224,6 +224,6 @@ def _add_beside(store: ConversationStore, snapshot: Snapshot, existing: Snapshot
         last = _find_last(existing.events)
         adopt_lines(store, snapshot.identity, lines, last=last, replaces=is_compacted)
     inbox = store.open_inbox(snapshot.identity)
-    for letter in snapshot.letters:
-        if letter not in existing.letters:
-            inbox.put(letter)
+    for message in snapshot.messages:
+        if message not in existing.messages:
+            inbox.put(message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from vibe_llms.conversations.run_logs.inbox import read_letter_name
+from vibe_llms.conversations.run_logs.inbox import read_message_id
 from vibe_llms.conversations.run_logs.log import RESTED, LoggedEvent
 from vibe_llms.engine.limits import Readings
 from vibe_llms.events.engine import (
@@ -43,7 +43,7 @@ def measure_spent(log: Sequence[LoggedEvent]) -> Readings:
                 end = logged.timestamp if isinstance(event, RESTED) else last
                 spent.seconds += max(0.0, (end - begun).total_seconds())
             begun = logged.timestamp if isinstance(event, _BEGINS) else None
-        if not read_letter_name(event):  # others may message a run killed long ago
+        if not read_message_id(event):  # others may message a run killed long ago
             last = logged.timestamp
         _count(spent, logged)
     return spent

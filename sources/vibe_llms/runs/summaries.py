@@ -78,7 +78,7 @@ class RunSummary:
         waiting: Number of calls that wait for an approval.
         starts: Number of starts since it last came to rest.
         is_attached: Whether it ends when its last watcher leaves.
-        order: The request as plain data; empty if it was started in process.
+        spec: The request as plain data; empty if it was started in process.
         origin: Id of the conversation that a fork was made from; otherwise empty.
         label: State for people: ``goal not met``, ``waiting for 2 approvals``. The same words are
             used everywhere; they follow from the other attributes.
@@ -106,7 +106,7 @@ class RunSummary:
     waiting: int = 0
     starts: int = 0
     is_attached: bool = False
-    order: Mapping[str, JsonValue] = attrs.field(factory=dict)
+    spec: Mapping[str, JsonValue] = attrs.field(factory=dict)
     origin: str = ""
     label: str = ""
     tone: str = ""
@@ -130,7 +130,7 @@ def _label(summary: RunSummary) -> str:
             return describe_ending(summary.reason, summary.limit, summary.goal_met)
         case "waiting" if summary.waiting:
             return f"waiting for {summary.waiting} approval{'s' * (summary.waiting != 1)}"
-        case "queued" if queue := summary.order.get("queue"):  # workers may not know the queue
+        case "queued" if queue := summary.spec.get("queue"):  # workers may not know the queue
             return f"queued in {queue}"
     return summary.state.replace("_", " ")
 
@@ -251,18 +251,18 @@ class RunFold:
             waiting=len(self.requests.survey()),
             starts=self._starts,
             is_attached=self._is_attached,
-            order=request.order if request else {},
+            spec=request.spec if request else {},
         )
 
     # --- state of the run ----------------------------------------------------------------------
 
     def _ask_for(self, event: RunRequestedEvent) -> None:
-        order = event.order
+        spec = event.spec
         self._request = event
-        self._is_attached = bool(order.get("attached"))
-        self._model = str(order.get("model") or self._model)
-        self._name = str(order.get("name") or self._name)
-        if order.get("task") is not None or order.get("kind") == "flow":
+        self._is_attached = bool(spec.get("attached"))
+        self._model = str(spec.get("model") or self._model)
+        self._name = str(spec.get("name") or self._name)
+        if spec.get("task") is not None or spec.get("kind") == "flow":
             self._kind = "flow"
         self._is_wanted = bool(self._starts)
         self._go_on("queued")

@@ -10,8 +10,8 @@ from typing import Final, TypeAlias, get_args
 import attrs
 
 from vibe_llms.conversations.metadata import ConversationMetadata
-from vibe_llms.conversations.run_logs.lines import read_head
 from vibe_llms.conversations.run_logs.log import ClaimedLog, RunLog
+from vibe_llms.conversations.run_logs.log_lines import read_head
 from vibe_llms.conversations.stores.defaults import require_logs
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.engine import RunEndedEvent, RunStartedEvent, RunSuspendedEvent

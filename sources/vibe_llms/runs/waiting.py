@@ -12,7 +12,7 @@ from datetime import datetime
 
 import attrs
 
-from vibe_llms.conversations.run_logs.inbox import read_letter_name
+from vibe_llms.conversations.run_logs.inbox import read_message_id
 from vibe_llms.conversations.run_logs.log import RunLog
 from vibe_llms.conversations.stores.defaults import require_logs
 from vibe_llms.conversations.stores.interfaces import ConversationStore
@@ -104,11 +104,11 @@ def answer(
     # Before it is written: the next run must not find an invalid answer.
     settle(wanted.request, approval)
     answered = produce_answer(wanted.key, wanted.request, approval)
-    letter = attrs.evolve(answered, letter=produce_identity(), subject=subject)
-    store.open_inbox(conversation_id).put(letter)
+    message = attrs.evolve(answered, message_id=produce_identity(), subject=subject)
+    store.open_inbox(conversation_id).put(message)
     deliver(store, conversation_id)
     for logged in reversed(log.read()):
-        if read_letter_name(logged.event) == letter.letter:
+        if read_message_id(logged.event) == message.message_id:
             if isinstance(logged.event, ApprovalRefusedEvent):
                 raise _describe_unknown(approval.digest, key, ())
             break

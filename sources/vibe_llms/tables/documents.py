@@ -47,7 +47,7 @@ class Document:
     @cached_property
     def lines(self) -> Mapping[KeyPath, int]:
         """The line, counted from 1, on which each key stands."""
-        from vibe_llms.tables.lines import locate_keys  # needed after a mistake only
+        from vibe_llms.tables.toml_lines import locate_keys  # needed after a mistake only
 
         return locate_keys(self.text)
 

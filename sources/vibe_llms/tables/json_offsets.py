@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from vibe_llms.foundation.attrs_classes import frozen
-from vibe_llms.tables.lines import Scanner
 from vibe_llms.tables.paths import KeyPath
+from vibe_llms.tables.toml_lines import Scanner
 
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _STRING: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)

@@ -43,8 +43,8 @@ async def replay_kept(
     from vibe_llms.runs.surveying import read_summary
 
     if read_summary(store, identity).kind == "flow":
-        from vibe_llms.flows.reading import examine_task
-        from vibe_llms.flows.replaying import replay_flow_run
+        from vibe_llms.flows.flow_replay import replay_flow_run
+        from vibe_llms.flows.task_reading import examine_task
 
         return await replay_flow_run(store, identity, None if task is None else examine_task(task))
     return await replay_run(store, identity, await _read_variant(engine))

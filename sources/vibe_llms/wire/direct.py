@@ -11,7 +11,6 @@ from vibe_llms.exceptions import ConverseError, Stage
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.foundation.secrets import Secret
 from vibe_llms.wire import failures
-from vibe_llms.wire.bodies import BoundedExchange, check_request, ensure_final, refuse_response
 from vibe_llms.wire.exchanges import Timeouts, WireRequest
 from vibe_llms.wire.http import faults, heads
 from vibe_llms.wire.http.codings import choose_unpacker
@@ -20,6 +19,7 @@ from vibe_llms.wire.http.dialing import dial
 from vibe_llms.wire.http.pools import Pool
 from vibe_llms.wire.http.tls import produce_tls_context
 from vibe_llms.wire.proxies import Proxies
+from vibe_llms.wire.size_limits import BoundedExchange, check_request, ensure_final, refuse_response
 
 
 class DirectTransport:

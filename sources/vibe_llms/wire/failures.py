@@ -21,9 +21,9 @@ from vibe_llms.exceptions import (
     TransportTimeoutError,
 )
 from vibe_llms.foundation.attrs_classes import frozen
-from vibe_llms.wire.bodies import HEADER_BYTES
 from vibe_llms.wire.exchanges import Timeouts
 from vibe_llms.wire.http import faults
+from vibe_llms.wire.size_limits import HEADER_BYTES
 
 
 @frozen

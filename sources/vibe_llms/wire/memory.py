@@ -19,8 +19,8 @@ import attrs
 from vibe_llms.exceptions import ConverseError, Stage, TransportError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.limits import Limits
-from vibe_llms.wire.bodies import BoundedExchange, check_request, ensure_final, refuse_response
 from vibe_llms.wire.exchanges import Exchange, WireRequest
+from vibe_llms.wire.size_limits import BoundedExchange, check_request, ensure_final, refuse_response
 
 
 @frozen(kw_only=True)

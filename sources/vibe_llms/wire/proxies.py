@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.foundation.secrets import Secret
-from vibe_llms.wire.bodies import describe_address
+from vibe_llms.wire.size_limits import describe_address
 
 
 class Proxies:

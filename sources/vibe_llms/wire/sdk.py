@@ -19,10 +19,10 @@ from vibe_llms.exceptions import (
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.foundation.secrets import Secret
 from vibe_llms.wire import failures
-from vibe_llms.wire.bodies import BoundedExchange, check_request, ensure_final, refuse_response
 from vibe_llms.wire.event_stream import CONTENT_TYPE, EventStreamRewriter
 from vibe_llms.wire.exchanges import Timeouts, WireRequest
 from vibe_llms.wire.http import faults
+from vibe_llms.wire.size_limits import BoundedExchange, check_request, ensure_final, refuse_response
 
 _RAW = {"X-Stainless-Raw-Response": "stream"}
 """Lets the SDK hand its answer over as it comes, neither read nor parsed."""

@@ -22,11 +22,11 @@ import pytest
 
 from support.screens.command_line import VIBE, produce_environment
 from support.stores.postgresql_server import produce_url
+from vibe_llms.batches.batch_specs import BatchSpec, KeptInput
 from vibe_llms.batches.batches import Batches
 from vibe_llms.batches.databases import BatchDatabase
 from vibe_llms.batches.handovers import BatchHandover
-from vibe_llms.batches.lines import digest
-from vibe_llms.batches.orders import BatchOrder, KeptInput
+from vibe_llms.batches.item_lines import digest
 from vibe_llms.batches.row_chunks import DueChunk
 from vibe_llms.instruments.estimates import write_input
 
@@ -41,11 +41,11 @@ def choose_url(base: str, directory: Path) -> str:
     return produce_url(directory)
 
 
-def order(**more: Any) -> BatchOrder:
+def spec(**more: Any) -> BatchSpec:
     """An order that nobody performs."""
     import msgspec
 
-    return BatchOrder(model="scripted:echo", request=msgspec.Raw(b"{}"), **more)
+    return BatchSpec(model="scripted:echo", request=msgspec.Raw(b"{}"), **more)
 
 
 async def ask(*texts: str) -> AsyncIterator[KeptInput]:
@@ -84,7 +84,7 @@ def look(database: BatchDatabase) -> Batches:
 
 async def submit(database: BatchDatabase, batch: str, *texts: str, chunk: int = 4) -> None:
     """Hands a batch over that nobody performs."""
-    await BatchHandover(database, FakeQueue(), batch, order(), chunk).perform(ask(*texts))
+    await BatchHandover(database, FakeQueue(), batch, spec(), chunk).perform(ask(*texts))
 
 
 @attrs.define

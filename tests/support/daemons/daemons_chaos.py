@@ -69,7 +69,7 @@ async def fill(trio: Trio, name: str, dice: random.Random) -> str:
     _, most = running.rlimit(psutil.RLIMIT_FSIZE)
     is_agents = name == "agents"
     trio.is_full |= is_agents
-    # Of a line of a log a letter fits: it is torn.
+    # Of a line of a log a message fits: it is torn.
     running.rlimit(psutil.RLIMIT_FSIZE, (int(is_agents), most))
     await asyncio.sleep(dice.random() * 2)
     running.rlimit(psutil.RLIMIT_FSIZE, (most, most))

@@ -38,8 +38,8 @@ class Daemon:
 
     async def start(self, *turns: Any, **headers: str) -> str:
         """Asks for a run; returns its id."""
-        order = self.premises.order(*turns).export()
-        status, summary = await self.ask("POST", "/runs", {**order, "input": "Do it."}, **headers)
+        spec = self.premises.spec(*turns).export()
+        status, summary = await self.ask("POST", "/runs", {**spec, "input": "Do it."}, **headers)
         assert status == 201, summary
         return str(summary["id"])
 

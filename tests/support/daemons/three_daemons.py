@@ -21,7 +21,7 @@ from support.gateways.gateways import find_port
 from support.gateways.hostile_upstreams import find_environment
 from vibe_llms.dialects.history import NO_RESULT, NOT_BEGUN
 from vibe_llms.testing.simulator import Invoke, Say, ScriptedAnswer, Simulator, answering
-from vibe_llms.testing.simulator.asking import Ask
+from vibe_llms.testing.simulator.asks import Ask
 from vibe_llms.testing.simulator.behaviour import respond
 
 SECRET: Final = "sk-of-the-vendor"

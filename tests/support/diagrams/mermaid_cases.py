@@ -13,7 +13,7 @@ from support.quality.node_programs import FOLDER_VARIABLE, NODE
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.mermaid.diagrams import Diagram, Edge, Node, Subgraph
 from vibe_llms.mermaid.labels import Label
-from vibe_llms.mermaid.reading import parse_diagram
+from vibe_llms.mermaid.parsing import parse_diagram
 
 ORACLE = Path(__file__).with_name("mermaid_oracle.mjs")
 

@@ -22,10 +22,10 @@ from vibe_llms.flows.budgets import Budget, Spending
 from vibe_llms.flows.checking import check_task
 from vibe_llms.flows.checks import TaskCheck
 from vibe_llms.flows.driving import FlowDriver
-from vibe_llms.flows.reading import examine_task
 from vibe_llms.flows.registry_contents import RegistryContents
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.flows.state import FlowState
+from vibe_llms.flows.task_reading import examine_task
 from vibe_llms.flows.visit_execution import Performer
 from vibe_llms.flows.visiting import Listener, VisitOutcome
 from vibe_llms.invocables.pages.getting import PageBounds

@@ -98,14 +98,14 @@ class Premises:
         """Where all is kept."""
         return self.runs.store  # type: ignore[return-value]
 
-    def order(self, *turns: Iterable[dict[str, Any]], **more: Any) -> RunSpec:
+    def spec(self, *turns: Iterable[dict[str, Any]], **more: Any) -> RunSpec:
         """Asks for a model that says this turn by turn."""
         path = write_script(self.folder, *({"contents": list(turn)} for turn in turns))
         return RunSpec(model=f"scripted:{path}", ensembles=("any",), **more)
 
-    async def start(self, order: RunSpec, **more: Any) -> str:
+    async def start(self, spec: RunSpec, **more: Any) -> str:
         """Asks for a run; returns its id."""
-        return (await self.runs.start(order, [UserCanister("Do it.")], **more)).id
+        return (await self.runs.start(spec, [UserCanister("Do it.")], **more)).id
 
     async def wait(
         self, run_id: str, *states: str, subject: str = "", after: int = 0

@@ -7,7 +7,7 @@ import psycopg
 from support.runs.acting import invoke, say
 from support.stores.disks import HastyDisk
 from vibe_llms.conversations import ConversationStore
-from vibe_llms.messages.codec.lines import encode_canister
+from vibe_llms.messages.codec.canister_lines import encode_canister
 
 SAID, BROUGHT = "It is looked up again, as there is more. " * 5, "What was found there. " * 90
 

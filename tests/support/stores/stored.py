@@ -59,8 +59,10 @@ def change(store: ConversationStore, seed: int, steps: int = 8) -> None:
             index = chance.choice((None, chance.randint(0, whole)))
             store.fork(identity, from_index=index, child=f"f{seed}-{number}")
         elif deed == "write":
-            letter = MessageReceivedEvent(canister=UserCanister("w"), letter=f"{seed}-{number}")
-            store.open_inbox(identity).put(letter)
+            message = MessageReceivedEvent(
+                canister=UserCanister("w"), message_id=f"{seed}-{number}"
+            )
+            store.open_inbox(identity).put(message)
         elif deed == "name":
             store.update_metadata(identity, name=f"named {number}", model="m:x")
         elif deed == "delete":

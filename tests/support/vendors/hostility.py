@@ -19,7 +19,7 @@ from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.codec.envelopes import decode_response, encode_response
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 from vibe_llms.providers.assembly import Assembler
-from vibe_llms.testing.simulator.asking import Ask
+from vibe_llms.testing.simulator.asks import Ask
 from vibe_llms.testing.simulator.chat_completions import CHAT
 from vibe_llms.testing.simulator.complaints import SimulatedRefusal
 from vibe_llms.testing.simulator.faces import SimulatedRequest, produce_minting

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from vibe_llms.agents.conversations import LocalConversations
 from vibe_llms.agents.local import LocalRuns
-from vibe_llms.conversations.index.answers import ConversationRow
-from vibe_llms.conversations.index.reading import ReadingIndex
+from vibe_llms.conversations.index.reading_index import ReadingIndex
+from vibe_llms.conversations.index.result_rows import ConversationRow
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.conversations.tags import OWNER_TAG

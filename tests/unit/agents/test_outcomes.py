@@ -67,7 +67,7 @@ def test_what_another_host_ends_at_the_last_moment_is_not_ended_twice(
     """Nor tried again: between any look that went before and the claim, all may have changed."""
 
     def claim_late(log: RunLog) -> None:
-        write(store, ANSWERED, RunResumedEvent(letter="more"))  # somebody wants more of it
+        write(store, ANSWERED, RunResumedEvent(message_id="more"))  # somebody wants more of it
         claim_soon(log)
 
     monkeypatch.setattr(outcomes, "claim_soon", claim_late)

@@ -23,8 +23,8 @@ def test_what_is_no_queue_is_refused(text: str) -> None:
 
 
 def test_an_order_says_its_queue() -> None:
-    order = RunSpec(model="m", queue="nightly", priority=-3)
-    assert read_run_spec(order.export()) == order
+    spec = RunSpec(model="m", queue="nightly", priority=-3)
+    assert read_run_spec(spec.export()) == spec
     assert RunSpec(model="m").export() == {"model": "m"}
 
 

@@ -26,7 +26,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 BEGUN = RunStartedEvent(run_id="run", conversation_id="a", length=1)
 WORKING = StateEnteredEvent(state="generate", turn=0)
 ENDED = RunEndedEvent(run_id="run", reason="answered")
-SAID = MessageReceivedEvent(canister=UserCanister("Go on."), letter="l")
+SAID = MessageReceivedEvent(canister=UserCanister("Go on."), message_id="l")
 
 
 def write(*events: tuple[float, LogEvent]) -> list[LoggedEvent]:
@@ -41,7 +41,7 @@ def write(*events: tuple[float, LogEvent]) -> list[LoggedEvent]:
 
 def test_what_counts_is_from_each_beginning_to_each_end() -> None:
     """What lies between two attempts is nobody's; of one that was killed its last word counts."""
-    log = write((0, RunRequestedEvent(order={})), (5, BEGUN), (7, WORKING))
+    log = write((0, RunRequestedEvent(spec={})), (5, BEGUN), (7, WORKING))
     assert measure_spent(log).seconds == 0  # it goes on, or nobody knows yet
     log = write((5, BEGUN), (7, WORKING), (100, BEGUN), (101, WORKING), (103, ENDED))
     assert measure_spent(log).seconds == 2 + 3

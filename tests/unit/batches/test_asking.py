@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from vibe_llms.batches.asking import AskBackend
+from vibe_llms.batches.ask_backend import AskBackend
 from vibe_llms.batches.functions import FunctionWork
 from vibe_llms.batches.items import BatchItem, BatchTally
 from vibe_llms.batches.runs import BatchRun

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from support.batches.batching import FakeQueue, ask, choose_url, order
+from support.batches.batching import FakeQueue, ask, choose_url, spec
 from vibe_llms.application import Application
 from vibe_llms.batches.batches import Batches
 from vibe_llms.batches.databases import open_database
 from vibe_llms.batches.executors import ChunkExecutor
 from vibe_llms.batches.handovers import BatchHandover
-from vibe_llms.batches.making import WorkMaker
+from vibe_llms.batches.work_makers import WorkMaker
 from vibe_llms.configuration.sources import load_configuration
 
 STOPPED, OTHER = "a" * 32, "b" * 32
@@ -21,7 +21,7 @@ async def test_the_chunks_of_a_stopped_batch_leave_the_queue(tmp_path: Path) -> 
     application = Application(load_configuration(environment={"HOME": str(tmp_path)}))
     database, queue = open_database(choose_url("sqlite", tmp_path)), FakeQueue()
     for batch in (STOPPED, OTHER):
-        await BatchHandover(database, queue, batch, order(), 1).perform(ask("1", "2", "3"))
+        await BatchHandover(database, queue, batch, spec(), 1).perform(ask("1", "2", "3"))
     await Batches(database, queue).stop(STOPPED)
     maker = WorkMaker(application=application, store=application.store)
     executor = ChunkExecutor(database, maker, queue)

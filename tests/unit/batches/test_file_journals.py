@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from support.quality.properties import examples
 from vibe_llms.batches.file_journals import FileJournal
-from vibe_llms.batches.items import BatchItem
-from vibe_llms.batches.lines import (
+from vibe_llms.batches.item_lines import (
     decode_item,
     digest,
     encode_item,
 )
+from vibe_llms.batches.items import BatchItem
 from vibe_llms.exceptions import ProviderError, ProviderFault, RequestError, StoreError
 from vibe_llms.logs.disk import Disk
 from vibe_llms.messages.canisters import Origin, StopReason, Usage

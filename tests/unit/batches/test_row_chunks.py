@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from support.batches.batching import BASES, FakeQueue, ask, choose_url, look, order, submit
+from support.batches.batching import BASES, FakeQueue, ask, choose_url, look, spec, submit
 from vibe_llms.agents.batches import look_at_batches
 from vibe_llms.batches import handovers
 from vibe_llms.batches.batches import Batches
@@ -40,7 +40,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BatchDa
 
 async def hand_over(database: BatchDatabase, batch: str, count: int, **more: Any) -> None:
     texts = [f"input {number}" for number in range(count)]
-    await BatchHandover(database, FakeQueue(), batch, order(**more), 1).perform(ask(*texts))
+    await BatchHandover(database, FakeQueue(), batch, spec(**more), 1).perform(ask(*texts))
 
 
 def take(database: BatchDatabase, batch: str = FIRST, chunk: int = 0) -> Taken:
@@ -78,7 +78,7 @@ async def test_batches_take_turns_from_where_the_queue_is(database: BatchDatabas
     queue, third = FakeQueue(), "c" * 32
     for batch, count, priority in ((FIRST, 3, 0), (SECOND, 2, 0), (third, 1, 1)):
         asked = ask(*map(str, range(count)))
-        await BatchHandover(database, queue, batch, order(priority=priority), 1).perform(asked)
+        await BatchHandover(database, queue, batch, spec(priority=priority), 1).perform(asked)
     found = sorted(queue.due, key=lambda each: (-each.priority, each.position, each.batch))
     names = [(each.batch, each.number) for each in found]
     assert names == [(third, 0), (FIRST, 0), (SECOND, 0), (FIRST, 1), (SECOND, 1), (FIRST, 2)]
@@ -88,7 +88,7 @@ async def test_batches_take_turns_from_where_the_queue_is(database: BatchDatabas
             journal = RowJournal(database, take(database, batch, number))
             await journal.put(BatchItem(index=number, text="x", value="x"), "d")
     later = "d" * 32
-    await BatchHandover(database, queue, later, order(), 1).perform(ask("x"))
+    await BatchHandover(database, queue, later, spec(), 1).perform(ask("x"))
     assert queue.due[-1].position == 2
 
 
@@ -123,7 +123,7 @@ async def test_inputs_that_were_handed_over_before_are_enqueued_again(
     await hand_over(database, FIRST, 2)
     queue = FakeQueue()
     asked = ask("input 0", "input 1")
-    await BatchHandover(database, queue, FIRST, order(), 1).perform(asked)
+    await BatchHandover(database, queue, FIRST, spec(), 1).perform(asked)
     assert [each.number for each in queue.due] == [0, 1]
 
 
@@ -143,7 +143,7 @@ async def test_a_batch_has_ended_with_the_last_result_that_is_written(
 async def test_what_may_be_billed_twice_is_told(database: BatchDatabase) -> None:
     """As many as its worker may have had under way, or in hand, when it died or was stopped."""
     texts = [f"input {number}" for number in range(9)]
-    asked = order(concurrency=2)
+    asked = spec(concurrency=2)
     await BatchHandover(database, FakeQueue(), FIRST, asked, 9).perform(ask(*texts))
     doubts = []
 

@@ -15,16 +15,16 @@ from unittest.mock import Mock
 
 import pytest
 
-from support.batches.batching import BASES, FakeQueue, ask, choose_url, look, order, submit
+from support.batches.batching import BASES, FakeQueue, ask, choose_url, look, spec, submit
 from vibe_llms.batches import budgets, row_journals
+from vibe_llms.batches.batch_followers import BatchFollower
+from vibe_llms.batches.batch_specs import KeptInput
 from vibe_llms.batches.batches import Batches
 from vibe_llms.batches.budgets import BatchBudget, RowLedger
 from vibe_llms.batches.databases import BatchDatabase, open_database
-from vibe_llms.batches.following import BatchFollower
 from vibe_llms.batches.handovers import BatchHandover
+from vibe_llms.batches.item_lines import decode_item
 from vibe_llms.batches.items import BatchItem
-from vibe_llms.batches.lines import decode_item
-from vibe_llms.batches.orders import KeptInput
 from vibe_llms.batches.row_chunks import leave, take
 from vibe_llms.batches.row_journals import RowJournal
 from vibe_llms.exceptions import ProviderError, ProviderFault, RequestError, StoreError
@@ -219,7 +219,7 @@ async def test_inputs_are_compared_and_others_come_behind_them(database: BatchDa
 async def test_two_may_hand_the_same_batch_over_at_once(database: BatchDatabase) -> None:
     texts = [f"input {number}" for number in range(40)]
     queue = FakeQueue()
-    both = [BatchHandover(database, queue, BATCH, order(), 4) for _ in range(2)]
+    both = [BatchHandover(database, queue, BATCH, spec(), 4) for _ in range(2)]
     await asyncio.gather(*(each.perform(ask(*texts)) for each in both))
     found = await look(database).find(BATCH)
     assert (found.total, found.known) == (40, 40)
@@ -379,7 +379,7 @@ async def test_a_list_goes_on_behind_an_order_of_a_later_version(database: Batch
     with database.transact() as transaction:
         transaction.change("UPDATE vibe_batches SET about = '{\"v\": 2}' WHERE id = ?", BATCH)
     found = {each.id: each.model for each in await look(database).survey()}
-    assert found == {BATCH: "", "c" * 32: order().model}
+    assert found == {BATCH: "", "c" * 32: spec().model}
 
 
 async def test_counts_beyond_all_measure_are_bounded(database: BatchDatabase) -> None:
@@ -420,7 +420,7 @@ async def test_who_breaks_off_takes_nothing_that_another_has_handed_over(
         yield
 
     with pytest.raises(asyncio.CancelledError):
-        await BatchHandover(database, FakeQueue(), BATCH, order(), 2).perform(break_off())
+        await BatchHandover(database, FakeQueue(), BATCH, spec(), 2).perform(break_off())
 
     (found,) = await look(database).survey()
     assert (found.state, found.total) == ("open", 2)
@@ -436,7 +436,7 @@ async def test_who_is_interrupted_while_handing_over_leaves_nothing_half_there(
         await asyncio.Event().wait()
 
     waiting = asyncio.Event()
-    submission = BatchHandover(database, FakeQueue(), BATCH, order(), 1)
+    submission = BatchHandover(database, FakeQueue(), BATCH, spec(), 1)
     work = asyncio.create_task(submission.perform(stall()))
     await waiting.wait()
     work.cancel()
@@ -505,12 +505,12 @@ async def test_settings_that_would_not_be_heeded_are_refused(database: BatchData
     await submit(database, BATCH, "one")
 
     for name, value in (("concurrency", 7), ("retries", 2), ("priority", 1)):
-        again = BatchHandover(database, FakeQueue(), BATCH, order(**{name: value}))
+        again = BatchHandover(database, FakeQueue(), BATCH, spec(**{name: value}))
         with pytest.raises(RequestError, match=f"has {name} .*, not {value}"):
             await again.perform(ask("one", "two"))
 
     assert (await look(database).find(BATCH)).total == 1
-    await BatchHandover(database, FakeQueue(), BATCH, order(cap_usd="1")).perform(ask("one"))
+    await BatchHandover(database, FakeQueue(), BATCH, spec(cap_usd="1")).perform(ask("one"))
 
 
 @pytest.mark.postgresql
@@ -585,7 +585,7 @@ async def test_what_could_not_be_handed_over_whole_keeps_what_was_paid_for(
         raise RequestError(path="inputs", detail="bad line")
 
     with pytest.raises(RequestError, match="bad line"):
-        await BatchHandover(database, FakeQueue(), BATCH, order(), 2).perform(break_off())
+        await BatchHandover(database, FakeQueue(), BATCH, spec(), 2).perform(break_off())
     found = await look(database).survey()
     assert [(each.state, each.done) for each in found] == ([("stopped", 1)] if is_taken else [])
 

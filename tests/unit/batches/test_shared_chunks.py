@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from support.batches.batching import choose_url, look, submit
 from support.quality.properties import examples
+from vibe_llms.batches.batch_followers import BatchFollower
 from vibe_llms.batches.databases import BatchDatabase, open_database
-from vibe_llms.batches.following import BatchFollower
+from vibe_llms.batches.item_lines import decode_head, encode_item
 from vibe_llms.batches.items import BatchItem
-from vibe_llms.batches.lines import decode_head, encode_item
 from vibe_llms.batches.row_chunks import Taken, leave, read_due, take
 from vibe_llms.batches.row_journals import RowJournal, _Result
 from vibe_llms.exceptions import ProviderError, ProviderFault

@@ -27,9 +27,9 @@ from support.stores.exports import (
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.exchange import exports
 from vibe_llms.conversations.exchange.chatgpt import read_chatgpt
-from vibe_llms.conversations.exchange.choosing import choose_importer, read_document
 from vibe_llms.conversations.exchange.documents import survey_importers
 from vibe_llms.conversations.exchange.exports import split_objects
+from vibe_llms.conversations.exchange.formats import choose_importer, read_document
 from vibe_llms.exceptions import CodecError, RequestError
 from vibe_llms.messages.canisters import (
     AssistantCanister,

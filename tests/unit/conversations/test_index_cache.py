@@ -16,7 +16,13 @@ from typing import Any
 import pytest
 
 from vibe_llms.conversations import DirectoryStore
-from vibe_llms.conversations.index import ConversationIndex, database, questions, texts, writing
+from vibe_llms.conversations.index import (
+    ConversationIndex,
+    database,
+    index_writer,
+    questions,
+    texts,
+)
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.messages.canisters import UserCanister
 
@@ -172,9 +178,9 @@ def test_keeps_what_was_indexed_when_it_is_interrupted(
 ) -> None:
     """An interrupted rebuild leaves whole conversations, and the next call completes it."""
     (tmp_path / "index.sqlite").unlink()
-    monkeypatch.setattr(writing, "BATCH", 1)
+    monkeypatch.setattr(index_writer, "BATCH", 1)
     monkeypatch.setattr(texts, "BATCH_BYTES", 1)
-    original_synopsis, original_place = writing.read_synopsis, texts.read_place
+    original_synopsis, original_place = index_writer.read_synopsis, texts.read_place
     calls = []
 
     def interrupt(original: Any, *arguments: Any) -> object:
@@ -183,7 +189,9 @@ def test_keeps_what_was_indexed_when_it_is_interrupted(
             raise KeyboardInterrupt
         return original(*arguments)
 
-    monkeypatch.setattr(writing, "read_synopsis", functools.partial(interrupt, original_synopsis))
+    monkeypatch.setattr(
+        index_writer, "read_synopsis", functools.partial(interrupt, original_synopsis)
+    )
     monkeypatch.setattr(texts, "read_place", functools.partial(interrupt, original_place))
     with pytest.raises(KeyboardInterrupt):
         index.survey()
@@ -322,7 +330,7 @@ def test_long_indexing_is_shown_and_short_is_not(
 
     survey("small.sqlite")
     assert progress.told == []
-    monkeypatch.setattr(writing, "BATCH", 2)
+    monkeypatch.setattr(index_writer, "BATCH", 2)
     survey("large.sqlite")
     assert_shows(progress, sizes)
     survey("large.sqlite")

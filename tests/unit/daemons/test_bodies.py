@@ -6,7 +6,7 @@ import gzip
 
 import pytest
 
-from vibe_llms.daemons.agents.bodies import read_json
+from vibe_llms.daemons.agents.request_bodies import read_json
 from vibe_llms.exceptions import RequestError
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from strategies.messages import errors
 from vibe_llms.dialects import chat_completions
-from vibe_llms.dialects.answering import classify
+from vibe_llms.dialects.client_answers import classify
 from vibe_llms.dialects.openai_serving import compose_openai_error
 from vibe_llms.exceptions import (
     AccessError,

@@ -22,7 +22,7 @@ from support.vendors.streamed_answers import (
     write_stream,
 )
 from vibe_llms.dialects import generate_content, messages, responses
-from vibe_llms.dialects.answering import classify
+from vibe_llms.dialects.client_answers import classify
 from vibe_llms.dialects.extras import without
 from vibe_llms.dialects.responses.serving.responses import echo_request
 from vibe_llms.dialects.signatures import is_wrapped, unwrap_signatures

@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from vibe_llms.engine.approving import ApprovalGate, produce_answer
-from vibe_llms.engine.calls import Call
 from vibe_llms.engine.contexts import RunContext
+from vibe_llms.engine.prepared_calls import Call
 from vibe_llms.engine.recovery import Record
 from vibe_llms.events.runs import ApprovalRefusedEvent
 from vibe_llms.invocables.approvals import (

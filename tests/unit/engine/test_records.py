@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from vibe_llms.engine.calls import examine_owed
+from vibe_llms.engine.prepared_calls import examine_owed
 from vibe_llms.engine.recovery import Record
 from vibe_llms.events.engine import (
     ApprovalAnsweredEvent,

@@ -14,7 +14,7 @@ from support.runs.acting import Stage, invoke, say
 from support.runs.scripting import produce_model
 from vibe_llms.engine.machine import Await, End
 from vibe_llms.engine.recovery import Record
-from vibe_llms.engine.replaying import find_situation, replay
+from vibe_llms.engine.run_status import find_situation, replay
 from vibe_llms.engine.states import State
 from vibe_llms.engine.tails import read_tail
 from vibe_llms.events.engine import (

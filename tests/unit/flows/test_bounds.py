@@ -27,11 +27,11 @@ from vibe_llms.flows.bounds import bound_flow, check_budget
 from vibe_llms.flows.checking import check_task
 from vibe_llms.flows.checks import FlowBound, Surroundings
 from vibe_llms.flows.machine import Pass, Stop, VisitNode, choose, decide, escape
-from vibe_llms.flows.reading import examine_task
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.flows.sizing import Provision
 from vibe_llms.flows.state import FlowState
 from vibe_llms.flows.summing import GreatestSum
+from vibe_llms.flows.task_reading import examine_task
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.invocables.invokers import Effect, Invoker
 

@@ -13,7 +13,7 @@ from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.flows.checking import check_task
 from vibe_llms.flows.checks import Surroundings, TaskCheck
 from vibe_llms.flows.faults import SEVERITIES
-from vibe_llms.flows.reading import examine_task
+from vibe_llms.flows.task_reading import examine_task
 from vibe_llms.invocables.invokers import Effect, Invoker
 
 GIVEN = Surroundings(variables={"topic"})

@@ -9,7 +9,7 @@ import pytest
 from support.flows.flow_courses import Telling
 from vibe_llms.events.flow import FlowStartedEvent
 from vibe_llms.flows.courses import Sum, VisitState
-from vibe_llms.flows.words import (
+from vibe_llms.flows.number_texts import (
     describe_cost,
     describe_seconds,
     describe_sum,

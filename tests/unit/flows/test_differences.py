@@ -13,7 +13,7 @@ from support.diagrams.mermaid_texts import TEXTS
 from support.quality.properties import sample
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.flows.differences import Change, compare_tasks, draw_difference
-from vibe_llms.flows.reading import read_task
+from vibe_llms.flows.task_reading import read_task
 from vibe_llms.flows.tasks import FlowDiagram, Task
 from vibe_llms.mermaid import parse_diagram
 

@@ -15,8 +15,8 @@ from support.quality.properties import examples
 from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 from vibe_llms.events.flow import FlowEndedEvent, NodeFinishedEvent
 from vibe_llms.flows.checks import TaskCheck
+from vibe_llms.flows.flow_replay import FlowReplay
 from vibe_llms.flows.records import replay_flow
-from vibe_llms.flows.replaying import FlowReplay
 from vibe_llms.flows.state import FlowState
 
 SEEDS = st.integers(0, 1_000_000)

@@ -14,8 +14,8 @@ import pytest
 from support.flows.flow_tasks import compose_task
 from vibe_llms.conversations import MemoryStore
 from vibe_llms.flows import AdapterConfig, run_task
-from vibe_llms.flows.reading import examine_task
-from vibe_llms.flows.replaying import replay_flow_run
+from vibe_llms.flows.flow_replay import replay_flow_run
+from vibe_llms.flows.task_reading import examine_task
 from vibe_llms.runs.comparing import bisect
 from vibe_llms.runs.replaying import Replay
 

@@ -10,7 +10,7 @@ import pytest
 
 from support.diagrams.large_diagrams import SHAPES, compose_task
 from vibe_llms.flows.checking import check_task
-from vibe_llms.flows.reading import examine_task
+from vibe_llms.flows.task_reading import examine_task
 from vibe_llms.mermaid import parse_diagram
 
 

@@ -16,8 +16,8 @@ from vibe_llms.conversations import MemoryStore
 from vibe_llms.flows import AdapterConfig, UniversalAdapter
 from vibe_llms.flows.checking import check_task
 from vibe_llms.flows.checks import TaskCheck
-from vibe_llms.flows.reading import examine_task
 from vibe_llms.flows.refusals import find_refusals
+from vibe_llms.flows.task_reading import examine_task
 from vibe_llms.models.catalogue import Catalogue
 
 O3 = {"provider": "openai", "model": "o3"}

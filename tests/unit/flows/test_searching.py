@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.exceptions import RequestError
-from vibe_llms.flows.searching import (
+from vibe_llms.flows.response_search import (
     find_json,
     find_member,
     find_pattern,

@@ -27,8 +27,8 @@ from vibe_llms.flows.checks import Surroundings, TaskCheck
 from vibe_llms.flows.graphs import Flow, FlowEdge, NodeKind
 from vibe_llms.flows.knowledge import Knowledge
 from vibe_llms.flows.prompting import survey_speaking
-from vibe_llms.flows.reading import examine_task
 from vibe_llms.flows.state import Branch, FlowState
+from vibe_llms.flows.task_reading import examine_task
 
 NODES = ("P0", "P1", "P2", "A", "B", "C{c}", "D{d}", "L([x2])", "M([x 3])", "T[/tool/]")
 LABELS = ("", "", "", "a", "b", "else", "error", "limit")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.strategies.tasks import JUNK, TASKS
 
 from vibe_llms.exceptions import ConfigurationError
-from vibe_llms.flows.reading import examine_task, read_task
+from vibe_llms.flows.task_reading import examine_task, read_task
 from vibe_llms.flows.tasks import EvaluationType, ResourceLlm
 from vibe_llms.foundation.package_data import access_data
 

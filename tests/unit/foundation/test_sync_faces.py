@@ -31,7 +31,7 @@ from vibe_llms.foundation.sync_faces import (
     entering,
     iterating,
 )
-from vibe_llms.instruments.channels.following import ReplyFollowing, SyncReplyFollowing
+from vibe_llms.instruments.channels.reply_following import ReplyFollowing, SyncReplyFollowing
 from vibe_llms.instruments.parsers.sessions import Following, SyncFollowing
 from vibe_llms.providers.interfaces import AsyncStream
 from vibe_llms.providers.synchrony import SyncStream

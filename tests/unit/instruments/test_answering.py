@@ -14,8 +14,8 @@ from vibe_llms import Application, Conversation, Engine, Model
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import ParseError
 from vibe_llms.instruments.answering import Answer, Answering
-from vibe_llms.instruments.parsers.choosing import Mode, ModeChoice
 from vibe_llms.instruments.parsers.dialogue import Repair
+from vibe_llms.instruments.parsers.modes import Mode, ModeChoice
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.messages.canisters import AnyCanister, Usage
 from vibe_llms.messages.views import text_of

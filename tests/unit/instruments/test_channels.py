@@ -24,7 +24,7 @@ from vibe_llms.instruments.channels.synchronous import SyncChannel
 from vibe_llms.instruments.channels.tools import ToolChannel
 from vibe_llms.instruments.engines import Engine, SyncEngine
 from vibe_llms.instruments.models import SyncModel
-from vibe_llms.instruments.parsers.choosing import Mode
+from vibe_llms.instruments.parsers.modes import Mode
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.instruments.prompts import Prompt
 from vibe_llms.invocables import produce_invoker

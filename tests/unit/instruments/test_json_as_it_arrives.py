@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.foundation.sentinels import ABSENT
-from vibe_llms.instruments.parsers.reading import (
+from vibe_llms.instruments.parsers.json_reader import (
     JsonFault,
     JsonReader,
     is_growing,

@@ -18,8 +18,8 @@ from support.runs.scripting import produce_model
 from vibe_llms.dialects.chat_completions.calling import invocations as chat
 from vibe_llms.dialects.responses.calling import invocations as responses
 from vibe_llms.exceptions import CapabilityError, ParseError, RequestError
-from vibe_llms.instruments.parsers.choosing import Mode
 from vibe_llms.instruments.parsers.dialogue import Dialogue, ParseAttempt, Parsed
+from vibe_llms.instruments.parsers.modes import Mode
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.invocables.call_execution import perform
 from vibe_llms.invocables.contexts import InvocationContext

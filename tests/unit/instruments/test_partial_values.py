@@ -22,10 +22,10 @@ from vibe_llms import Model, SyncModel
 from vibe_llms.exceptions import ConverseError, ParseError, RequestError
 from vibe_llms.foundation.sentinels import ABSENT
 from vibe_llms.instruments.parsers import partials
-from vibe_llms.instruments.parsers.following import TextReader
+from vibe_llms.instruments.parsers.answer_following import TextReader
+from vibe_llms.instruments.parsers.json_reader import JsonReader, is_growing
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.instruments.parsers.partials import Partial, PartialList, survey_arrived
-from vibe_llms.instruments.parsers.reading import JsonReader, is_growing
 from vibe_llms.providers.interfaces import AsyncStream
 
 

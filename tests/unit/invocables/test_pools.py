@@ -11,11 +11,11 @@ import pytest
 from support.gateways.gateways import become
 from vibe_llms.exceptions import EnsembleError
 from vibe_llms.invocables import Registry, produce_invoker
+from vibe_llms.invocables.ensemble_pools import MOST_IDLE, MOST_IDLE_OF_ALL, EnsemblePool
 from vibe_llms.invocables.ensembles import FunctionsEnsemble
 from vibe_llms.invocables.invokers import Invoker
 from vibe_llms.invocables.lending import MOST_OPENING
 from vibe_llms.invocables.mcp.settings import McpServer
-from vibe_llms.invocables.pools import MOST_IDLE, MOST_IDLE_OF_ALL, EnsemblePool
 
 
 class Server:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from vibe_llms.exceptions import EnsembleError, RequestError, UnknownNameError
 from vibe_llms.invocables import Ensemble, FunctionsEnsemble, InvocationContext, Registry, perform
 from vibe_llms.invocables.ensembles import gather_ensembles
+from vibe_llms.invocables.invoker_names import NAME_LENGTH, InvokerOrigin, assign_names
 from vibe_llms.invocables.invokers import Invoker
-from vibe_llms.invocables.naming import NAME_LENGTH, InvokerOrigin, assign_names
 from vibe_llms.messages.descriptions import CHOICES
 
 

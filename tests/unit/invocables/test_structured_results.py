@@ -16,8 +16,8 @@ from vibe_llms.invocables import (
     perform,
     produce_invoker,
 )
-from vibe_llms.invocables.asking import compose_form, compose_roots, compose_sampling
 from vibe_llms.invocables.outcomes import Outcome
+from vibe_llms.invocables.questions import compose_form, compose_roots, compose_sampling
 
 GRAMS = {
     "type": "object",

@@ -83,8 +83,8 @@ def claim_log(store: DirectoryStore) -> None:
         log.close()
 
 
-def leave_letter(store: DirectoryStore) -> None:
-    store.open_inbox("a").put(StopRequestedEvent(letter="1"))
+def leave_message(store: DirectoryStore) -> None:
+    store.open_inbox("a").put(StopRequestedEvent(message_id="1"))
 
 
 def write_journal(store: DirectoryStore) -> None:
@@ -100,7 +100,7 @@ def write_files(store: DirectoryStore) -> None:
 @pytest.mark.slow
 @needs_descriptors
 @pytest.mark.parametrize(
-    "work", [say_more, lock_and_release, claim_log, leave_letter, write_journal, write_files]
+    "work", [say_more, lock_and_release, claim_log, leave_message, write_journal, write_files]
 )
 def test_an_interrupt_at_any_step_leaves_no_lock_and_no_descriptor(
     tmp_path: Path, work: Callable[[DirectoryStore], None]

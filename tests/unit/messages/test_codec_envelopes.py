@@ -15,13 +15,13 @@ from vibe_llms.exceptions import CodecError, RequestError
 from vibe_llms.messages.canisters import AssistantCanister, UserCanister
 from vibe_llms.messages.codec.canonical import encode_document
 from vibe_llms.messages.codec.converter import produce_converter
+from vibe_llms.messages.codec.decoding import read_tree
 from vibe_llms.messages.codec.envelopes import (
     decode_request,
     decode_response,
     encode_request,
     encode_response,
 )
-from vibe_llms.messages.codec.reading import read_tree
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request, Response
 

@@ -24,14 +24,14 @@ from vibe_llms.messages.canisters import (
     ResultCanister,
     UserCanister,
 )
-from vibe_llms.messages.codec.converter import produce_converter
-from vibe_llms.messages.codec.lines import (
+from vibe_llms.messages.codec.canister_lines import (
     decode_canister,
     decode_canisters,
     encode_canister,
     encode_canisters,
 )
-from vibe_llms.messages.codec.reading import read_tree
+from vibe_llms.messages.codec.converter import produce_converter
+from vibe_llms.messages.codec.decoding import read_tree
 from vibe_llms.messages.contents import (
     AnyContent,
     FileContent,
@@ -406,7 +406,7 @@ import vibe_llms.messages.codec
 assert not {"msgspec", "cattrs"} & sys.modules.keys()
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.codec.envelopes import encode_request
-from vibe_llms.messages.codec.lines import decode_canisters, encode_canister
+from vibe_llms.messages.codec.canister_lines import decode_canisters, encode_canister
 canister = UserCanister("hi")
 assert decode_canisters(encode_canister(canister)) == [canister]
 assert not {"cattrs", "jsonschema", "asyncio", "difflib"} & sys.modules.keys()

@@ -14,9 +14,9 @@ from strategies.messages import canisters, errors, requests, responses
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.package_data import access_data
 from vibe_llms.messages.canisters import CANISTER_CLASSES, AnyCanister, Origin, Usage
+from vibe_llms.messages.codec.canister_lines import encode_canister
 from vibe_llms.messages.codec.envelopes import encode_request, encode_response
 from vibe_llms.messages.codec.errors import encode_error
-from vibe_llms.messages.codec.lines import encode_canister
 from vibe_llms.messages.contents import CONTENT_CLASSES, Citation, Native
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss

@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from vibe_llms.exceptions import RequestError
-from vibe_llms.messages.codec.lines import decode_canister
+from vibe_llms.messages.codec.canister_lines import decode_canister
 from vibe_llms.messages.contents import (
     CONTENT_CLASSES,
     MEDIA_CLASSES,

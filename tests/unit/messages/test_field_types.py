@@ -21,7 +21,7 @@ from vibe_llms.messages.canisters import (
     Usage,
     UserCanister,
 )
-from vibe_llms.messages.codec.lines import decode_canister, encode_canister
+from vibe_llms.messages.codec.canister_lines import decode_canister, encode_canister
 from vibe_llms.messages.contents import Citation, ImageContent, ReasoningContent, TextualContent
 from vibe_llms.messages.field_types import renew
 from vibe_llms.messages.losses import Loss

@@ -16,8 +16,8 @@ from vibe_llms.batches.rates import RowBudgets
 from vibe_llms.exceptions import StoreError
 from vibe_llms.foundation.clocks import Clock
 from vibe_llms.foundation.limits import Limits
-from vibe_llms.providers.budgets import Lease, SharedLimiter, produce_limiter
 from vibe_llms.providers.rates import RateLimiter, Rates
+from vibe_llms.providers.shared_limits import Lease, SharedLimiter, produce_limiter
 
 
 class FastClock(Clock):

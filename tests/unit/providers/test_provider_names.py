@@ -18,9 +18,9 @@ from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import ConfigurationError, UnknownNameError
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request
-from vibe_llms.plugins.wants import survey_wants
-from vibe_llms.providers.needs import NeedKind
+from vibe_llms.plugins.missing_requirements import survey_missing
 from vibe_llms.providers.remote import RemoteProvider
+from vibe_llms.providers.requirements import RequirementKind
 
 Apply = Callable[..., Application]
 OWN_SERVERS = {"llamacpp", "lmstudio", "ollama", "remote", "vllm"}
@@ -237,9 +237,9 @@ def test_bedrock_is_meant_by_who_says_a_region(
     monkeypatch.setenv("AWS_PROFILE", "mine")
     (tmp_path / "config").write_text("[default]\nregion = eu-west-1\n[profile other]\n")
 
-    (need,) = survey_wants(apply().plugins, ["bedrock"])["bedrock"].needs
+    (need,) = survey_missing(apply().plugins, ["bedrock"])["bedrock"].requirements
 
-    assert (need.kind, need.prevents) == (NeedKind.SETTING, True)
+    assert (need.kind, need.prevents) == (RequirementKind.SETTING, True)
     assert need.remedy == "Set AWS_REGION, or region in [providers.bedrock]."
     match place:
         case "variable":
@@ -249,7 +249,7 @@ def test_bedrock_is_meant_by_who_says_a_region(
         case "credentials":
             (tmp_path / "credentials").write_text("[mine]\nregion = eu-west-1\n")
     user = '[providers.bedrock]\nregion = "eu-west-1"\n' if place == "setting" else ""
-    assert survey_wants(apply(user).plugins, ["bedrock"])["bedrock"].needs == ()
+    assert survey_missing(apply(user).plugins, ["bedrock"])["bedrock"].requirements == ()
 
 
 async def test_azure_is_asked_by_its_own_variables(

@@ -86,7 +86,7 @@ def produce_requests(party: Party) -> st.SearchStrategy[Request]:
 
 
 def produce_filler(party: Party) -> RequestTemplates:
-    """Makes moulds that know the usual kinds already."""
+    """Make templates that already know the common kinds."""
     filler = RequestTemplates(Translator(party))
     for words in ("one", "two", "three"):
         for canisters in (

@@ -26,8 +26,8 @@ from vibe_llms.agents.local import LocalRuns
 from vibe_llms.conversations import ConversationStore, DirectoryStore, MemoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.run_logs.file_log import TALLY, FileLog
-from vibe_llms.conversations.run_logs.lines import write_line
 from vibe_llms.conversations.run_logs.log import LoggedEvent, read_unsettled
+from vibe_llms.conversations.run_logs.log_lines import write_line
 from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 from vibe_llms.conversations.run_logs.tailing import FileTail
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
@@ -304,7 +304,7 @@ def test_040_only_what_ended_long_ago(store: ConversationStore) -> None:
 
 
 def test_050_what_somebody_has_or_was_written_to_is_left_alone(store: ConversationStore) -> None:
-    """A run on its way has the log; and a letter may be in the log already."""
+    """A run on its way has the log; and a message may be in the log already."""
     identity = act(store, SIMPLE)
     old = read(store, identity)
     other = store.open_log(identity)
@@ -313,8 +313,8 @@ def test_050_what_somebody_has_or_was_written_to_is_left_alone(store: Conversati
         compact_log(store, identity, FUTURE)
     assert list(compact_logs(store, FUTURE)) == []
     other.close()
-    letter = MessageReceivedEvent(canister=UserCanister("Wait."), letter="l")
-    store.open_inbox(identity).put(letter)
+    message = MessageReceivedEvent(canister=UserCanister("Wait."), message_id="l")
+    store.open_inbox(identity).put(message)
 
     assert compact_log(store, identity, FUTURE) is None
 
@@ -598,7 +598,7 @@ async def test_100_hosts_compact_by_themselves(tmp_path: Path) -> None:
     old, young = Limits(), Limits(log_days=0)
     object.__setattr__(executor, "limits", old)
     async with premises:
-        run_id = await premises.start(premises.order([say("Done.")]))
+        run_id = await premises.start(premises.spec([say("Done.")]))
         ended = await premises.wait(run_id, "ended")
         assert read(premises.store, run_id)[-1].kept == 0
         object.__setattr__(executor, "limits", young)
@@ -632,8 +632,8 @@ async def test_101_nobody_waits_for_a_host_that_compacts(
         async with premises, asyncio.timeout(60):
             await asyncio.to_thread(begun.wait, 20)
             asker = LocalRuns(premises.store, premises.runs.application)  # another process
-            order = attrs.evolve(premises.order([say("Done.")]), ensembles=())
-            run_id = (await asker.start(order, [UserCanister("Go.")])).id
+            spec = attrs.evolve(premises.spec([say("Done.")]), ensembles=())
+            run_id = (await asker.start(spec, [UserCanister("Go.")])).id
             await premises.wait(run_id, "ended")
             asyncio.get_running_loop().call_soon(free.set)  # when it closes
     finally:

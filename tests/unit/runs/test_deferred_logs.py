@@ -12,8 +12,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from vibe_llms.conversations.run_logs.lines import write_logged
 from vibe_llms.conversations.run_logs.log import LoggedEvent
+from vibe_llms.conversations.run_logs.log_lines import write_logged
 from vibe_llms.engine.recovery import Record
 from vibe_llms.events.codec import decode_event, encode_event
 from vibe_llms.events.engine import (
@@ -25,7 +25,7 @@ from vibe_llms.events.engine import (
     RunSuspendedEvent,
 )
 from vibe_llms.events.flow import LogEvent
-from vibe_llms.interfaces.cli.runs.words import describe_event
+from vibe_llms.interfaces.cli.runs.event_texts import describe_event
 from vibe_llms.messages.canisters import StopReason, Usage, UserCanister
 from vibe_llms.runs.compacting import shorten
 from vibe_llms.runs.summaries import summarize
@@ -35,7 +35,7 @@ from vibe_llms.telemetry.opentelemetry import OpenTelemetryObserver
 MODEL = "anthropic:claude-sonnet-4-5"
 STARTED = GenerationStartedEvent(key="u1", turn=1, model=MODEL)
 DEFERRED = GenerationDeferredEvent(key="u1", turn=1, model=MODEL, backend="d")
-ANSWERED = GenerationAnsweredEvent(key="u1", fate="answered", body="{}", letter="c-0")
+ANSWERED = GenerationAnsweredEvent(key="u1", fate="answered", body="{}", message_id="c-0")
 FINISHED = GenerationFinishedEvent(
     key="u1",
     turn=1,

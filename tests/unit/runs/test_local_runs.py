@@ -481,7 +481,7 @@ async def test_050_a_run_that_was_just_begun_knows_its_order_and_hears_what_is_s
     store, conversation, log = produce_claimed(tmp_path, kind)
     logged = LoggedEvent(sequence=1, timestamp=datetime.now(UTC), run_id="run", event=STATE)
     begun = ClaimedRun(conversation=conversation, log=log, events=[logged], is_new=True)
-    said = MessageReceivedEvent(canister=UserCanister("Wait."), letter="one")
+    said = MessageReceivedEvent(canister=UserCanister("Wait."), message_id="one")
 
     async with open_run(conversation, store, run_id="run", claimed=begun) as (context, journal):
         assert context.survey() == [STATE]
@@ -506,7 +506,7 @@ async def test_051_a_run_that_is_taken_up_by_who_has_its_log_is_read_and_stored(
     log.append("run", STATE)
     begun = ClaimedRun(conversation=conversation, log=log, events=log.read())
     store.open_inbox(conversation.id).put(
-        said := MessageReceivedEvent(canister=UserCanister("Wait."), letter="one")
+        said := MessageReceivedEvent(canister=UserCanister("Wait."), message_id="one")
     )
     conversation.add_user_message("More.")
 

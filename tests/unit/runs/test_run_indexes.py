@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from support.stores.disks import HastyDisk
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata
-from vibe_llms.conversations.run_logs import lines
+from vibe_llms.conversations.run_logs import log_lines
 from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.conversations.tags import PART_TAG, is_part
@@ -37,7 +37,7 @@ from vibe_llms.runs.owners import read_subject
 from vibe_llms.runs.summaries import RunState, RunSummary
 from vibe_llms.runs.surveying import RESTS, STATES, is_over
 
-ORDER = RunRequestedEvent(order={"model": "m"}, subject="ann")
+ORDER = RunRequestedEvent(spec={"model": "m"}, subject="ann")
 STARTED = RunStartedEvent(run_id="r", conversation_id="c", length=1)
 ENDED = RunEndedEvent(run_id="r", reason="answered")
 EVENTS: list[Any] = [ORDER, STARTED, ENDED, RunResumedEvent(), StopRequestedEvent()]
@@ -353,7 +353,7 @@ def test_a_longer_log_under_the_same_id_is_another_all_the_same() -> None:
     former, index = store.open_log(identity), RunIndex(store)
     assert index.read_summary(identity).state == "broken_off"
     store.delete(identity)
-    begin(store, 1, RunRequestedEvent(order={"model": "m"}, subject="bob"), STARTED, ENDED, ORDER)
+    begin(store, 1, RunRequestedEvent(spec={"model": "m"}, subject="bob"), STARTED, ENDED, ORDER)
     assert store.open_log(identity) is not former
     assert index.read_summary(identity) == read_summary(store, identity)
 
@@ -434,8 +434,8 @@ def test_a_run_of_nobody_is_his_who_orders_it_later() -> None:
 
 TURNS = st.sampled_from(
     [
-        RunRequestedEvent(order={"model": "m:n"}),
-        RunRequestedEvent(order={"model": "run.started"}),
+        RunRequestedEvent(spec={"model": "m:n"}),
+        RunRequestedEvent(spec={"model": "run.started"}),
         RunStartedEvent(run_id="r", conversation_id="c", length=1),
         FlowStartedEvent(run_id="r"),
         StopRequestedEvent(),
@@ -468,13 +468,15 @@ def test_the_end_of_a_long_log_is_known_without_its_events(
     store.create("c", ConversationMetadata())
     log = store.open_log("c")
     log.claim()
-    log.append("r", RunRequestedEvent(order={"model": "m:n"}))
+    log.append("r", RunRequestedEvent(spec={"model": "m:n"}))
     log.append("r", RunStartedEvent(run_id="r", conversation_id="c", length=1))
     for _ in range(100):
         log.append("r", InvocationProgressEvent(key="k", invocation_id="i", name="n", text="x"))
     last = log.append("r", RunEndedEvent(run_id="r", reason="answered"))
     log.close()
-    decoded, decode = [], lines.decode_event
-    monkeypatch.setattr(lines, "decode_event", lambda data: decoded.append(data) or decode(data))
+    decoded, decode = [], log_lines.decode_event
+    monkeypatch.setattr(
+        log_lines, "decode_event", lambda data: decoded.append(data) or decode(data)
+    )
     assert RunIndex(store).read_rest("c") == (last, True)
     assert len(decoded) == 1

@@ -22,7 +22,7 @@ def begin(store: MemoryStore, identity: str, *tags: str, subject: str | None = N
         log = store.open_log(identity)
         log.claim()
         log.append("r", STARTED)
-        log.append("r", RunRequestedEvent(order={"model": "m"}, subject=subject))
+        log.append("r", RunRequestedEvent(spec={"model": "m"}, subject=subject))
         log.append("r", STARTED)
         log.close()
 

@@ -52,7 +52,7 @@ from vibe_llms.runs.summaries import RunFold, RunSummary, summarize
 from vibe_llms.runs.surveying import STATES, read_summary
 
 MORNING = datetime(2026, 11, 23, 8, tzinfo=UTC)
-REQUESTED = RunRequestedEvent(order={"model": "scripted:echo", "attached": True}, subject="alice")
+REQUESTED = RunRequestedEvent(spec={"model": "scripted:echo", "attached": True}, subject="alice")
 STARTED = RunStartedEvent(run_id="r", conversation_id="a", length=1, model="scripted:weather")
 SUSPENDED = RunSuspendedEvent(run_id="r", digests=("d",))
 ASKED = ApprovalRequestedEvent(key="k", invocation_id="i", name="send", arguments="{}", digest="d")
@@ -236,7 +236,7 @@ def test_002_it_says_who_wanted_what_and_when() -> None:
         "scripted:weather",
         "conversation",
     )
-    assert summary.order == REQUESTED.order
+    assert summary.spec == REQUESTED.spec
     assert (summary.created, summary.updated) == (
         MORNING + timedelta(seconds=1),
         MORNING + timedelta(seconds=3),
@@ -290,16 +290,16 @@ def test_015_what_is_ordered_names_it_until_it_says_more() -> None:
         summary = fold(*events)
         return summary.kind, summary.model, summary.name
 
-    ordered = RunRequestedEvent(order={"model": "m:n", "name": "Tides", "kind": "flow"})
+    ordered = RunRequestedEvent(spec={"model": "m:n", "name": "Tides", "kind": "flow"})
     begun = FlowStartedEvent(run_id="a")
-    assert tell(ordered) == tell(ordered, RunRequestedEvent(order={})) == ("flow", "m:n", "Tides")
+    assert tell(ordered) == tell(ordered, RunRequestedEvent(spec={})) == ("flow", "m:n", "Tides")
     assert not fold(ordered).is_attached
     assert tell(ordered, begun) == ("flow", "m:n", "Tides")
     assert tell(ordered, FLOW) == ("flow", "mock:x", "Tides")
     settled = attrs.evolve(FLOW, settings={"model": "o:p"})
     assert tell(ordered, settled) == ("flow", "o:p", "Tides")
-    assert tell(RunRequestedEvent(order={"task": {}})) == ("flow", "", "")
-    assert tell(RunRequestedEvent(order={"kind": "other"})) == ("conversation", "", "")
+    assert tell(RunRequestedEvent(spec={"task": {}})) == ("flow", "", "")
+    assert tell(RunRequestedEvent(spec={"kind": "other"})) == ("conversation", "", "")
     assert tell(REQUESTED, attrs.evolve(STARTED, model="")) == ("conversation", "scripted:echo", "")
     for task, model in (
         ({"goal": "x", "resource_llm": "y"}, ""),

@@ -38,7 +38,7 @@ def look() -> str:
 
 
 def fill(store: DirectoryStore, identity: str, runs: int) -> None:
-    """Keeps a conversation with so many runs, and letters that came since."""
+    """Keeps a conversation with so many runs, and messages that came since."""
     store.create(identity, ConversationMetadata())
     store.append(identity, [UserCanister("Hello.")])
     log = store.open_log(identity)

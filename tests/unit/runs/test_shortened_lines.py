@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
-from vibe_llms.conversations.run_logs.lines import open_envelope, read_envelope, write_line
+from vibe_llms.conversations.run_logs.log_lines import open_envelope, read_envelope, write_line
 from vibe_llms.events.engine import (
     ApprovalRequestedEvent,
     GenerationAnsweredEvent,

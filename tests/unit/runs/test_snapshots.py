@@ -17,7 +17,7 @@ from support.stores.disks import HastyDisk
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
 from vibe_llms.conversations.run_logs.file_log import TALLY
 from vibe_llms.conversations.run_logs.inbox import MemoryInbox
-from vibe_llms.conversations.run_logs.lines import write_line, write_logged
+from vibe_llms.conversations.run_logs.log_lines import write_line, write_logged
 from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 from vibe_llms.conversations.stores.directory import DirectoryStore
 from vibe_llms.conversations.stores.interfaces import History, Position
@@ -27,7 +27,7 @@ from vibe_llms.events.runs import MessageReceivedEvent
 from vibe_llms.exceptions import CorruptionError, StoreError, UnknownConversationError
 from vibe_llms.logs.tallies import Tally, read_tally
 from vibe_llms.messages.canisters import UserCanister
-from vibe_llms.messages.codec.lines import encode_canister
+from vibe_llms.messages.codec.canister_lines import encode_canister
 from vibe_llms.messages.contents import ImageContent
 from vibe_llms.runs.compacting import compact_log
 from vibe_llms.runs.snapshots import (
@@ -42,8 +42,8 @@ STARTED = RunStartedEvent(run_id="r", conversation_id="a", length=1)
 ENDED = RunEndedEvent(run_id="r", reason="answered", settles=True)
 
 
-def letter(name: str) -> MessageReceivedEvent:
-    return MessageReceivedEvent(canister=UserCanister(name), letter=name)
+def message(name: str) -> MessageReceivedEvent:
+    return MessageReceivedEvent(canister=UserCanister(name), message_id=name)
 
 
 def picture(text: str) -> UserCanister:
@@ -59,11 +59,11 @@ def write(store: Any, identity: str, *events: Any) -> None:
 
 
 def begin(store: Any) -> Any:
-    """Keeps a conversation, a run of it, a letter, and a fork that goes on by itself."""
+    """Keeps a conversation, a run of it, a message, and a fork that goes on by itself."""
     store.create("a", ConversationMetadata(name="n", tags=("t",), model="m"))
     store.append("a", [picture("one"), UserCanister("two")])
     write(store, "a", STARTED, ENDED)
-    store.open_inbox("a").put(letter("first"))
+    store.open_inbox("a").put(message("first"))
     store.fork("a", from_index=1, child="b")
     store.append("b", [picture("three")])
     return store
@@ -88,12 +88,12 @@ def test_a_snapshot_has_all_that_a_conversation_is(kind: str, tmp_path: Path) ->
         inherited=0,
         said=tuple(encode_canister(each) for each in history.canisters),
         events=tuple(write_logged(each) for each in store.open_log("a").read()),
-        letters=whole.letters,
+        messages=whole.messages,
         position=history.position,
         is_working=False,
         notices=(),
     )
-    assert [each.letter for each in whole.letters] == ["first"]
+    assert [each.message_id for each in whole.messages] == ["first"]
     assert (fork.inherited, len(fork.canisters), fork.events) == (1, 2, ())
     assert fork.metadata.parent == ParentLink(identity="a", canisters=1)
     digests = {text: hashlib.sha256(text.encode()).hexdigest() for text in ("one", "three")}
@@ -113,7 +113,7 @@ def test_what_is_about_to_be_has_its_words_and_the_first_lines_of_its_log() -> N
         inherited=0,
         said=(),
         events=(b"line",),
-        letters=(),
+        messages=(),
         position=Position(),
         is_working=False,
         notices=(),
@@ -198,7 +198,7 @@ def test_what_is_put_there_is_what_was_taken(kind: str, tmp_path: Path) -> None:
 
     source.append("a", [UserCanister("more")])
     write(source, "a", STARTED, ENDED)
-    source.open_inbox("a").put(letter("second"))
+    source.open_inbox("a").put(message("second"))
     extend(target, take_snapshot(source, "a"), take_snapshot(target, "a"))
     check_same(source, target, "a")
     updated = target.read_metadata("a")
@@ -215,7 +215,7 @@ def test_what_is_put_there_is_what_was_taken(kind: str, tmp_path: Path) -> None:
 
 def check_same(source: Any, target: Any, identity: str) -> None:
     one, other = take_snapshot(source, identity), take_snapshot(target, identity)
-    for name in ("said", "events", "letters", "inherited"):
+    for name in ("said", "events", "messages", "inherited"):
         assert getattr(other, name) == getattr(one, name), name
     for name in ("name", "tags", "model", "parent"):
         assert getattr(other.metadata, name) == getattr(one.metadata, name), name
@@ -277,7 +277,7 @@ def test_only_what_is_new_is_added_and_a_log_that_is_shorter_by_now_takes_its_pl
     extend(target, take_snapshot(source, "a"), take_snapshot(target, "a"))
     check_same(source, target, "a")
     assert told == [("adopt", 3)]
-    source.open_inbox("a").empty(lambda letters: None)
+    source.open_inbox("a").empty(lambda messages: None)
     assert compact_log(source, "a", datetime(9999, 1, 1, tzinfo=UTC)) is not None
     told.clear()
     short = take_snapshot(source, "a")

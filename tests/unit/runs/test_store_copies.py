@@ -25,8 +25,8 @@ from vibe_llms.events.engine import RunStartedEvent
 from vibe_llms.events.runs import MessageReceivedEvent
 from vibe_llms.exceptions import Finding, StoreError
 from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.codec.canister_lines import encode_canister
 from vibe_llms.messages.codec.canonical import encode_document
-from vibe_llms.messages.codec.lines import encode_canister
 from vibe_llms.runs.copying import copy_store
 
 
@@ -240,8 +240,8 @@ def test_081_what_is_chosen_comes_with_its_parents_and_the_content_that_it_names
     source.fork("root", child="fork-a")
     source.fork("fork-a", child="fork-b")
     source.contents.add(b"alone", mime_type="text/plain")
-    letter = MessageReceivedEvent(canister=UserCanister("later"), letter="one")
-    source.open_inbox("root").put(letter)
+    message = MessageReceivedEvent(canister=UserCanister("later"), message_id="one")
+    source.open_inbox("root").put(message)
     named = {hashlib.sha256(b"root").hexdigest()}
 
     report = copy_store(source, target, identities=["fork-b", "root"])
@@ -249,9 +249,9 @@ def test_081_what_is_chosen_comes_with_its_parents_and_the_content_that_it_names
     assert report.added == ("root", "fork-a", "fork-b")
     assert set(target.contents.survey()) == named
     sums = {each.kind: each.target.count for each in report.comparisons}
-    assert sums == {"conversations": 3, "canisters": 2, "events": 2, "letters": 1, "contents": 1}
+    assert sums == {"conversations": 3, "canisters": 2, "events": 2, "messages": 1, "contents": 1}
     assert report.is_whole
-    assert [*target.open_inbox("root").read()] == [letter]
+    assert [*target.open_inbox("root").read()] == [message]
     (contents,) = [each.source for each in report.comparisons if each.kind == "contents"]
     written = b"%d:%b" % (64, named.pop().encode())
     assert contents.digest == hashlib.sha256(written).hexdigest()

@@ -18,13 +18,13 @@ from support.gateways.gateways import become
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.run_logs import file_log, memory_log
-from vibe_llms.conversations.run_logs.lines import (
+from vibe_llms.conversations.run_logs.log import PIECE_BYTES
+from vibe_llms.conversations.run_logs.log_lines import (
     open_envelope,
     read_envelope,
     read_head,
     write_line,
 )
-from vibe_llms.conversations.run_logs.log import PIECE_BYTES
 from vibe_llms.conversations.run_logs.publishing import find_place, is_subscribed
 from vibe_llms.conversations.run_logs.tailing import FileTail
 from vibe_llms.conversations.stores.memory import MemoryStore
@@ -344,7 +344,7 @@ async def test_who_is_quiet_is_looked_for_however_much_happens_elsewhere(
 
 EVENTS = st.sampled_from(
     [
-        RunRequestedEvent(order={"model": "m"}),
+        RunRequestedEvent(spec={"model": "m"}),
         RunStartedEvent(run_id="r", conversation_id=RUN, length=1),
         StopRequestedEvent(),
         RunResumedEvent(),
@@ -363,7 +363,7 @@ EVENTS = st.sampled_from(
 )
 
 
-@example([RunRequestedEvent(order={"model": "m"}), StopRequestedEvent()], 0)
+@example([RunRequestedEvent(spec={"model": "m"}), StopRequestedEvent()], 0)
 @given(events=st.lists(EVENTS, min_size=5, max_size=40), start=st.integers(0, 4))
 def test_it_is_known_from_lines_alone_whether_a_run_may_be_at_rest(
     events: list[Any], start: int

@@ -16,8 +16,8 @@ import pytest
 
 from support.stores.postgresql_server import opened
 from vibe_llms.conversations.metadata import ConversationMetadata
-from vibe_llms.conversations.run_logs.lines import write_line
 from vibe_llms.conversations.run_logs.log import ClaimedLog
+from vibe_llms.conversations.run_logs.log_lines import write_line
 from vibe_llms.conversations.stores.directory import DirectoryStore
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.stores.memory import MemoryStore
@@ -48,9 +48,9 @@ from vibe_llms.runs.surveying import (
     survey_states,
 )
 
-ORDER = RunRequestedEvent(order={"model": "m"})
+ORDER = RunRequestedEvent(spec={"model": "m"})
 IDENTITY = "a" * 32
-STOP = StopRequestedEvent(letter="l")
+STOP = StopRequestedEvent(message_id="l")
 STARTED = RunStartedEvent(run_id="r", conversation_id="c", length=1)
 ENDED = RunEndedEvent(run_id="r", reason="answered")
 SUSPENDED = RunSuspendedEvent(run_id="r", digests=())
@@ -178,7 +178,7 @@ def test_a_flow_that_rests_waits_for_what_its_visits_wait_for(
 def test_what_a_log_does_not_say_its_conversation_does() -> None:
     """Its name is told rather than that of an order; its model where the log names none."""
     store = MemoryStore()
-    ordered = RunRequestedEvent(order={"model": "o:m", "name": "Ordered"})
+    ordered = RunRequestedEvent(spec={"model": "o:m", "name": "Ordered"})
     for identity, name, events in (
         ("named", "Named", [STARTED]),
         ("both", "Named", [ordered]),

@@ -135,7 +135,7 @@ def test_001_an_answer_is_written_to_the_log_where_the_run_finds_it(
         arguments,
         approval.reason,
     )
-    assert event.letter
+    assert event.message_id
     assert event.subject == ""
     record = Record.read(survey_events(store))
     assert record.find_approval("k1", SEND.digest, "send", in_doubt=False) == event
@@ -228,7 +228,7 @@ def test_016_who_is_only_just_too_late_is_told_so(store: ConversationStore) -> N
     """Another answer lay in the inbox already, and counts."""
     write(store, "a", [request("k1", SEND), SUSPENDED])
     first = produce_answer("k1", SEND, deny(SEND))
-    store.open_inbox("a").put(attrs.evolve(first, letter="first"))
+    store.open_inbox("a").put(attrs.evolve(first, message_id="first"))
 
     with pytest.raises(UnknownNameError, match="answered already") as raised:
         answer(store, "a", allow(SEND), key="k1")

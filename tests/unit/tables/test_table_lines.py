@@ -9,7 +9,7 @@ import tomli
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe_llms.tables.lines import Path, locate_keys
+from vibe_llms.tables.toml_lines import Path, locate_keys
 
 
 def survey_paths(value: object, path: Path = ()) -> Iterator[Path]:

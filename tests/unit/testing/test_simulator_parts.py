@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.testing.simulator import FAULTS, QUIRKS
-from vibe_llms.testing.simulator.asking import measure_picture
+from vibe_llms.testing.simulator.asks import measure_picture
 from vibe_llms.testing.simulator.behaviour import fabricate, produce_png
 from vibe_llms.testing.simulator.delivery import encode_event
 from vibe_llms.testing.simulator.faults import read_conditions
@@ -66,12 +66,12 @@ def test_references_are_followed_and_recursion_ends() -> None:
     assert fabricate(merged) == {"a": 7}
 
 
-@given(text=st.text(), prefix=st.text(), other=st.text(), carry=st.booleans())
+@given(text=st.text(), prefix=st.text(), other=st.text(), embeds_text=st.booleans())
 def test_a_signature_holds_for_its_text_and_prefix_alone(
     text: str, prefix: str, other: str, carry: bool
 ) -> None:
     """Another text, another kind, or another prefix where it is bound, are found out."""
-    signed = sign(text, kind="a", prefix=prefix, carry=carry)
+    signed = sign(text, kind="a", prefix=prefix, embeds_text=carry)
     shown = None if carry else text
     assert is_intact(signed, shown, kind="a")
     assert is_intact(signed, shown, kind="a", prefix=prefix)

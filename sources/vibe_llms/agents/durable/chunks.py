@@ -9,7 +9,7 @@ from typing import Final
 
 from vibe_llms.agents.durable.database import VERSION, DurableDatabase, open_database, reaching
 from vibe_llms.agents.queues import BATCH_QUEUE
-from vibe_llms.batches.orders import PRIORITY_BOUND
+from vibe_llms.batches.batch_specs import PRIORITY_BOUND
 from vibe_llms.batches.row_chunks import DueChunk
 
 CHUNK_WORKFLOW: Final = "vibe.chunk"

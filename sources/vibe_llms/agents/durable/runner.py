@@ -18,8 +18,8 @@ from vibe_llms.agents.workers import RunWorker, WorkerSettings
 from vibe_llms.batches import databases
 from vibe_llms.batches.executors import ChunkExecutor
 from vibe_llms.batches.functions import Function
-from vibe_llms.batches.making import WorkMaker, gather_functions
 from vibe_llms.batches.rates import RowBudgets
+from vibe_llms.batches.work_makers import WorkMaker, gather_functions
 from vibe_llms.conversations.run_logs.claims import LEASE_SECONDS
 from vibe_llms.exceptions import StoreError
 from vibe_llms.foundation.portal import finish

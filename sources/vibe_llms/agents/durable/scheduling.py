@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 WORKFLOW: Final = "vibe.perform"
 
 _ACTIVE: Final = frozenset({"ENQUEUED", "DELAYED", "PENDING"})
-# DBOS takes the lowest number first, starting at 1; orders give urgent runs the highest number.
+# DBOS takes the lowest number first, starting at 1; specifications give urgent runs the highest.
 _MIDDLE: Final = 1 << 30
 
 
@@ -84,7 +84,7 @@ class Scheduler:
 
 
 def _choose_options(summary: RunSummary, name: str) -> EnqueueOptions:
-    queue, priority = summary.order.get("queue"), summary.order.get("priority")
+    queue, priority = summary.spec.get("queue"), summary.spec.get("priority")
     return {
         "workflow_name": WORKFLOW,
         "workflow_id": name,

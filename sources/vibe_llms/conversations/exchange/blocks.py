@@ -8,7 +8,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from vibe_llms.conversations.exchange.words import is_followable, name_media, read_media
+from vibe_llms.conversations.exchange.labels import is_followable, name_media, read_media
 from vibe_llms.conversations.stores.interfaces import ContentStore
 from vibe_llms.foundation.reprs import escape, sanitize
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister

@@ -68,7 +68,7 @@ def import_conversations(path: Path) -> Iterator[Translation[Conversation]]:
         RequestError: The file cannot be read, or its format is unknown.
         CodecError: The file is damaged; the error names the place.
     """
-    from vibe_llms.conversations.exchange.choosing import choose_importer, read_document
+    from vibe_llms.conversations.exchange.formats import choose_importer, read_document
 
     return read_document(choose_importer(survey_importers(), path), path)
 

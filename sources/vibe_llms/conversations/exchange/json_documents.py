@@ -19,7 +19,7 @@ from vibe_llms.conversations.stores.interfaces import ContentStore
 from vibe_llms.exceptions import CodecError, ConverseError
 from vibe_llms.foundation.files import read_along, read_regular
 from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.messages.codec.lines import decode_canister, encode_canister
+from vibe_llms.messages.codec.canister_lines import decode_canister, encode_canister
 from vibe_llms.messages.losses import Translation
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from vibe_llms.conversations.exchange.interfaces import Exportable
-from vibe_llms.conversations.exchange.words import (
+from vibe_llms.conversations.exchange.labels import (
     access_origin,
     describe_moment,
     describe_origin,

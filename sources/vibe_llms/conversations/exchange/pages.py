@@ -14,7 +14,7 @@ from hashlib import sha256
 
 from vibe_llms.conversations.exchange.blocks import compose_canister
 from vibe_llms.conversations.exchange.interfaces import Exportable
-from vibe_llms.conversations.exchange.words import (
+from vibe_llms.conversations.exchange.labels import (
     access_origin,
     describe_moment,
     describe_origin,

@@ -13,10 +13,10 @@ from vibe_llms.foundation.lazy_imports import produce_attribute_access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from vibe_llms.conversations.index.answers import SearchHit
     from vibe_llms.conversations.index.index import ConversationIndex
     from vibe_llms.conversations.index.interfaces import Index
-    from vibe_llms.conversations.index.reading import ReadingIndex
+    from vibe_llms.conversations.index.reading_index import ReadingIndex
+    from vibe_llms.conversations.index.result_rows import SearchHit
 
 __all__ = [
     "ConversationIndex",
@@ -30,7 +30,7 @@ __getattr__, __dir__ = produce_attribute_access(
     {
         "ConversationIndex": "index",
         "Index": "interfaces",
-        "ReadingIndex": "reading",
-        "SearchHit": "answers",
+        "ReadingIndex": "reading_index",
+        "SearchHit": "result_rows",
     },
 )

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from zlib import crc32
 
-from vibe_llms.conversations.index.words import TOKENIZER
+from vibe_llms.conversations.index.tokenization import TOKENIZER
 from vibe_llms.foundation.files import open_handle
 from vibe_llms.logs.locks import locked
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from vibe_llms.conversations.index.words import clean_text, prepare_text
+from vibe_llms.conversations.index.tokenization import clean_text, prepare_text
 
 FIRST_WORDS_LENGTH = 120
 _WORDS = ("text", "transcript", "title", "context", "name")

@@ -7,7 +7,6 @@ import sqlite3
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from vibe_llms.conversations.index.answers import ConversationRow, SearchHit
 from vibe_llms.conversations.index.database import (
     UnusableIndexError,
     compose_database_path,
@@ -25,6 +24,7 @@ from vibe_llms.conversations.index.questions import (
     survey_newest,
 )
 from vibe_llms.conversations.index.refresh import refresh_messages, refresh_metadata
+from vibe_llms.conversations.index.result_rows import ConversationRow, SearchHit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -123,7 +123,7 @@ class ConversationIndex:
             LimitError: The query has more than 64 words.
         """
         from vibe_llms.conversations.index.texts import update_texts
-        from vibe_llms.conversations.index.words import compose_match
+        from vibe_llms.conversations.index.tokenization import compose_match
 
         match = compose_match(query, role)
 

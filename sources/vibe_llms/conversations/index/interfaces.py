@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from vibe_llms.conversations.index.answers import ConversationRow, SearchHit
+from vibe_llms.conversations.index.result_rows import ConversationRow, SearchHit
 
 DEFAULT_LIMIT: Final = 20
 

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from vibe_llms.conversations.index.answers import ConversationRow, SearchHit
 from vibe_llms.conversations.index.database import KEY_SHIFT, transaction
-from vibe_llms.conversations.index.words import MARK_END, MARK_START, restore_text
+from vibe_llms.conversations.index.result_rows import ConversationRow, SearchHit
+from vibe_llms.conversations.index.tokenization import MARK_END, MARK_START, restore_text
 from vibe_llms.conversations.stores.sharding import compose_folder
 from vibe_llms.conversations.tags import PART_TAG
 

@@ -67,7 +67,7 @@ def refresh_messages(
     scans, settled = _scan(directory, known, now, everything=everything)
     if not (scans or settled or everything):
         return
-    from vibe_llms.conversations.index.writing import settle_shards, update_conversations
+    from vibe_llms.conversations.index.index_writer import settle_shards, update_conversations
 
     update_conversations(connection, directory, scans, progress)
     settle_shards(connection, settled, (now, started) if everything else None)
@@ -175,7 +175,7 @@ def refresh_metadata(
                 stale.append(identity)
     if not stale:
         return False
-    from vibe_llms.conversations.index.writing import update_descriptions
+    from vibe_llms.conversations.index.index_writer import update_descriptions
 
     update_descriptions(connection, directory, stale)
     return True

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from vibe_llms.conversations.index.database import KEY_SHIFT, transaction
 from vibe_llms.conversations.index.extraction import read_place
 from vibe_llms.conversations.index.files import MESSAGES, measure_file
-from vibe_llms.conversations.index.writing import shown
+from vibe_llms.conversations.index.index_writer import shown
 from vibe_llms.conversations.stores.sharding import compose_folder
 from vibe_llms.foundation.files import open_regular
 from vibe_llms.logs.lines import read_at

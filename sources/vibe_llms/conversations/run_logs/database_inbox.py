@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from vibe_llms.conversations.run_logs.inbox import (
-    LETTERS,
+    MESSAGES,
     RunMessage,
     decode_message,
     describe_full,
@@ -40,7 +40,7 @@ class DatabaseInbox:
         """True if the inbox is empty."""
         return self._identity not in _look(self._database)
 
-    def put(self, letter: RunMessage) -> None:
+    def put(self, message: RunMessage) -> None:
         """Add a message."""
         with self._database.transact() as connection:
             row: tuple[bool, int] | None = connection.execute(
@@ -53,11 +53,11 @@ class DatabaseInbox:
                 raise UnknownConversationError(
                     identity=self._identity, path=f"{self._database.place} {self._identity}"
                 )
-            if count >= LETTERS:
+            if count >= MESSAGES:
                 raise describe_full()
             connection.execute(
                 "INSERT INTO vibe_letters (conversation, letter) VALUES (%s, %s)",
-                (self._identity, encode_event(letter).decode()),
+                (self._identity, encode_event(message).decode()),
             )
         _LOOKS.pop(self._database, None)
 
@@ -85,8 +85,8 @@ class DatabaseInbox:
         _LOOKS.pop(self._database, None)
 
     def _decode(self, rows: Sequence[tuple[int, str]]) -> list[RunMessage]:
-        place = f"{self._database.place} {self._identity} letters"
-        return [decode_message(letter.encode(), place, number) for number, letter in rows]
+        place = f"{self._database.place} {self._identity} messages"
+        return [decode_message(message.encode(), place, number) for number, message in rows]
 
 
 def _look(database: Database) -> frozenset[str]:

@@ -12,7 +12,8 @@ import msgspec
 
 from vibe_llms.conversations.run_logs.claims import LEASE_SECONDS, access_renewer
 from vibe_llms.conversations.run_logs.file_log import detach_event
-from vibe_llms.conversations.run_logs.lines import (
+from vibe_llms.conversations.run_logs.log import PIECE_BYTES, LoggedEvent, LogLine, describe_busy
+from vibe_llms.conversations.run_logs.log_lines import (
     Flaw,
     open_envelope,
     read_envelope,
@@ -20,7 +21,6 @@ from vibe_llms.conversations.run_logs.lines import (
     read_lines,
     write_line,
 )
-from vibe_llms.conversations.run_logs.log import PIECE_BYTES, LoggedEvent, LogLine, describe_busy
 from vibe_llms.conversations.run_logs.publishing import publish
 from vibe_llms.conversations.stores.interfaces import ContentStore
 from vibe_llms.conversations.stores.postgresql.database import Fence

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import attrs
 
-from vibe_llms.conversations.run_logs.lines import (
+from vibe_llms.conversations.run_logs.log import LoggedEvent, describe_busy
+from vibe_llms.conversations.run_logs.log_lines import (
     Envelope,
     Flaw,
     open_envelope,
@@ -21,7 +22,6 @@ from vibe_llms.conversations.run_logs.lines import (
     read_lines,
     write_line,
 )
-from vibe_llms.conversations.run_logs.log import LoggedEvent, describe_busy
 from vibe_llms.conversations.run_logs.publishing import publish
 from vibe_llms.conversations.run_logs.tailing import FileTail, find_behind
 from vibe_llms.conversations.stores.interfaces import ContentStore

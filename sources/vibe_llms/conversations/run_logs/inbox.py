@@ -2,8 +2,8 @@
 
 A log has one writer, and a run may work for hours. So any process may put a message, such as an
 approval, a user's message or a stop, into the inbox beside the log, as the event that the log will
-contain. The next holder of the log moves it there. Each message has a name in its field ``letter``,
-which identifies a repeated move.
+contain. The next holder of the log moves it there. Each message has an id in its field
+``message_id``, which identifies a repeated move.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from vibe_llms.logs.disk import Disk
 from vibe_llms.logs.log import Log
 
 INBOX: Final = "inbox.jsonl"
-LETTERS: Final = 1_000
+MESSAGES: Final = 1_000
 """Capacity of an inbox."""
 
 RunMessage: TypeAlias = (
@@ -75,7 +75,7 @@ class RunInbox(Protocol):
     def is_empty(self) -> bool:
         """True if the inbox is empty; cheap."""
 
-    def put(self, letter: RunMessage) -> None:
+    def put(self, message: RunMessage) -> None:
         """Add a message. When this returns, it is on the disk.
 
         Raises:
@@ -116,13 +116,13 @@ class FileInbox:
             return True
 
     @mapping_errors
-    def put(self, letter: RunMessage) -> None:
+    def put(self, message: RunMessage) -> None:
         """Add a message."""
         log = self._open(make=True)
         try:
-            if log.read().count(b"\n") >= LETTERS:
+            if log.read().count(b"\n") >= MESSAGES:
                 raise describe_full()
-            log.append(encode_event(letter) + b"\n", certain=True)
+            log.append(encode_event(message) + b"\n", certain=True)
         finally:
             log.close()
 
@@ -181,30 +181,30 @@ class MemoryInbox:
     """Inbox in memory; see :class:`RunInbox`."""
 
     def __init__(self) -> None:
-        self._letters: list[RunMessage] = []
+        self._messages: list[RunMessage] = []
         self._lock = threading.Lock()
 
     @property
     def is_empty(self) -> bool:
         """True if the inbox is empty."""
-        return not self._letters
+        return not self._messages
 
-    def put(self, letter: RunMessage) -> None:
+    def put(self, message: RunMessage) -> None:
         """Add a message."""
         with self._lock:
-            if len(self._letters) >= LETTERS:
+            if len(self._messages) >= MESSAGES:
                 raise describe_full()
-            self._letters.append(letter)
+            self._messages.append(message)
 
     def read(self) -> Sequence[RunMessage]:
         """Return all messages."""
-        return tuple(self._letters)
+        return tuple(self._messages)
 
     def empty(self, take: Callable[[Sequence[RunMessage]], None]) -> None:
         """Pass all messages to a function, then remove them."""
         with self._lock:
-            take(tuple(self._letters))
-            self._letters.clear()
+            take(tuple(self._messages))
+            self._messages.clear()
 
 
 def decode_message(data: bytes, place: str, number: int) -> RunMessage:
@@ -216,17 +216,17 @@ def decode_message(data: bytes, place: str, number: int) -> RunMessage:
         raise CorruptionError(path=place, line=number, detail=detail) from error
 
 
-def read_letter_name(event: LogEvent) -> str:
-    """Return the name of the letter that an event of a log came from, or an empty string."""
-    return event.letter if isinstance(event, _Named) else ""
+def read_message_id(event: LogEvent) -> str:
+    """Return the id of the message that an event of a log came from, or an empty string."""
+    return event.message_id if isinstance(event, _Named) else ""
 
 
 def describe_full() -> LimitError:
     """Describe the error that too many messages are unread."""
     return LimitError(
-        detail=f"{LETTERS} unread messages already wait for this run.",
+        detail=f"{MESSAGES} unread messages already wait for this run.",
         remedy="Resume or stop the run.",
-        limit="letters",
-        value=LETTERS,
+        limit="messages",
+        value=MESSAGES,
         stage=Stage.EXECUTE,
     )

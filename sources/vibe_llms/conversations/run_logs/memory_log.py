@@ -10,14 +10,14 @@ from typing import Final, NamedTuple
 
 import attrs
 
-from vibe_llms.conversations.run_logs.lines import (
+from vibe_llms.conversations.run_logs.log import PIECE_BYTES, LoggedEvent, LogLine, describe_busy
+from vibe_llms.conversations.run_logs.log_lines import (
     find_base,
     open_envelope,
     read_envelope,
     read_head,
     write_logged,
 )
-from vibe_llms.conversations.run_logs.log import PIECE_BYTES, LoggedEvent, LogLine, describe_busy
 from vibe_llms.conversations.run_logs.publishing import is_subscribed, publish
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import CodecError, Finding, StoreError

@@ -10,8 +10,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from vibe_llms.conversations.run_logs.lines import read_head
 from vibe_llms.conversations.run_logs.log import PIECE_BYTES, LogLine
+from vibe_llms.conversations.run_logs.log_lines import read_head
 from vibe_llms.conversations.stores.mapping import mapping_errors
 from vibe_llms.exceptions import CorruptionError
 from vibe_llms.foundation.files import open_regular

@@ -11,9 +11,9 @@ from datetime import datetime
 import attrs
 
 from vibe_llms.conversations.canister_media import examine_content
+from vibe_llms.conversations.stores.identities import ensure_content_id, is_content_id
 from vibe_llms.conversations.stores.interfaces import ContentMetadata
 from vibe_llms.conversations.stores.mapping import mapping_errors
-from vibe_llms.conversations.stores.naming import ensure_content_id, is_content_id
 from vibe_llms.exceptions import CorruptionError, Finding, StoreError
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.files import read_regular

@@ -35,7 +35,7 @@ class StoreDefaults:
     @property
     def index(self: ConversationStore) -> Index:
         """Index that reads all conversations for each list and each search."""
-        from vibe_llms.conversations.index.reading import ReadingIndex
+        from vibe_llms.conversations.index.reading_index import ReadingIndex
 
         return ReadingIndex(self)
 
@@ -67,7 +67,7 @@ class StoreDefaults:
         canisters: Sequence[AnyCanister],
         *,
         events: Sequence[bytes] = (),
-        letters: Sequence[RunMessage] = (),
+        messages: Sequence[RunMessage] = (),
     ) -> Position:
         """Create the conversation, then add its canisters, its log and its messages."""
         with self.transact():
@@ -75,8 +75,8 @@ class StoreDefaults:
             position = self.append(identity, canisters).position
             if events:
                 adopt_lines(self, identity, events)
-            for letter in letters:
-                self.open_inbox(identity).put(letter)
+            for message in messages:
+                self.open_inbox(identity).put(message)
         return position
 
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink, order_tags
-from vibe_llms.conversations.stores.naming import ensure_identity
+from vibe_llms.conversations.stores.identities import ensure_identity
 from vibe_llms.exceptions import ConverseError, CorruptionError, StoreError
 
 FORMAT = 1

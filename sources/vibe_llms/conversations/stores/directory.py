@@ -19,6 +19,7 @@ from vibe_llms.conversations.stores import descriptors as toml
 from vibe_llms.conversations.stores.content_directory import ContentDirectory
 from vibe_llms.conversations.stores.defaults import StoreDefaults
 from vibe_llms.conversations.stores.guards import Guards
+from vibe_llms.conversations.stores.identities import find_references, is_identity_form
 from vibe_llms.conversations.stores.interfaces import (
     Examination,
     History,
@@ -30,7 +31,6 @@ from vibe_llms.conversations.stores.layout import MESSAGES, TALLY, Layout
 from vibe_llms.conversations.stores.mapping import mapping_errors
 from vibe_llms.conversations.stores.media import detach_media, ensure_distinct
 from vibe_llms.conversations.stores.moments import find_moment
-from vibe_llms.conversations.stores.naming import find_references, is_identity_form
 from vibe_llms.conversations.stores.planting import EMPTY, compose_beside, put_in_place
 from vibe_llms.exceptions import (
     CorruptionError,
@@ -105,11 +105,11 @@ class DirectoryStore(StoreDefaults):
         canisters: Sequence[AnyCanister],
         *,
         events: Sequence[bytes] = (),
-        letters: Sequence[RunMessage] = (),
+        messages: Sequence[RunMessage] = (),
     ) -> Position:
         """Create a conversation with its canisters, the log of its runs and its inbox."""
         ensure_distinct(canisters)
-        beside = compose_beside(events, letters)
+        beside = compose_beside(events, messages)
         table = toml.produce_table(identity, metadata)
         holds = needs_content_store(canisters) or any(map(find_references, beside.values()))
         with self.contents.hold() if holds else nullcontext(), self.guards.together():
@@ -394,7 +394,7 @@ def _describe(trouble: CorruptionError | None) -> list[Finding]:
 @cache
 def _access_encoder() -> Callable[[Sequence[AnyCanister]], bytes]:
     """Return the codec, imported on first use; read-only callers do not need it."""
-    from vibe_llms.messages.codec.lines import encode_canisters
+    from vibe_llms.messages.codec.canister_lines import encode_canisters
 
     return encode_canisters
 

@@ -273,14 +273,14 @@ class ConversationStore(Protocol):
         canisters: Sequence[AnyCanister],
         *,
         events: Sequence[bytes] = (),
-        letters: Sequence[RunMessage] = (),
+        messages: Sequence[RunMessage] = (),
     ) -> Position:
         """Create a conversation with its canisters, the log of its runs and its inbox.
 
         Args:
             canisters: Its own canisters, without those of its parent.
             events: Lines of the log.
-            letters: Messages of the inbox, oldest first.
+            messages: Messages of the inbox, oldest first.
 
         Raises:
             StoreError: The identity already exists, the named parent or content is missing, or the

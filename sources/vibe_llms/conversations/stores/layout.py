@@ -23,7 +23,7 @@
 
 from __future__ import annotations
 
-from vibe_llms.conversations.stores.naming import ensure_identity
+from vibe_llms.conversations.stores.identities import ensure_identity
 from vibe_llms.foundation.attrs_classes import frozen
 
 METADATA, MESSAGES, TALLY, LOCK = "metadata.toml", "messages.jsonl", "messages.tally", "lock"

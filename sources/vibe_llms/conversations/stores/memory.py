@@ -17,6 +17,7 @@ import attrs
 from vibe_llms.conversations.canister_media import find_required
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
 from vibe_llms.conversations.stores.defaults import StoreDefaults
+from vibe_llms.conversations.stores.identities import ensure_content_id, ensure_identity
 from vibe_llms.conversations.stores.interfaces import (
     ContentMetadata,
     Examination,
@@ -27,7 +28,6 @@ from vibe_llms.conversations.stores.interfaces import (
 )
 from vibe_llms.conversations.stores.media import detach_media, ensure_distinct
 from vibe_llms.conversations.stores.moments import find_moment
-from vibe_llms.conversations.stores.naming import ensure_content_id, ensure_identity
 from vibe_llms.exceptions import (
     CorruptionError,
     Finding,

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from vibe_llms.conversations.stores.content_backends import MARKER, StoredBytes, describe_missing
-from vibe_llms.conversations.stores.naming import ensure_content_id, is_content_id
+from vibe_llms.conversations.stores.identities import ensure_content_id, is_content_id
 from vibe_llms.conversations.stores.object_stores import (
     KEY_REMEDIES,
     ObjectLocation,

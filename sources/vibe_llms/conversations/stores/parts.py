@@ -27,7 +27,7 @@ def decode_part(
     Raises:
         CorruptionError: A line cannot be read; the error names file and line. Not if tolerant.
     """
-    from vibe_llms.messages.codec.lines import decode_canisters
+    from vibe_llms.messages.codec.canister_lines import decode_canisters
 
     if not part.data:
         return (), []
@@ -42,7 +42,7 @@ def decode_part(
 
 
 def _decode_singly(part: FilePart, tolerant: bool) -> tuple[list[AnyCanister], list[Finding]]:
-    from vibe_llms.messages.codec.lines import decode_canister
+    from vibe_llms.messages.codec.canister_lines import decode_canister
 
     canisters: list[AnyCanister] = []
     findings: list[Finding] = []

@@ -22,20 +22,20 @@ An empty tally says that nothing was acknowledged; without one, nothing would be
 """
 
 
-def compose_beside(events: Sequence[bytes], letters: Sequence[RunMessage]) -> dict[str, bytes]:
+def compose_beside(events: Sequence[bytes], messages: Sequence[RunMessage]) -> dict[str, bytes]:
     """Compose the files of a log, from its lines, and of an inbox, by their names."""
     files: dict[str, bytes] = {}
     if events:
         from vibe_llms.conversations.run_logs.file_log import RUNS, TALLY
-        from vibe_llms.conversations.run_logs.lines import read_head
+        from vibe_llms.conversations.run_logs.log_lines import read_head
 
         files[RUNS] = b"".join([line + b"\n" for line in events])
         files[TALLY] = encode_tally(Tally(read_head(events[-1]).sequence, len(files[RUNS])))
-    if letters:
+    if messages:
         from vibe_llms.conversations.run_logs.inbox import INBOX
         from vibe_llms.events.codec import encode_event
 
-        files[INBOX] = b"".join([encode_event(letter) + b"\n" for letter in letters])
+        files[INBOX] = b"".join([encode_event(message) + b"\n" for message in messages])
     return files
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final
 from zlib import crc32
 
-from vibe_llms.conversations.stores.naming import is_identity_form
+from vibe_llms.conversations.stores.identities import is_identity_form
 
 SHARDS: Final = 1024
 """Number of shards: ten million conversations make ten thousand in each."""

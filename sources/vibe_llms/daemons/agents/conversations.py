@@ -8,9 +8,9 @@ from typing import Final
 import attrs
 
 from vibe_llms.agents.conversations import LocalConversations
-from vibe_llms.daemons.agents import answers
-from vibe_llms.daemons.agents.bodies import read_json
+from vibe_llms.daemons.agents import answer_schemas
 from vibe_llms.daemons.agents.guarding import LIMIT, Guard, RouteRow, read_limit, refuse
+from vibe_llms.daemons.agents.request_bodies import read_json
 from vibe_llms.daemons.agents.schemas import CONVERSATION_FORK, RENAMING, TEXT
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.bodies import read_json_body
@@ -78,7 +78,7 @@ class ConversationHandlers:
                 "/conversations",
                 self._survey,
                 "List conversations, newest first, or search them.",
-                answer=answers.CONVERSATIONS,
+                answer=answer_schemas.CONVERSATIONS,
                 queries={"query": TEXT, "limit": LIMIT, "after": TEXT},
             ),
             RouteRow(
@@ -86,11 +86,16 @@ class ConversationHandlers:
                 one,
                 self._read,
                 "Return the messages of a conversation.",
-                answer=answers.CONVERSATION,
+                answer=answer_schemas.CONVERSATION,
                 queries={"limit": LIMIT, "after": {"type": "integer", "minimum": 0}},
             ),
             RouteRow(
-                "PATCH", one, self._rename, "Names a conversation.", RENAMING, answer=answers.NAMED
+                "PATCH",
+                one,
+                self._rename,
+                "Names a conversation.",
+                RENAMING,
+                answer=answer_schemas.NAMED,
             ),
             RouteRow("DELETE", one, self._delete, "Removes a conversation."),
             RouteRow(
@@ -99,7 +104,7 @@ class ConversationHandlers:
                 self._fork,
                 "Start a conversation with a message.",
                 CONVERSATION_FORK,
-                answer=answers.FORKED,
+                answer=answer_schemas.FORKED,
                 heeds={"Idempotency-Key": TEXT},
                 status=201,
             ),

@@ -9,8 +9,8 @@ from typing import Final, get_args
 import msgspec
 
 from vibe_llms.agents.executing import HostedEvent
-from vibe_llms.conversations.run_logs.lines import read_head
 from vibe_llms.conversations.run_logs.log import LogLine
+from vibe_llms.conversations.run_logs.log_lines import read_head
 from vibe_llms.events.codec import encode_event
 from vibe_llms.events.flow import LogEvent, VisitEvent
 from vibe_llms.events.stream import (

@@ -7,8 +7,8 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from vibe_llms.daemons.agents.answers import ERROR, NOTHING
-from vibe_llms.daemons.agents.bodies import write_error
+from vibe_llms.daemons.agents.answer_schemas import ERROR, NOTHING
+from vibe_llms.daemons.agents.request_bodies import write_error
 from vibe_llms.daemons.arrivals import admit
 from vibe_llms.daemons.asgi import JSON, HttpCall
 from vibe_llms.daemons.openapi import ApiOperation

@@ -29,7 +29,7 @@ from vibe_llms.daemons.health import add_health
 from vibe_llms.daemons.records import Listener
 from vibe_llms.daemons.service import Service
 from vibe_llms.instruments.engines import Tool
-from vibe_llms.invocables.pools import EnsemblePool
+from vibe_llms.invocables.ensemble_pools import EnsemblePool
 from vibe_llms.plugins.specification.daemons import Authorizer
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.subscriptions import LogSubscriptions
@@ -53,8 +53,8 @@ def produce_service(
         application: Provides the models; it is restricted (:meth:`.Application.restrict`).
         store: Store of the runs.
         settings: Settings from the daemon's file; the server's part is for the code that listens.
-        rules: Rules for orders.
-        produce_tools: Produces the ensembles that orders name; by default those configured.
+        rules: Rules for run specifications.
+        produce_tools: Produces the ensembles that runs name; by default those configured.
         hosting: Concurrency and retries; by default with the settings' number of runs at once.
         authorizer: Authorizer of requests; by default all are allowed, and all callers share all
             runs.

@@ -11,8 +11,9 @@ import attrs
 
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.run_specs import RunSpec, read_run_spec
-from vibe_llms.daemons.agents import answers, schemas
-from vibe_llms.daemons.agents.bodies import (
+from vibe_llms.daemons.agents import answer_schemas, schemas
+from vibe_llms.daemons.agents.guarding import LIMIT, Guard, RouteRow, read_limit, refuse
+from vibe_llms.daemons.agents.request_bodies import (
     ApprovalBody,
     Fork,
     MessageBody,
@@ -20,7 +21,6 @@ from vibe_llms.daemons.agents.bodies import (
     read_json,
     read_said,
 )
-from vibe_llms.daemons.agents.guarding import LIMIT, Guard, RouteRow, read_limit, refuse
 from vibe_llms.daemons.agents.streams import follow, read_number
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.bodies import perform_sized, read_json_body
@@ -79,7 +79,7 @@ class RunHandlers:
                 self._start,
                 "Start a run.",
                 schemas.ORDER,
-                answer=answers.RUN,
+                answer=answer_schemas.RUN,
                 heeds={"Idempotency-Key": schemas.TEXT},
                 status=201,
                 needs_host=True,
@@ -89,10 +89,12 @@ class RunHandlers:
                 "/runs",
                 self._survey,
                 "List runs, most recently active first.",
-                answer=answers.RUNS,
+                answer=answer_schemas.RUNS,
                 queries=listing,
             ),
-            RouteRow("GET", one, self._find, "Return the state of a run.", answer=answers.RUN),
+            RouteRow(
+                "GET", one, self._find, "Return the state of a run.", answer=answer_schemas.RUN
+            ),
             RouteRow("DELETE", one, self._delete, "Removes a run."),
             RouteRow(
                 "GET",
@@ -117,14 +119,14 @@ class RunHandlers:
                 f"{one}/flow",
                 self._outline,
                 "Return the progress of a flow's run.",
-                answer=answers.OUTLINE,
+                answer=answer_schemas.OUTLINE,
             ),
             RouteRow(
                 "GET",
                 f"{one}/approvals",
                 self._list_approvals,
                 "Lists what waits.",
-                answer=answers.WAITING_CALLS,
+                answer=answer_schemas.WAITING_CALLS,
             ),
             RouteRow(
                 "POST",
@@ -132,7 +134,7 @@ class RunHandlers:
                 self._approve,
                 "Answers what waits.",
                 schemas.ANSWER,
-                answer=answers.WAITING,
+                answer=answer_schemas.WAITING,
             ),
             RouteRow(
                 "POST",
@@ -140,7 +142,7 @@ class RunHandlers:
                 self._send,
                 "Send a message to a run.",
                 schemas.SAID,
-                answer=answers.RUN,
+                answer=answer_schemas.RUN,
             ),
             RouteRow(
                 "POST",
@@ -148,21 +150,21 @@ class RunHandlers:
                 self._stop,
                 "Stop a run.",
                 schemas.STOP,
-                answer=answers.RUN,
+                answer=answer_schemas.RUN,
             ),
             RouteRow(
                 "POST",
                 f"{one}/detach",
                 self._detach,
                 "Let a run continue without watchers.",
-                answer=answers.RUN,
+                answer=answer_schemas.RUN,
             ),
             RouteRow(
                 "POST",
                 f"{one}/resume",
                 self._resume,
                 "Resume a run.",
-                answer=answers.RUN,
+                answer=answer_schemas.RUN,
                 needs_host=True,
             ),
             RouteRow(
@@ -171,7 +173,7 @@ class RunHandlers:
                 self._fork,
                 "Fork a run.",
                 schemas.FORK,
-                answer=answers.RUN,
+                answer=answer_schemas.RUN,
                 status=201,
                 needs_host=True,
             ),
@@ -187,8 +189,8 @@ class RunHandlers:
     async def _start(self, call: HttpCall, subject: str) -> None:
         body, key = await read_json_body(call), call.headers.get("idempotency-key", "")
         with call.heeding():
-            order, said = await perform_sized(body, partial(_read_start, body))
-        summary = await self.runs.start(order, said, subject=subject, key=key)
+            spec, said = await perform_sized(body, partial(_read_start, body))
+        summary = await self.runs.start(spec, said, subject=subject, key=key)
         await call.tell(summary, 201, {"location": f"/runs/{summary.id}"})
 
     async def _survey(self, call: HttpCall, subject: str) -> None:
@@ -286,7 +288,7 @@ class RunHandlers:
 
 
 def _read_start(body: bytes) -> tuple[RunSpec, list[AnyCanister]]:
-    """Read the order and the first messages. Raises RequestError, ConfigurationError."""
+    """Read the specification and the first messages. Raises RequestError, ConfigurationError."""
     given = dict(read_json(body))
     said = read_said(given.pop("input", None))
     return read_run_spec(given), said

@@ -10,8 +10,8 @@ import attrs
 import msgspec
 
 from vibe_llms.daemons.bodies import read_head, replace_field
-from vibe_llms.dialects.answering import ErrorAnswer, StreamWriter
 from vibe_llms.dialects.broken_requests import refuse_nothing
+from vibe_llms.dialects.client_answers import ErrorAnswer, StreamWriter
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject

@@ -30,7 +30,7 @@ from vibe_llms.daemons.gateway.tables import Tables
 from vibe_llms.daemons.gateway.upstreams import Upstreams
 from vibe_llms.daemons.health import add_health
 from vibe_llms.daemons.records import Listener
-from vibe_llms.daemons.server.words import Receive, Scope, Send
+from vibe_llms.daemons.server.asgi_types import Receive, Scope, Send
 from vibe_llms.daemons.service import Service
 from vibe_llms.exceptions import DependencyError
 from vibe_llms.plugins.specification.daemons import Authorizer
@@ -49,7 +49,7 @@ def produce_service(
     listeners: Sequence[Listener] = (),
     file: Path | None = None,
     needs_models: bool = False,
-    keeping: StorageLimits | None = None,
+    storage_limits: StorageLimits | None = None,
     tracing: Tracing | None = None,
     keeps_contents: bool = False,
     hosts: Collection[str] | None = None,
@@ -62,7 +62,7 @@ def produce_service(
         limits: Limits on requests.
         authorizer: Authenticates clients; by default all are accepted.
         listeners: Called with the record of each completed request.
-        keeping: Limits on stored responses and conversations.
+        storage_limits: Limits on stored responses and conversations.
         tracing: Creates spans; by default, as configured.
         keeps_contents: Add request and response bodies to records; ``log_contents`` in the file
             does the same.
@@ -77,7 +77,7 @@ def produce_service(
     """
     application.restrict()
     tracing = tracing or _produce_tracing(application)
-    storage = _produce_storage(application, keeping, knows_subjects=authorizer is not None)
+    storage = _produce_storage(application, storage_limits, knows_subjects=authorizer is not None)
     gateway = Gateway(
         Upstreams(application),
         limits=application.configuration.limits,
@@ -91,7 +91,7 @@ def produce_service(
         tables = Tables(file, application, gateway, needs_models=needs_models)
     if tables is not None:
         limits = limits or tables.settings.limits
-        storage.keeping = keeping or tables.settings.responses
+        storage.storage_limits = storage_limits or tables.settings.responses
         keeps_contents = keeps_contents or tables.settings.log_contents
     if isinstance(limits, GatewayLimits):
         gateway.bounds = limits
@@ -134,13 +134,13 @@ def _produce_tracing(application: Application) -> Tracing | None:
 
 
 def _produce_storage(
-    application: Application, keeping: StorageLimits | None, *, knows_subjects: bool
+    application: Application, storage_limits: StorageLimits | None, *, knows_subjects: bool
 ) -> ResponseStorage:
     configuration = application.configuration
     return ResponseStorage(
         lambda: application.store,
         configuration.data_directory / "gateway",
         limits=configuration.limits,
-        keeping=keeping,
+        storage_limits=storage_limits,
         knows_subjects=knows_subjects,
     )

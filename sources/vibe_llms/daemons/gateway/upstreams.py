@@ -174,15 +174,16 @@ class Upstreams:
 
     async def _select_ready(self) -> list[str]:
         """Return the providers that are completely configured."""
-        from vibe_llms.plugins.wants import survey_wants
+        from vibe_llms.plugins.missing_requirements import survey_missing
 
         plugins = self._application.plugins
         providers = list(self._application.configuration.providers)
-        wants = await asyncio.to_thread(survey_wants, plugins, providers)
+        missing = await asyncio.to_thread(survey_missing, plugins, providers)
         return [
             name
-            for name, lacking in wants.items()
-            if lacking.error is None and not any(need.prevents for need in lacking.needs)
+            for name, lacking in missing.items()
+            if lacking.error is None
+            and not any(requirement.prevents for requirement in lacking.requirements)
         ]
 
     async def _survey(self, provider: str) -> Sequence[ModelDescriptor]:

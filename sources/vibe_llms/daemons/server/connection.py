@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from vibe_llms.daemons.server.asgi_types import ClientGone, Scope
 from vibe_llms.daemons.server.exchange import BUFFER_BYTES, ServedExchange
 from vibe_llms.daemons.server.heads import CONTINUE, compose_refusal
 from vibe_llms.daemons.server.peers import Peer, describe_peer
@@ -21,9 +22,8 @@ from vibe_llms.daemons.server.requests import (
 )
 from vibe_llms.daemons.server.scopes import compose_scope
 from vibe_llms.daemons.server.service import ServedApplication
-from vibe_llms.daemons.server.words import ClientGone, Scope
 from vibe_llms.foundation.optional_packages import advise_extra
-from vibe_llms.wire.http.reading import reading
+from vibe_llms.wire.http.receive_buffer import reading
 
 if TYPE_CHECKING:
     from vibe_llms.daemons.server.websocket import WebSocket

@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
+from vibe_llms.daemons.server.asgi_types import BrokenAnswer, ClientGone, Message, Scope
 from vibe_llms.daemons.server.heads import BODILESS, LAST_CHUNK, compose_head, compose_last_chunk
-from vibe_llms.daemons.server.words import BrokenAnswer, ClientGone, Message, Scope
 
 if TYPE_CHECKING:
     from vibe_llms.daemons.server.links import ConnectionLink

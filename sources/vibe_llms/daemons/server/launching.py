@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Final, TypeAlias
 
+from vibe_llms.daemons.server.asgi_types import Application
 from vibe_llms.daemons.server.binding import check_binding, describe_sockets, open_shares
 from vibe_llms.daemons.server.serving import Server
 from vibe_llms.daemons.server.settings import ServerSettings
-from vibe_llms.daemons.server.words import Application
-from vibe_llms.daemons.server.workers import Supervisor
+from vibe_llms.daemons.server.worker_processes import Supervisor
 
 _logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from vibe_llms.daemons.server.words import DRAIN_EXTENSION, Application, Message
+from vibe_llms.daemons.server.asgi_types import DRAIN_EXTENSION, Application, Message
 from vibe_llms.exceptions import ConverseError, Stage
 
 _logger = logging.getLogger(__name__)

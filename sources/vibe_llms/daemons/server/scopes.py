@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
+from vibe_llms.daemons.server.asgi_types import DISCONNECT_EXTENSION, TRAILERS_EXTENSION, Scope
 from vibe_llms.daemons.server.peers import Peer
 from vibe_llms.daemons.server.requests import Head
-from vibe_llms.daemons.server.words import DISCONNECT_EXTENSION, TRAILERS_EXTENSION, Scope
 
 _ASGI: Final = {"version": "3.0", "spec_version": "2.4"}
 

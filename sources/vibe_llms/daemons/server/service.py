@@ -7,9 +7,9 @@ import socket
 from email.utils import formatdate
 from typing import Final, Protocol
 
+from vibe_llms.daemons.server.asgi_types import Application
 from vibe_llms.daemons.server.lifespan import Lifespan
 from vibe_llms.daemons.server.settings import ServerSettings
-from vibe_llms.daemons.server.words import Application
 
 _SWEEP_SECONDS: Final = 1.0
 

@@ -9,13 +9,13 @@ import ssl
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from vibe_llms.daemons.server.asgi_types import Application
 from vibe_llms.daemons.server.binding import describe_sockets, open_sockets
 from vibe_llms.daemons.server.lifespan import Lifespan
 from vibe_llms.daemons.server.listening import Listener
 from vibe_llms.daemons.server.service import ServedApplication, ServedConnection
 from vibe_llms.daemons.server.settings import ServerSettings
 from vibe_llms.daemons.server.tls import LOOK_SECONDS, TlsFiles
-from vibe_llms.daemons.server.words import Application
 from vibe_llms.foundation.async_closing import Closing
 
 _END_SECONDS: Final = 5.0

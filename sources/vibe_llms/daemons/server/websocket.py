@@ -17,9 +17,9 @@ from websockets.http11 import Request
 from websockets.protocol import CLOSING, OPEN
 from websockets.server import ServerProtocol
 
+from vibe_llms.daemons.server.asgi_types import ClientGone, Message, Scope
 from vibe_llms.daemons.server.heads import compose_head, compose_refusal
 from vibe_llms.daemons.server.requests import MALFORMED, Head
-from vibe_llms.daemons.server.words import ClientGone, Message, Scope
 
 if TYPE_CHECKING:
     from vibe_llms.daemons.server.links import ConnectionLink

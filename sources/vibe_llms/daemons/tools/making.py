@@ -50,9 +50,9 @@ def produce_service(
     """
     refuse_providers(application.configuration)
     with needing("mcp", "mcp", "Serving tools"):
-        from vibe_llms.daemons.tools.doors import Door
+        from vibe_llms.daemons.tools.endpoint import ToolEndpoint
 
-    door = Door(
+    endpoint = ToolEndpoint(
         partial(open_server, application, settings, secret=secret),
         authorizer=authorizer,
         hosts=find_hosts(settings.server.host, settings.hosts),
@@ -61,14 +61,14 @@ def produce_service(
         has_sessions=settings.server.workers == 1,
     )
     service = Service(
-        door.produce_routes(),
+        endpoint.produce_routes(),
         limits=settings.limits,
         listeners=listeners,
-        start=door.start,
-        stop=door.stop,
-        on_drain=door.drain,
+        start=endpoint.start,
+        stop=endpoint.stop,
+        on_drain=endpoint.drain,
     )
-    add_health(service, guard=door.admit, needs_key=authorizer is not None)
+    add_health(service, guard=endpoint.admit, needs_key=authorizer is not None)
     return service
 
 
@@ -100,7 +100,7 @@ async def open_server(
         ConverseError: A named ensemble cannot be connected. If none was named, the failure is
             logged, and the others are offered.
     """
-    from vibe_llms.invocables.mcp.serving.approving import Doorkeeper
+    from vibe_llms.invocables.mcp.serving.approving import CallApprover
     from vibe_llms.invocables.mcp.serving.tool_server import HostLimits, ToolServer
 
     policy = await application.produce_approver(settings.approver)
@@ -113,7 +113,7 @@ async def open_server(
         sessions = settings.sessions
         server = ToolServer(
             registry,
-            Doorkeeper(allowed=settings.allowed, policy=policy),
+            CallApprover(allowed=settings.allowed, policy=policy),
             secret=secret,
             limits=HostLimits(
                 waiting=sessions.waiting,

@@ -16,7 +16,7 @@ from vibe_llms.dialects.invocations import TakenNames
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.messages.contents import Native
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
-from vibe_llms.messages.naming import clean_name, mark_name
+from vibe_llms.messages.tool_names import clean_name, mark_name
 
 MARK: Final = "$namespace"
 """Key of the note on a tool or a call that has its namespace and its name there."""

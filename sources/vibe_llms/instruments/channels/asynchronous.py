@@ -16,8 +16,8 @@ from vibe_llms.foundation.reprs import represent
 from vibe_llms.foundation.suggestions import suggest
 from vibe_llms.instruments.channels.composing import Composing, compose_aside
 from vibe_llms.instruments.channels.continuing import ContinuedConversation, add_parser
-from vibe_llms.instruments.channels.following import ReplyFollowing
 from vibe_llms.instruments.channels.replies import Reply
+from vibe_llms.instruments.channels.reply_following import ReplyFollowing
 from vibe_llms.instruments.engines import (
     Engine,
     EngineSettings,
@@ -25,7 +25,7 @@ from vibe_llms.instruments.engines import (
 )
 from vibe_llms.instruments.inputs import Input, gather_canisters
 from vibe_llms.instruments.models import AnyModel, read_model
-from vibe_llms.instruments.parsers.choosing import ModeChoice
+from vibe_llms.instruments.parsers.modes import ModeChoice
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.invocables.approvals import Approval
 from vibe_llms.invocables.ensembles import list_tools

@@ -9,14 +9,14 @@ from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.engine.generating import Hear
 from vibe_llms.exceptions import ParseError
 from vibe_llms.foundation.sentinels import ABSENT
-from vibe_llms.instruments.channels.following import ReplyFollowing
 from vibe_llms.instruments.channels.replies import Reply
+from vibe_llms.instruments.channels.reply_following import ReplyFollowing
 from vibe_llms.instruments.inputs import Input, gather_canisters
 from vibe_llms.instruments.models import Model
 from vibe_llms.instruments.options import EngineOptions
 from vibe_llms.instruments.outcomes import RunOutcome
-from vibe_llms.instruments.parsers.choosing import Mode, ModeChoice
 from vibe_llms.instruments.parsers.dialogue import Repair
+from vibe_llms.instruments.parsers.modes import Mode, ModeChoice
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.invocables.approvals import Approval
 from vibe_llms.invocables.ensembles import Ensemble, FunctionsEnsemble

@@ -10,7 +10,7 @@ from vibe_llms.exceptions import ParseError, Stage
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.sentinels import ABSENT, Absence
 from vibe_llms.instruments.outcomes import RunOutcome
-from vibe_llms.instruments.parsers.choosing import ModeChoice
+from vibe_llms.instruments.parsers.modes import ModeChoice
 from vibe_llms.invocables.approvals import ApprovalRequest
 from vibe_llms.messages.canisters import AnyCanister, Usage
 from vibe_llms.messages.views import add_usages

@@ -10,9 +10,9 @@ import attrs
 from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.foundation.sentinels import ABSENT, Absence
 from vibe_llms.instruments.answering import Answer
-from vibe_llms.instruments.parsers.choosing import Mode, ModeChoice
-from vibe_llms.instruments.parsers.kinds import Unfit
+from vibe_llms.instruments.parsers.modes import Mode, ModeChoice
 from vibe_llms.instruments.parsers.parsers import Parser
+from vibe_llms.instruments.parsers.target_types import Unfit
 from vibe_llms.invocables.argument_faults import ArgumentFault
 from vibe_llms.messages.canisters import (
     AnyCanister,

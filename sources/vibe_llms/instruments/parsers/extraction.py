@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from vibe_llms.instruments.parsers.kinds import Unfit
-from vibe_llms.instruments.parsers.reading import JsonFault, JsonReader, read_values
+from vibe_llms.instruments.parsers.json_reader import JsonFault, JsonReader, read_values
+from vibe_llms.instruments.parsers.target_types import Unfit
 from vibe_llms.invocables.argument_faults import ArgumentFault, shorten
 
 _FENCE: Final = re.compile(r"^ *(```+|~~~+) *\w* *\n(.*?)^ *\1 *$", re.DOTALL | re.MULTILINE)

@@ -8,9 +8,9 @@ from itertools import takewhile
 from typing import Any
 
 from vibe_llms.exceptions import RequestError, Stage
-from vibe_llms.instruments.parsers.kinds import WRAP, TargetType, Unfit, derive_kind
+from vibe_llms.instruments.parsers.json_reader import is_growing
 from vibe_llms.instruments.parsers.partials import unwrap
-from vibe_llms.instruments.parsers.reading import is_growing
+from vibe_llms.instruments.parsers.target_types import WRAP, TargetType, Unfit, derive_kind
 from vibe_llms.invocables.validation import CHECK_PAIRS, weigh
 
 

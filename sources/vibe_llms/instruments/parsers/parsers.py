@@ -15,11 +15,17 @@ from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.foundation.reprs import represent
 from vibe_llms.foundation.sync_faces import iterate
 from vibe_llms.instruments.answering import Answer
-from vibe_llms.instruments.parsers.choosing import Mode, ModeChoice, choose_mode
+from vibe_llms.instruments.parsers.answer_following import AnswerFollower, follow, follow_items
 from vibe_llms.instruments.parsers.extraction import extract
-from vibe_llms.instruments.parsers.following import AnswerFollower, follow, follow_items
 from vibe_llms.instruments.parsers.items import ItemReader, derive_item_kind
-from vibe_llms.instruments.parsers.kinds import Check, TargetType, Unfit, derive_kind, name_kind
+from vibe_llms.instruments.parsers.modes import Mode, ModeChoice, choose_mode
+from vibe_llms.instruments.parsers.target_types import (
+    Check,
+    TargetType,
+    Unfit,
+    derive_kind,
+    name_kind,
+)
 from vibe_llms.invocables.argument_faults import ArgumentFault, Misfit
 from vibe_llms.invocables.bindings import Bound
 from vibe_llms.invocables.invokers import Effect, Invoker

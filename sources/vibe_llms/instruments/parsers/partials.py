@@ -13,7 +13,7 @@ import attrs
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.sentinels import ABSENT
-from vibe_llms.instruments.parsers.reading import GrowingText, is_growing
+from vibe_llms.instruments.parsers.json_reader import GrowingText, is_growing
 from vibe_llms.invocables.argument_faults import Misfit
 from vibe_llms.invocables.members import is_pydantic, is_typed_dict, list_members, read_hints
 from vibe_llms.invocables.plain_shapes import Shape

@@ -13,8 +13,8 @@ from jinja2.filters import FILTERS as JINJAS
 from jinja2.filters import make_attrgetter
 from jinja2.utils import pass_environment, pass_eval_context
 
-from vibe_llms.instruments.prompts.budgets import BUDGET
 from vibe_llms.instruments.prompts.operations import bound_loop, join, produce_text, replace, weigh
+from vibe_llms.instruments.prompts.rendering_budgets import BUDGET
 
 _WIDTH: Final = 999
 """Maximum width for padding, indenting and rounding."""

@@ -17,7 +17,7 @@ from jinja2.exceptions import SecurityError
 from jinja2.runtime import LoopContext, Macro
 from jinja2.utils import Namespace
 
-from vibe_llms.instruments.prompts.budgets import BUDGET
+from vibe_llms.instruments.prompts.rendering_budgets import BUDGET
 from vibe_llms.messages.contents import CONTENT_CLASSES
 
 _CONTENTS: Final = tuple(CONTENT_CLASSES.values())

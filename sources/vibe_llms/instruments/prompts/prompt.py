@@ -173,7 +173,7 @@ class Prompt:
         return tuple(canisters)
 
     def _render(self, key: str, values: Mapping[str, Any]) -> tuple[AnyContent, ...]:
-        from vibe_llms.instruments.prompts.budgets import RenderingBudget
+        from vibe_llms.instruments.prompts.rendering_budgets import RenderingBudget
         from vibe_llms.instruments.prompts.templates import produce_text
 
         budget = RenderingBudget(self._limits)

@@ -19,9 +19,9 @@ from jinja2.visitor import NodeTransformer
 
 from vibe_llms.exceptions import ConverseError, RequestError, Stage
 from vibe_llms.instruments.prompts import operations
-from vibe_llms.instruments.prompts.budgets import BUDGET, RenderingBudget
 from vibe_llms.instruments.prompts.filters import FILTERS
 from vibe_llms.instruments.prompts.positions import find_column, keep_lines, place_tokens
+from vibe_llms.instruments.prompts.rendering_budgets import BUDGET, RenderingBudget
 
 _BOUND_LOOP: Final = "bound loop"
 _CONCATENATE: Final = "concatenate"

@@ -236,7 +236,7 @@ def survey_plugins(incomplete: str) -> Candidates:
 
 def survey_roles(incomplete: str) -> Candidates:
     """Roles of messages."""
-    from vibe_llms.conversations.index.words import ROLES
+    from vibe_llms.conversations.index.tokenization import ROLES
 
     return _select(dict.fromkeys(ROLES, ""), incomplete)
 

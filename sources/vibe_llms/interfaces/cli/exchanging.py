@@ -28,7 +28,7 @@ def choose_form(
         UnknownNameError: The form is unknown.
         RequestError: No form has this extension.
     """
-    from vibe_llms.conversations.exchange.choosing import access_form, choose_exporter
+    from vibe_llms.conversations.exchange.formats import access_form, choose_exporter
     from vibe_llms.plugins.specification.conversations import ExporterSpecification
 
     forms = plugins.survey_pieces(ExporterSpecification)
@@ -44,7 +44,7 @@ def choose_reader(plugins: PluginManager, name: str, path: Path) -> ImporterSpec
         UnknownNameError: The form is unknown.
         RequestError: The file cannot be read, or no form recognizes it.
     """
-    from vibe_llms.conversations.exchange.choosing import access_form, choose_importer
+    from vibe_llms.conversations.exchange.formats import access_form, choose_importer
     from vibe_llms.plugins.specification.conversations import ImporterSpecification
 
     forms = plugins.survey_pieces(ImporterSpecification)
@@ -54,7 +54,7 @@ def choose_reader(plugins: PluginManager, name: str, path: Path) -> ImporterSpec
 def compose_document(store: ConversationStore, identity: str, form: ExporterSpecification) -> str:
     """Export a stored conversation as a document of a form."""
     from vibe_llms.conversations.conversation import Conversation
-    from vibe_llms.conversations.exchange.choosing import write_document
+    from vibe_llms.conversations.exchange.formats import write_document
 
     return write_document(form, Conversation.restore(store, identity), store.contents)
 

@@ -67,7 +67,9 @@ def daemon_options(port: int, *, config: str) -> Callable[[Callable[..., Any]], 
     return add
 
 
-def post_doormen(application: Application, authorizer: str | None, *, log: bool) -> dict[str, Any]:
+def produce_guards(
+    application: Application, authorizer: str | None, *, log: bool
+) -> dict[str, Any]:
     """Return the authorizer of a daemon, and the listeners of its requests."""
     listeners = []
     if log:

@@ -250,7 +250,7 @@ async def _add_tools(
     session.tool_options = (*tools, *(each for server in servers for each in ("--mcp", server)))
     session.tools = await produce_ensembles(application, names, named)
     if servers:
-        from vibe_llms.interfaces.cli.answering import TerminalElicitor
+        from vibe_llms.interfaces.cli.elicitation import TerminalElicitor
         from vibe_llms.interfaces.cli.keyboard import can_ask
         from vibe_llms.invocables.mcp.oauth.settings import TellingAuthorizer
 

@@ -12,7 +12,7 @@ from vibe_llms.foundation.lazy_imports import produce_attribute_access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from vibe_llms.invocables.mcp.answers import Answers
+    from vibe_llms.invocables.mcp.client_answers import Answers
     from vibe_llms.invocables.mcp.elicitation import ElicitationAnswer
     from vibe_llms.invocables.mcp.ensembles import McpEnsemble, produce_mcp_ensemble
     from vibe_llms.invocables.mcp.oauth.settings import OAuthAuthorizer, TellingAuthorizer
@@ -32,7 +32,7 @@ __getattr__, __dir__ = produce_attribute_access(
     __name__,
     {
         "ElicitationAnswer": "elicitation",
-        "Answers": "answers",
+        "Answers": "client_answers",
         "OAuthAuthorizer": "oauth.settings",
         "McpEnsemble": "ensembles",
         "McpServer": "settings",

@@ -15,7 +15,7 @@ from vibe_llms.foundation.limits import Limits
 from vibe_llms.invocables.approvals import Approver
 from vibe_llms.invocables.invokers import Invoker
 from vibe_llms.invocables.libraries import LibraryPrompt, Resource
-from vibe_llms.invocables.mcp.answers import AnswerLimits, Answers
+from vibe_llms.invocables.mcp.client_answers import AnswerLimits, Answers
 from vibe_llms.invocables.mcp.connections import (
     ServerConnection,
     Wiring,

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vibe_llms.exceptions import ConverseError, EnsembleError, Stage
 from vibe_llms.foundation.json_types import JsonObject
-from vibe_llms.invocables.asking import ELICITATION, ROOTS, SAMPLING, Host
 from vibe_llms.invocables.contexts import InvocationContext
-from vibe_llms.invocables.mcp.answers import Declined, guard
+from vibe_llms.invocables.mcp.client_answers import Declined, guard
+from vibe_llms.invocables.questions import ELICITATION, ROOTS, SAMPLING, Host
 
 if TYPE_CHECKING:
     from mcp.client.client import Client

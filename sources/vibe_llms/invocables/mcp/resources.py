@@ -13,12 +13,12 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Effect, Invoker
+from vibe_llms.invocables.mcp.resource_watchers import Watchers
 from vibe_llms.invocables.mcp.results import (
     normalize_block,
     normalize_blocks,
     normalize_resource,
 )
-from vibe_llms.invocables.mcp.watching import Watchers
 from vibe_llms.invocables.outcomes import Outcome
 from vibe_llms.messages.canisters import AnyCanister, AssistantCanister, UserCanister
 from vibe_llms.messages.contents import AnyContent

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.invocables.pages.addresses import Resolve
-from vibe_llms.invocables.pages.bodies import PageBody, read_body
+from vibe_llms.invocables.pages.page_bodies import PageBody, read_body
 from vibe_llms.invocables.refusals import Refusal
 
 if TYPE_CHECKING:

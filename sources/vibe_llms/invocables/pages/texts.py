@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from vibe_llms.invocables.pages.bodies import decode
 from vibe_llms.invocables.pages.getting import Page
 from vibe_llms.invocables.pages.markdown import write_markdown
-from vibe_llms.invocables.workers import run_in_thread
+from vibe_llms.invocables.pages.page_bodies import decode
+from vibe_llms.invocables.threads import run_in_thread
 
 _LOOKED_AT: Final = 1_024
 _HTML: Final = frozenset({"text/html", "application/xhtml+xml"})

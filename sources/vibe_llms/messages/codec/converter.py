@@ -15,8 +15,8 @@ from cattrs.gen import make_dict_unstructure_fn, override
 
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.codec.canonical import canonicalize
+from vibe_llms.messages.codec.decoding import read_tree
 from vibe_llms.messages.codec.mirrors import ORDERED_FIELDS
-from vibe_llms.messages.codec.reading import read_tree
 from vibe_llms.messages.contents import AnyContent
 
 

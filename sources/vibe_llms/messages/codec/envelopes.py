@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 
 from vibe_llms.messages.codec.canonical import canonicalize, encode_document
-from vibe_llms.messages.codec.reading import read_json
+from vibe_llms.messages.codec.decoding import read_json
 from vibe_llms.messages.requests import Request, Response
 
 

@@ -18,8 +18,8 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.error_facts import access_facts
 from vibe_llms.messages.codec.canonical import canonicalize, encode_document
 from vibe_llms.messages.codec.converter import produce_converter
+from vibe_llms.messages.codec.decoding import read_json, read_tree
 from vibe_llms.messages.codec.mirrors import Mirror, register_mirror
-from vibe_llms.messages.codec.reading import read_json, read_tree
 
 CAUSES_LIMIT = 16
 """Maximum length of the chain of causes, which may be circular."""

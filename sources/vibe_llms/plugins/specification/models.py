@@ -15,8 +15,8 @@ from vibe_llms.foundation.secrets import Settings
 from vibe_llms.plugins.specification.users import Consent, Progress
 
 if TYPE_CHECKING:  # types only: this module is below theirs
-    from vibe_llms.providers.budgets import Budgets
     from vibe_llms.providers.interfaces import Provider
+    from vibe_llms.providers.shared_limits import Budgets
     from vibe_llms.wire.exchanges import Timeouts, Transport
 
 ANY_NAME: Final = "*"

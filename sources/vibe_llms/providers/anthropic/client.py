@@ -15,10 +15,10 @@ from vibe_llms.foundation.secrets import Secret
 from vibe_llms.providers.anthropic.clouds import (
     CLOUDS,
     produce_cloud_client,
-    survey_cloud_needs,
+    survey_cloud_requirements,
 )
 from vibe_llms.providers.interfaces import ModelDescriptor
-from vibe_llms.providers.needs import Need
+from vibe_llms.providers.requirements import Requirement
 from vibe_llms.providers.settings import RemoteSettings
 from vibe_llms.providers.vendors import Vendor, VendorClient
 from vibe_llms.tables.kinds import TEXT, Choice, Kind
@@ -131,12 +131,12 @@ class AnthropicVendor(Vendor):
             values = {**values, "base_url": self.settings.base_url}
         return produce_cloud_client(self.context.name, values, key)
 
-    def survey_needs(self) -> tuple[Need, ...]:
+    def survey_requirements(self) -> tuple[Requirement, ...]:
         """Return what is missing before a request can be sent."""
-        needs, values = super().survey_needs(), self.settings.values
+        requirements, values = super().survey_requirements(), self.settings.values
         if values.get("transport") != "sdk":
-            return needs
-        return (*needs, *survey_cloud_needs(self.context.name, values))
+            return requirements
+        return (*requirements, *survey_cloud_requirements(self.context.name, values))
 
     async def survey(self, client: VendorClient) -> Sequence[SurveyedModel]:
         """List the available models. Raises ConverseError."""

@@ -12,7 +12,7 @@ from vibe_llms.exceptions import ConfigurationError, DependencyError
 from vibe_llms.foundation.files import read_file
 from vibe_llms.foundation.optional_packages import advise_extra, advise_packages
 from vibe_llms.foundation.secrets import Secret
-from vibe_llms.providers.needs import Need, NeedKind, find_packages
+from vibe_llms.providers.requirements import Requirement, RequirementKind, find_packages
 
 CLOUDS: Final = {
     "bedrock": ("AsyncAnthropicBedrock", "api_key", {"region": "aws_region"}),
@@ -41,18 +41,20 @@ def advise_cloud(cloud: str | None) -> str:
     return advise_extra("anthropic", "anthropic")
 
 
-def survey_cloud_needs(provider: str, settings: Mapping[str, Any]) -> tuple[Need, ...]:
+def survey_cloud_requirements(
+    provider: str, settings: Mapping[str, Any]
+) -> tuple[Requirement, ...]:
     """Return what is missing: a package, or otherwise the region, which Bedrock requires.
 
     Args:
         settings: Settings of the provider.
     """
     cloud = settings.get("cloud")
-    needs = find_packages(("anthropic", *_MODULES.get(cloud or "", ())), advise_cloud(cloud))
-    if needs or cloud != "bedrock" or settings.get("region") or _has_region():
-        return needs
+    requirements = find_packages(("anthropic", *_MODULES.get(cloud or "", ())), advise_cloud(cloud))
+    if requirements or cloud != "bedrock" or settings.get("region") or _has_region():
+        return requirements
     remedy = f"Set AWS_REGION, or region in [providers.{provider}]."
-    return (Need(NeedKind.SETTING, "AWS_REGION", remedy),)
+    return (Requirement(RequirementKind.SETTING, "AWS_REGION", remedy),)
 
 
 def _has_region() -> bool:

@@ -12,7 +12,7 @@ from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.foundation.secrets import Secret
 from vibe_llms.providers.google.client import GoogleVendor, quote_name
 from vibe_llms.providers.interfaces import ModelDescriptor
-from vibe_llms.providers.needs import Need, find_variable, refuse_for_want
+from vibe_llms.providers.requirements import Requirement, find_variable, refuse_requirements
 from vibe_llms.providers.settings import RemoteSettings
 from vibe_llms.providers.vendors import Vendor, VendorClient
 from vibe_llms.tables.kinds import WORD, Choice, Kind
@@ -52,12 +52,12 @@ class VertexVendor(GoogleVendor):
         self.base_url = f"https://{region}aiplatform.googleapis.com"
         return super().read_settings()
 
-    def survey_needs(self) -> tuple[Need, ...]:
+    def survey_requirements(self) -> tuple[Requirement, ...]:
         """Return what is missing before a request can be sent."""
-        needs = super().survey_needs()
+        requirements = super().survey_requirements()
         if self._access_project():
-            return needs
-        return (*find_variable(self.context.name, (PROJECT_VARIABLE,), "project"), *needs)
+            return requirements
+        return (*find_variable(self.context.name, (PROJECT_VARIABLE,), "project"), *requirements)
 
     def _access_project(self) -> str:
         return str(self.context.settings.get("project") or os.environ.get(PROJECT_VARIABLE, ""))
@@ -69,7 +69,7 @@ class VertexVendor(GoogleVendor):
     def compose_resource(self, model: ModelDescriptor) -> str:
         """Return the resource name of a model of the project."""
         if not self._access_project():
-            refuse_for_want(self.context.name, self.survey_needs())
+            refuse_requirements(self.context.name, self.survey_requirements())
         name = quote_name(model)
         if "/" not in name:
             name = f"publishers/google/models/{name}"

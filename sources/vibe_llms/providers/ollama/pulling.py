@@ -24,7 +24,7 @@ from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.plugins.specification.users import Progress
 from vibe_llms.providers.batching import receive_lines
-from vibe_llms.wire.bodies import describe_address
+from vibe_llms.wire.size_limits import describe_address
 
 if TYPE_CHECKING:
     from vibe_llms.providers.vendors import VendorClient

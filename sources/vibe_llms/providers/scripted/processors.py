@@ -11,7 +11,7 @@ import attrs
 from vibe_llms.dialects.processors import FunctionProcessor, Processors
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.messages.codec.lines import decode_canister, encode_canister
+from vibe_llms.messages.codec.canister_lines import decode_canister, encode_canister
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request
 from vibe_llms.messages.views import text_of

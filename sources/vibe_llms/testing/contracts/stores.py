@@ -14,8 +14,8 @@ from vibe_llms.conversations.canister_media import hydrate
 from vibe_llms.conversations.lookup import find_newest, resolve
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.proof import collect_content, plan_collection, verify
-from vibe_llms.conversations.run_logs.lines import write_line
 from vibe_llms.conversations.run_logs.log import read_events
+from vibe_llms.conversations.run_logs.log_lines import write_line
 from vibe_llms.conversations.tags import PART_TAG
 from vibe_llms.events.engine import RunEndedEvent
 from vibe_llms.events.runs import StopRequestedEvent
@@ -325,30 +325,30 @@ class StoreContract(HistoryPromises):
         store = self.produce_store(tmp_path)
         if not store.keeps_logs:
             return
-        remedy = "See RunInbox: the letters live and end with the conversation."
-        letters = [StopRequestedEvent(letter=f"letter-{number}") for number in range(2)]
+        remedy = "See RunInbox: the messages live and end with the conversation."
+        messages = [StopRequestedEvent(message_id=f"letter-{number}") for number in range(2)]
         with expect(UnknownConversationError, "A ghost has an inbox.", remedy):
-            store.open_inbox("a").put(letters[0])
+            store.open_inbox("a").put(messages[0])
         begin(store, "a", "one")
         require(store.open_inbox("a").is_empty, "A new inbox is not empty.", remedy)
-        for letter in letters:
-            store.open_inbox("a").put(letter)
+        for message in messages:
+            store.open_inbox("a").put(message)
 
         inbox = store.open_inbox("a")
         read = list(inbox.read())
-        require(read == letters, f"It reads {read}.", remedy)
+        require(read == messages, f"It reads {read}.", remedy)
         with expect(RuntimeError, "What failed is not told.", remedy):
             inbox.empty(_refuse)
         kept = list(store.open_inbox("a").read())
-        require(kept == letters, f"It has {kept} after a run that failed.", remedy)
+        require(kept == messages, f"It has {kept} after a run that failed.", remedy)
         taken: list[object] = []
         inbox.empty(taken.extend)
-        require(taken == letters, f"It hands over {taken}.", remedy)
+        require(taken == messages, f"It hands over {taken}.", remedy)
         require(store.open_inbox("a").is_empty, "Messages that were taken are still there.", remedy)
-        store.open_inbox("a").put(letters[0])
+        store.open_inbox("a").put(messages[0])
         store.delete("a")
         begin(store, "a", "two")
-        require(store.open_inbox("a").is_empty, "It has letters of one deleted.", remedy)
+        require(store.open_inbox("a").is_empty, "It has messages of one deleted.", remedy)
 
     def test_a_conversation_is_planted_with_all_that_belongs_to_it(self, tmp_path: Path) -> None:
         """Its canisters, its log and its inbox exist; a second one of its name is refused."""
@@ -357,17 +357,17 @@ class StoreContract(HistoryPromises):
             return
         remedy = "Inherit plant from StoreDefaults, and let your logs have `adopt`."
         end = RunEndedEvent(run_id="run", reason="answered")
-        line, letter = write_line(1, access_now(), "run", end), StopRequestedEvent(letter="l")
+        line, message = write_line(1, access_now(), "run", end), StopRequestedEvent(message_id="l")
         about = ConversationMetadata(name="planted")
 
-        position = store.plant("a", about, say("one"), events=[line], letters=[letter])
+        position = store.plant("a", about, say("one"), events=[line], messages=[message])
 
         require(position == store.read("a").position, f"It ends at {position}.", remedy)
         require(store.read_metadata("a").name == "planted", "It has no name.", remedy)
         texts, read = read_texts(store, "a"), read_events(store.open_log("a"))
         require(texts == ["one"] and read == [end], f"It reads {texts} and {read}.", remedy)
         found = list(store.open_inbox("a").read())
-        require(found == [letter], f"Its inbox has {found}.", remedy)
+        require(found == [message], f"Its inbox has {found}.", remedy)
         with expect(StoreError, "It is there twice.", remedy):
             store.plant("a", about, say("two"))
         store.create("b", ConversationMetadata())  # the store still works

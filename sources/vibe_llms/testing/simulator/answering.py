@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from vibe_llms.testing.simulator.asking import Ask
+from vibe_llms.testing.simulator.asks import Ask
 from vibe_llms.testing.simulator.batches import answer_messages
 from vibe_llms.testing.simulator.behaviour import respond
 from vibe_llms.testing.simulator.catalogue import answer_smaller, count_prompt

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from vibe_llms.testing.simulator.asking import Ask, OfferedTool, count_tokens
+from vibe_llms.testing.simulator.asks import Ask, OfferedTool, count_tokens
 from vibe_llms.testing.simulator.scripts import (
     Cite,
     Draw,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from vibe_llms.testing.simulator.asking import Ask
+from vibe_llms.testing.simulator.asks import Ask
 from vibe_llms.testing.simulator.chat_deltas import produce_deltas
 from vibe_llms.testing.simulator.chat_requests import check_request, read_request
 from vibe_llms.testing.simulator.complaints import SimulatedRefusal

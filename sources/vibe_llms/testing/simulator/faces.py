@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from vibe_llms.foundation.attrs_classes import frozen
-from vibe_llms.testing.simulator.asking import Ask
+from vibe_llms.testing.simulator.asks import Ask
 from vibe_llms.testing.simulator.complaints import SimulatedRefusal
 from vibe_llms.testing.simulator.faults import Conditions
 from vibe_llms.testing.simulator.scripts import ScriptedAnswer

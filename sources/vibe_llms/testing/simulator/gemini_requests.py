@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from vibe_llms.testing.simulator.asking import (
+from vibe_llms.testing.simulator.asks import (
     Ask,
     Attachment,
     OfferedTool,

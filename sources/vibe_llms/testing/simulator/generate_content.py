@@ -6,7 +6,7 @@ import base64
 from collections.abc import Iterator
 from typing import Any, Final
 
-from vibe_llms.testing.simulator.asking import Ask
+from vibe_llms.testing.simulator.asks import Ask
 from vibe_llms.testing.simulator.complaints import SimulatedRefusal
 from vibe_llms.testing.simulator.credentials import WRONG
 from vibe_llms.testing.simulator.faces import SimulatedFace, SimulatedFrame, SimulatedRequest

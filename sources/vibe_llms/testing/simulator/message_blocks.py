@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from vibe_llms.testing.simulator.asking import Ask
+from vibe_llms.testing.simulator.asks import Ask
 from vibe_llms.testing.simulator.faces import SimulatedRequest
 from vibe_llms.testing.simulator.rendering import (
     assign_ids,
@@ -51,7 +51,7 @@ def _produce_blocks(
     match part:
         case Think(text, redacted=redacted):
             if redacted or "redacted_thinking" in conditions:
-                signed = sign(text, kind="redacted", prefix=ask.prefix, carry=True)
+                signed = sign(text, kind="redacted", prefix=ask.prefix, embeds_text=True)
                 yield {"type": "redacted_thinking", "data": signed}, []
                 return
             signature = sign(text, kind="messages", prefix=ask.prefix)
@@ -98,7 +98,7 @@ def _cite(cite: Cite) -> dict[str, Any]:
         "cited_text": cite.quote,
         "url": cite.url,
         "title": cite.title,
-        "encrypted_index": sign(cite.url, kind="citation", carry=True),
+        "encrypted_index": sign(cite.url, kind="citation", embeds_text=True),
     }
 
 
@@ -143,7 +143,7 @@ def _search(search: Search, setting: SimulatedRequest) -> Iterator[tuple[dict[st
             "type": "web_search_result",
             "title": result.title,
             "url": result.url,
-            "encrypted_content": sign(result.quote, kind="search", carry=True),
+            "encrypted_content": sign(result.quote, kind="search", embeds_text=True),
             "page_age": None,
         }
         for result in search.results

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from vibe_llms.testing.simulator.asking import Ask
+from vibe_llms.testing.simulator.asks import Ask
 from vibe_llms.testing.simulator.complaints import SimulatedRefusal
 from vibe_llms.testing.simulator.credentials import WRONG
 from vibe_llms.testing.simulator.faces import SimulatedFace, SimulatedFrame, SimulatedRequest

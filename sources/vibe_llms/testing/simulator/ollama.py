@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import attrs
 
-from vibe_llms.testing.simulator.asking import (
+from vibe_llms.testing.simulator.asks import (
     Ask,
     Attachment,
     OfferedTool,

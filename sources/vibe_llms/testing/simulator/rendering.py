@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from vibe_llms.testing.simulator.asking import Ask, count_tokens
+from vibe_llms.testing.simulator.asks import Ask, count_tokens
 from vibe_llms.testing.simulator.faces import SimulatedRequest
 from vibe_llms.testing.simulator.faults import Conditions
 from vibe_llms.testing.simulator.scripts import (

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Iterator
 from typing import Any, Final
 
-from vibe_llms.testing.simulator.asking import Ask
+from vibe_llms.testing.simulator.asks import Ask
 from vibe_llms.testing.simulator.complaints import SimulatedRefusal
 from vibe_llms.testing.simulator.credentials import check_bearer
 from vibe_llms.testing.simulator.faces import SimulatedFace, SimulatedFrame, SimulatedRequest
@@ -127,7 +127,7 @@ def _produce_item(part: Part, identity: str, ask: Ask, setting: SimulatedRequest
 
     match part:
         case Think(text):
-            signed = sign(text, kind="responses", prefix=ask.prefix, carry=True)
+            signed = sign(text, kind="responses", prefix=ask.prefix, embeds_text=True)
             summary = [] if part.redacted else [{"type": "summary_text", "text": text}]
             item = {"id": mint("rs_"), "type": "reasoning", "summary": summary}
             if "reasoning.encrypted_content" in (setting.body.get("include") or ()):

@@ -23,17 +23,17 @@ def _tag(*texts: str) -> bytes:
     return hmac.new(KEY, joined, hashlib.sha256).digest()[:TAG_BYTES]
 
 
-def sign(text: str, *, kind: str, prefix: str = "", carry: bool = False) -> str:
+def sign(text: str, *, kind: str, prefix: str = "", embeds_text: bool = False) -> str:
     """Sign a text, alone and together with the conversation before it.
 
     Args:
         text: The text to sign.
         kind: The protocol of the signature; another protocol's is invalid.
         prefix: The conversation before, from :func:`canonicalize`.
-        carry: True if the signature contains the text, as encrypted reasoning does.
+        embeds_text: True if the signature contains the text, as encrypted reasoning does.
     """
     payload = _tag(kind, text) + _tag(kind, prefix, text)
-    if carry:
+    if embeds_text:
         payload += text.encode("utf-8", "surrogatepass")
     return base64.b64encode(payload).decode("ascii")
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from math import inf
 from typing import Final, cast
 
-from vibe_llms.wire.http.answers import AnswerReader
 from vibe_llms.wire.http.faults import Left, NotHttp, Overdue
-from vibe_llms.wire.http.reading import reading
+from vibe_llms.wire.http.receive_buffer import reading
+from vibe_llms.wire.http.response_parser import AnswerReader
 
 _BUFFER_BYTES: Final = 131_072
 """Limit of buffered bytes; above it, reading pauses until the caller takes them."""

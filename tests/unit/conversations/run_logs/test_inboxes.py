@@ -1,4 +1,4 @@
-"""Letters to a run: each is in its log once, whenever whoever moves them is killed."""
+"""Messages to a run: each is in its log once, whenever whoever moves them is killed."""
 
 from __future__ import annotations
 
@@ -53,17 +53,17 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ConversationStore:
 def test_letters_come_in_their_order_and_once(store: ConversationStore) -> None:
     inbox, log = store.open_inbox("a"), store.open_log("a")
     assert inbox.is_empty
-    letters = [
-        MessageReceivedEvent(canister=UserCanister("More."), letter="1", subject="ann"),
-        StopRequestedEvent(letter="2", reason="enough"),
+    messages = [
+        MessageReceivedEvent(canister=UserCanister("More."), message_id="1", subject="ann"),
+        StopRequestedEvent(message_id="2", reason="enough"),
     ]
-    for letter in letters:
-        inbox.put(letter)
+    for message in messages:
+        inbox.put(message)
     assert not inbox.is_empty
     assert deliver(store, "a")
     assert inbox.is_empty
-    assert [each.event for each in log.read()] == letters
-    inbox.put(letters[0])  # as if it had been forgotten only halfway
+    assert [each.event for each in log.read()] == messages
+    inbox.put(messages[0])  # as if it had been forgotten only halfway
     assert deliver(store, "a")
     assert len(log.read()) == 2
 
@@ -71,39 +71,39 @@ def test_letters_come_in_their_order_and_once(store: ConversationStore) -> None:
 def test_of_several_answers_the_first_counts_and_the_others_are_refused(
     store: ConversationStore,
 ) -> None:
-    """Whoever gave one learns it: what the log says names the letter, and who wrote it."""
+    """Whoever gave one learns it: what the log says names the message, and who wrote it."""
     inbox, log = store.open_inbox("a"), store.open_log("a")
     asked = ApprovalRequestedEvent(
         key="k", invocation_id="i", name="pay", arguments="{}", digest="d"
     )
     answer = ApprovalAnsweredEvent(
-        key="k", name="pay", digest="d", decision="allow", letter="2", subject="ann"
+        key="k", name="pay", digest="d", decision="allow", message_id="2", subject="ann"
     )
-    letters = [
-        attrs.evolve(answer, digest="other", letter="1", subject="bob"),
+    messages = [
+        attrs.evolve(answer, digest="other", message_id="1", subject="bob"),
         answer,
-        attrs.evolve(answer, decision="deny", letter="3", subject="cleo"),
-        StopRequestedEvent(letter="4"),
+        attrs.evolve(answer, decision="deny", message_id="3", subject="cleo"),
+        StopRequestedEvent(message_id="4"),
         StopRequestedEvent(),  # neither has a name
         RunRequestedEvent(subject="dora"),
     ]
-    for letter in letters:
-        inbox.put(letter)
+    for message in messages:
+        inbox.put(message)
     log.claim()
     log.append("run", asked)
     taken = take_messages(inbox, log, "run")
-    inbox.put(letters[0])
-    inbox.put(StopRequestedEvent(letter="5"))
+    inbox.put(messages[0])
+    inbox.put(StopRequestedEvent(message_id="5"))
     again = take_messages(inbox, log, "run")
     log.close()
 
     assert taken == [
-        ApprovalRefusedEvent(key="k", digest="other", letter="1", subject="bob"),
+        ApprovalRefusedEvent(key="k", digest="other", message_id="1", subject="bob"),
         answer,
-        ApprovalRefusedEvent(key="k", digest="d", letter="3", subject="cleo"),
-        *letters[3:],
+        ApprovalRefusedEvent(key="k", digest="d", message_id="3", subject="cleo"),
+        *messages[3:],
     ]
-    assert again == [StopRequestedEvent(letter="5")]
+    assert again == [StopRequestedEvent(message_id="5")]
     assert [each.event for each in log.read()] == [asked, *taken, *again]
 
 
@@ -135,12 +135,12 @@ def test_a_letter_is_heard_where_a_run_was_not_over(
     ended = RunEndedEvent(run_id="run", reason="answered")
     for word in before:
         log.append("run", started if word == "started" else ended)
-    log.append("run", StopRequestedEvent(letter="1"))
+    log.append("run", StopRequestedEvent(message_id="1"))
     for event in (
         started,
         ended,
         RunSuspendedEvent(run_id="run", digests=()),
-        StopRequestedEvent(letter="2"),
+        StopRequestedEvent(message_id="2"),
     ):
         log.append("run", event)
     log.close()
@@ -155,7 +155,7 @@ def test_nobody_is_waited_for_longer_than_is_said(
 ) -> None:
     inbox, log = store.open_inbox("a"), store.open_log("a")
     log.claim()
-    inbox.put(StopRequestedEvent(letter="1"))
+    inbox.put(StopRequestedEvent(message_id="1"))
     monkeypatch.setattr(time, "sleep", None)
 
     assert deliver(store, "a", wait_seconds=0) is False
@@ -164,7 +164,7 @@ def test_nobody_is_waited_for_longer_than_is_said(
 
 def test_what_cannot_be_written_down_stays_a_letter(store: ConversationStore) -> None:
     inbox, log = store.open_inbox("a"), store.open_log("a")
-    inbox.put(StopRequestedEvent(letter="1"))
+    inbox.put(StopRequestedEvent(message_id="1"))
     with pytest.raises(Exception, match="claim"):
         take_messages(inbox, _Unwritable(log), "run")  # type: ignore[arg-type]
     assert not inbox.is_empty
@@ -184,7 +184,7 @@ class _Unwritable:
 def test_a_run_that_works_is_waited_for_a_little(store: ConversationStore) -> None:
     log = store.open_log("a")
     log.claim()
-    store.open_inbox("a").put(StopRequestedEvent(letter="1"))
+    store.open_inbox("a").put(StopRequestedEvent(message_id="1"))
     assert not deliver(store, "a", wait_seconds=0.05)
     log.append("r", RunSuspendedEvent(run_id="r", digests=()))
     log.close()
@@ -197,13 +197,13 @@ def test_a_letter_that_was_torn_was_never_acknowledged(tmp_path: Path) -> None:
     store = DirectoryStore(tmp_path)
     Conversation(id="a", canisters=[UserCanister("Hi.")]).save(store)
     inbox = store.open_inbox("a")
-    inbox.put(StopRequestedEvent(letter="1"))
+    inbox.put(StopRequestedEvent(message_id="1"))
     path = Path(store.locate("a"), inboxes.INBOX)
     path.write_bytes(path.read_bytes() + b'{"type":"run.stop')
-    inbox.put(StopRequestedEvent(letter="2"))
+    inbox.put(StopRequestedEvent(message_id="2"))
     assert deliver(store, "a")
-    letters = [getattr(each.event, "letter", "") for each in store.open_log("a").read()]
-    assert letters == ["1", "2"]
+    messages = [getattr(each.event, "message_id", "") for each in store.open_log("a").read()]
+    assert messages == ["1", "2"]
 
 
 def test_a_letter_that_does_not_read_is_damage_of_the_store(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_a_letter_that_does_not_read_is_damage_of_the_store(tmp_path: Path) -> N
     store = DirectoryStore(tmp_path)
     Conversation(id="a", canisters=[UserCanister("Hi.")]).save(store)
     inbox = store.open_inbox("a")
-    inbox.put(StopRequestedEvent(letter="1"))
+    inbox.put(StopRequestedEvent(message_id="1"))
     path = Path(store.locate("a"), inboxes.INBOX)
     path.write_bytes(path.read_bytes() + b'{"type":"run.to_come"}\n')
     with pytest.raises(CorruptionError, match=r"inbox\.jsonl:2: Cannot read a message"):
@@ -225,15 +225,15 @@ def test_a_letter_that_does_not_read_is_damage_of_the_store(tmp_path: Path) -> N
 
 
 def test_an_inbox_has_an_end(store: ConversationStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inboxes, "LETTERS", 2)
+    monkeypatch.setattr(inboxes, "MESSAGES", 2)
     inbox = store.open_inbox("a")
-    inbox.put(StopRequestedEvent(letter="1"))
-    inbox.put(StopRequestedEvent(letter="2"))
+    inbox.put(StopRequestedEvent(message_id="1"))
+    inbox.put(StopRequestedEvent(message_id="2"))
     with pytest.raises(
         LimitError, match=r"2 unread messages already wait.*Resume or stop"
     ) as caught:
-        inbox.put(StopRequestedEvent(letter="3"))
-    assert (caught.value.limit, caught.value.value) == ("letters", 2)
+        inbox.put(StopRequestedEvent(message_id="3"))
+    assert (caught.value.limit, caught.value.value) == ("messages", 2)
     assert caught.value.stage is Stage.EXECUTE
 
 
@@ -253,7 +253,7 @@ def test_two_who_make_an_inbox_at_once_write_to_the_same(tmp_path: Path) -> None
     Conversation(id="a", canisters=[UserCanister("Hi.")]).save(store)
     disk.is_near = True
 
-    store.open_inbox("a").put(StopRequestedEvent(letter="1"))
+    store.open_inbox("a").put(StopRequestedEvent(message_id="1"))
 
     assert len(store.open_inbox("a").read()) == 1
 
@@ -271,8 +271,8 @@ def test_an_inbox_that_could_not_be_opened_is_left_to_others(
     with monkeypatch.context() as patched:
         patched.setattr(inboxes, "Log", fail)
         with pytest.raises(StoreError, match="Input/output"):
-            inbox.put(StopRequestedEvent(letter="1"))
-    inbox.put(StopRequestedEvent(letter="1"))
+            inbox.put(StopRequestedEvent(message_id="1"))
+    inbox.put(StopRequestedEvent(message_id="1"))
     assert len(inbox.read()) == 1
 
 
@@ -291,7 +291,7 @@ def test_who_only_looks_makes_no_inbox(tmp_path: Path) -> None:
 def test_there_is_no_inbox_without_a_conversation(tmp_path: Path) -> None:
     store = DirectoryStore(tmp_path)
     with pytest.raises(UnknownConversationError) as caught:
-        store.open_inbox("none").put(StopRequestedEvent(letter="1"))
+        store.open_inbox("none").put(StopRequestedEvent(message_id="1"))
     assert (caught.value.identity, caught.value.path) == ("none", store.locate("none"))
 
 
@@ -309,7 +309,7 @@ def test_an_inbox_is_open_to_others_also_where_a_child_was_forked_meanwhile(
         return file
 
     monkeypatch.setattr(locks, "acquire", fork)
-    inbox.put(StopRequestedEvent(letter="1"))
+    inbox.put(StopRequestedEvent(message_id="1"))
     try:
         locks.release(acquire(str(Path(store.locate("a"), inboxes.INBOX)), wait_seconds=0.0))
     finally:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.run_logs import tailing
-from vibe_llms.conversations.run_logs.lines import open_envelope, read_envelope, write_line
 from vibe_llms.conversations.run_logs.log import LogLine, LogTail
+from vibe_llms.conversations.run_logs.log_lines import open_envelope, read_envelope, write_line
 from vibe_llms.conversations.run_logs.tailing import find_behind
 from vibe_llms.conversations.stores.directory import DirectoryStore
 from vibe_llms.conversations.stores.interfaces import ConversationStore

@@ -24,8 +24,8 @@ from vibe_llms.conversations import DirectoryStore, MemoryStore, verify
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.proof import collect_content, plan_collection
 from vibe_llms.conversations.run_logs.file_log import TALLY, FileLog
-from vibe_llms.conversations.run_logs.lines import Flaw, read_lines, write_line
 from vibe_llms.conversations.run_logs.log import PIECE_BYTES, LoggedEvent, claim_at_once, claim_soon
+from vibe_llms.conversations.run_logs.log_lines import Flaw, read_lines, write_line
 from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 from vibe_llms.conversations.run_logs.publishing import find_place, subscribe
 from vibe_llms.events.codec import encode_event

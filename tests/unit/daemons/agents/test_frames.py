@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe_llms.conversations.run_logs.lines import read_head, write_line
+from vibe_llms.conversations.run_logs.log_lines import read_head, write_line
 from vibe_llms.daemons.agents import frames as module
 from vibe_llms.daemons.agents.frames import write_frame, write_frames
 from vibe_llms.events.codec import EVENT_CLASSES

@@ -79,8 +79,8 @@ async def test_a_turn_costs_so_much(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     async with premises:
 
         async def turn() -> bytes:
-            order = premises.order([say("Done.")])
-            run_id = await premises.start(order)
+            spec = premises.spec([say("Done.")])
+            run_id = await premises.start(spec)
             last = await runs.count_events(run_id)
             told = follow(subscriptions, run_id, 0, last, ends=True)
             async with asyncio.timeout(60):

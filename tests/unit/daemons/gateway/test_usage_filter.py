@@ -40,19 +40,19 @@ def test_only_accounts_are_taken_out(
     data = b"".join(event + end for event, end in events) + b"data: " + rest
     expected = b"".join(event + end for event, end in events if event not in ACCOUNTS)
     places = [0, *sorted(cut for cut in cuts if cut < len(data)), len(data)]
-    sieve = UsageFilter()
-    told = b"".join(sieve.feed(data[begin:end]) for begin, end in itertools.pairwise(places))
-    assert told + sieve.finish() == expected + b"data: " + rest
+    usage_filter = UsageFilter()
+    told = b"".join(usage_filter.feed(data[begin:end]) for begin, end in itertools.pairwise(places))
+    assert told + usage_filter.finish() == expected + b"data: " + rest
 
 
 def test_an_account_is_taken_out_though_it_lacks_its_end() -> None:
-    sieve = UsageFilter()
-    assert sieve.feed(EVENTS[0] + b"\n\n" + ACCOUNT) == EVENTS[0] + b"\n\n"
-    assert sieve.finish() == b""
+    usage_filter = UsageFilter()
+    assert usage_filter.feed(EVENTS[0] + b"\n\n" + ACCOUNT) == EVENTS[0] + b"\n\n"
+    assert usage_filter.finish() == b""
 
 
 def test_an_event_without_end_is_not_held_back() -> None:
-    sieve = UsageFilter()
-    sieve.feed(b"data: ")
-    told = sum(len(sieve.feed(b"x" * 10_000)) for _ in range(20))
+    usage_filter = UsageFilter()
+    usage_filter.feed(b"data: ")
+    told = sum(len(usage_filter.feed(b"x" * 10_000)) for _ in range(20))
     assert told > 190_000

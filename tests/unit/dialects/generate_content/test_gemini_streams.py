@@ -19,7 +19,7 @@ from fidelity.parties import PARTIES, Party
 from strategies.messages import errors
 from support.vendors.streamed_answers import complete, get_response, split, write_stream
 from vibe_llms.dialects import generate_content
-from vibe_llms.dialects.answering import classify
+from vibe_llms.dialects.client_answers import classify
 from vibe_llms.dialects.signatures import is_wrapped
 from vibe_llms.events.stream import (
     ContentDeltaEvent,

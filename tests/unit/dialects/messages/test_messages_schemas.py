@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from vibe_llms.dialects.messages import Quirks, nativize_request, normalize_request
 from vibe_llms.dialects.messages.calling.schemas import can_be_enforced, fit_schema
 from vibe_llms.exceptions import CapabilityError, RequestError
-from vibe_llms.instruments.parsers.choosing import Mode
+from vibe_llms.instruments.parsers.modes import Mode
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.descriptions import InvocableDescription

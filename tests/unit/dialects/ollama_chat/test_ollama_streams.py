@@ -29,7 +29,7 @@ from support.vendors.streamed_answers import (
     survey_recorded,
 )
 from vibe_llms.dialects import ollama_chat
-from vibe_llms.dialects.answering import classify
+from vibe_llms.dialects.client_answers import classify
 from vibe_llms.dialects.ollama_chat import (
     PROTOCOL,
     StreamWriter,

@@ -6,7 +6,7 @@ from hypothesis import given
 
 from strategies.messages import errors
 from vibe_llms.dialects import responses
-from vibe_llms.dialects.answering import classify
+from vibe_llms.dialects.client_answers import classify
 from vibe_llms.exceptions import ConverseError, RequestError
 
 

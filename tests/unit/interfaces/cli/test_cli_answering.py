@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from support.screens.keyboards import type_answers
-from vibe_llms.interfaces.cli.answering import TerminalElicitor
+from vibe_llms.interfaces.cli.elicitation import TerminalElicitor
 from vibe_llms.invocables.mcp.elicitation import Action, FieldOption, FormField, Question
 
 FIELDS = (

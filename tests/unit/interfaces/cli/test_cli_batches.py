@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from support.batches.batching import NEEDS_DBOS
-from vibe_llms.batches.orders import BatchSummary
+from vibe_llms.batches.batch_specs import BatchSummary
 from vibe_llms.interfaces.cli.batches.shared import Pace
 
 Vibe = Callable[..., Any]

@@ -14,7 +14,7 @@ from support.flows.flow_tasks import compose_task
 from support.runs.scripting import write_script
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.flows.examples import Example, survey_examples
-from vibe_llms.flows.reading import read_task
+from vibe_llms.flows.task_reading import read_task
 from vibe_llms.interfaces.cli.completing import survey_examples as complete_examples
 from vibe_llms.interfaces.cli.completing import survey_flow_runs
 from vibe_llms.interfaces.cli.errors import ExitCode

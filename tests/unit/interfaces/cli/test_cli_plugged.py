@@ -11,7 +11,7 @@ import pytest
 
 from vibe_llms import Application, SyncEngine, SyncModel
 from vibe_llms.configuration.sources import load_configuration
-from vibe_llms.conversations.exchange.choosing import (
+from vibe_llms.conversations.exchange.formats import (
     access_form,
     choose_importer,
     read_document,

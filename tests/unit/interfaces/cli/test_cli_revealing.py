@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.screens.keyboards import Keyboard, type_answers
-from vibe_llms.interfaces.cli.answering import TerminalElicitor
 from vibe_llms.interfaces.cli.approving import TerminalApprover
 from vibe_llms.interfaces.cli.chat.output import describe_canister, describe_invocation
 from vibe_llms.interfaces.cli.consent import confirm
+from vibe_llms.interfaces.cli.elicitation import TerminalElicitor
 from vibe_llms.interfaces.cli.output import reveal, sanitize
 from vibe_llms.invocables.approvals import produce_approval_request
 from vibe_llms.invocables.mcp.elicitation import FieldOption, FormField, Question

@@ -14,7 +14,7 @@ from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.events.engine import InvocationFinishedEvent, InvocationStartedEvent, RunStartedEvent
 from vibe_llms.events.stream import ContentDeltaEvent
 from vibe_llms.interfaces.cli.output import measure_text
-from vibe_llms.interfaces.cli.top import words
+from vibe_llms.interfaces.cli.top import screen_texts
 from vibe_llms.interfaces.cli.top.courses import LINES, SAID, RunCourse, tell
 from vibe_llms.interfaces.cli.top.views import (
     FILTERS,
@@ -161,11 +161,16 @@ def test_004_whatever_somebody_said_is_one_line_of_text(
 ) -> None:
     """No control character is left in it, and it is no wider than there is room for."""
     summary = summarize("run1", name=name, model=model, subject=name, detail=name)
-    row = words.compose_row(summary, columns, NOW + timedelta(hours=3))
+    row = screen_texts.compose_row(summary, columns, NOW + timedelta(hours=3))
     view = attrs.evolve(View(), rows=(summary,), words=name, fault=model, notice=name)
-    told = [row, *words.describe_head(summary), words.describe_page(view, ""), view.notice]
-    told[-1] = words.flatten(told[-1])
-    told.append(words.describe_trouble(view))
+    told = [
+        row,
+        *screen_texts.describe_head(summary),
+        screen_texts.describe_page(view, ""),
+        view.notice,
+    ]
+    told[-1] = screen_texts.flatten(told[-1])
+    told.append(screen_texts.describe_trouble(view))
     assert measure_text(row) <= columns
     for text in told:
         assert not any(
@@ -186,7 +191,7 @@ def test_a_column_that_has_no_room_is_left_out_whole() -> None:
     """Half of a cost would be another; a name may be cut, and comes before what tells less."""
     names = ["state", "last", "run", "tokens", "cost"]
     for columns in range(1, 200):
-        found = words.compose_header(columns).split()
+        found = screen_texts.compose_header(columns).split()
         fixed = [each for each in found if each in names]
         assert fixed == names[: len(fixed)], columns
         assert found[len(fixed) :] in ([], ["name"], ["name", "model"]), columns
@@ -205,7 +210,7 @@ def test_a_column_that_has_no_room_is_left_out_whole() -> None:
 def test_a_run_that_ended_badly_is_seen_with_its_title(ending: Any, word: str) -> None:
     """In a terminal of any usual size."""
     run = summarize("run1", name="Research the tides", model="scripted:echo")
-    row = words.compose_row(attrs.evolve(run, state="ended", **ending), 80, NOW)
+    row = screen_texts.compose_row(attrs.evolve(run, state="ended", **ending), 80, NOW)
 
     assert row.split()[0] == word
     assert "Research the tides" in row
@@ -216,8 +221,8 @@ def test_it_is_said_how_a_run_goes_on_that_nobody_here_may_perform() -> None:
     run = RunSummary(id="r1", created=NOW, updated=NOW, sequence=1, state="due")
     view = View(selected="r1", rows=(run,))
     said = "It continues where it was started, or with: vibe runs resume r1"
-    assert words.describe_waiting(view, "") == said
-    assert words.describe_waiting(view, "http://there") == ""
+    assert screen_texts.describe_waiting(view, "") == said
+    assert screen_texts.describe_waiting(view, "http://there") == ""
     for state in ("queued", "working", "waiting", "ended"):
         rows = (attrs.evolve(run, state=state),)
-        assert words.describe_waiting(attrs.evolve(view, rows=rows), "") == ""
+        assert screen_texts.describe_waiting(attrs.evolve(view, rows=rows), "") == ""

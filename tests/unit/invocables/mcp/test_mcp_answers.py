@@ -22,7 +22,7 @@ from vibe_llms.invocables.approvals import (
     edit,
 )
 from vibe_llms.invocables.mcp import Answers, ElicitationAnswer
-from vibe_llms.invocables.mcp.answers import AnswerLimits
+from vibe_llms.invocables.mcp.client_answers import AnswerLimits
 from vibe_llms.invocables.mcp.elicitation import (
     Action,
     FieldOption,

@@ -15,7 +15,7 @@ from mcp.shared.exceptions import MCPError
 from support.gateways.gateways import become
 from vibe_llms.invocables import produce_resource
 from vibe_llms.invocables.libraries import Resource
-from vibe_llms.invocables.mcp.serving.watching import Subscriptions
+from vibe_llms.invocables.mcp.serving.resource_subscriptions import Subscriptions
 
 
 class Session:
@@ -163,7 +163,9 @@ async def test_whoever_takes_nothing_keeps_the_others_from_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Such as a client that has opened its stream, and does not read it."""
-    monkeypatch.setattr("vibe_llms.invocables.mcp.serving.watching._TELLING_SECONDS", 0.01)
+    monkeypatch.setattr(
+        "vibe_llms.invocables.mcp.serving.resource_subscriptions._TELLING_SECONDS", 0.01
+    )
 
     class Deaf(Session):
         async def notify(self, method: str, params: Any) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from vibe_llms.invocables import FunctionsEnsemble, Registry, produce_resource
-from vibe_llms.invocables.mcp.serving.approving import Doorkeeper
+from vibe_llms.invocables.mcp.serving.approving import CallApprover
 from vibe_llms.invocables.mcp.serving.tool_server import ToolServer
 
 
@@ -31,7 +31,7 @@ async def test_changes_that_come_faster_than_they_are_told_are_told_together() -
 
     busy = Busy("busy")
     async with Registry([busy]) as registry:
-        server = ToolServer(registry, Doorkeeper())
+        server = ToolServer(registry, CallApprover())
 
         async def tell(event: Any, send: Any) -> None:
             nonlocal told

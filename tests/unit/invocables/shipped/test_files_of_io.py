@@ -22,13 +22,13 @@ from vibe_llms.invocables import InvocationContext
 from vibe_llms.invocables.invokers import Effect
 from vibe_llms.invocables.refusals import Refusal
 from vibe_llms.invocables.shipped.grants import DirectoryGrant, Grants, show
-from vibe_llms.invocables.shipped.io import listing, survey_ensembles
+from vibe_llms.invocables.shipped.io import directory_listing, survey_ensembles
+from vibe_llms.invocables.shipped.io.directory_listing import LISTED_LIMIT
 from vibe_llms.invocables.shipped.io.editing import replace_once
 from vibe_llms.invocables.shipped.io.ensemble import ByFile, IoEnsemble
-from vibe_llms.invocables.shipped.io.listing import LISTED_LIMIT
-from vibe_llms.invocables.shipped.io.reading import TEXT_CHARACTERS, Taker
+from vibe_llms.invocables.shipped.io.file_lines import TEXT_CHARACTERS, Taker
+from vibe_llms.invocables.shipped.io.file_writing import replace_file
 from vibe_llms.invocables.shipped.io.settings import IoSettings
-from vibe_llms.invocables.shipped.io.writing import replace_file
 
 
 def produce_io(directory: Path, **options: Any) -> IoEnsemble:
@@ -319,7 +319,7 @@ async def test_no_more_entries_are_read_than_the_limit(
     def scan(descriptor: int) -> Iterator[Any]:
         yield give()
 
-    monkeypatch.setattr(listing, "ENTRIES_LIMIT", 100)
+    monkeypatch.setattr(directory_listing, "ENTRIES_LIMIT", 100)
     monkeypatch.setattr("os.scandir", scan)
     is_done, text = await invoke_alone(tmp_path, "search_files", name="x")
 

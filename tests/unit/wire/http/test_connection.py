@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from support.quality.properties import examples
 from vibe_llms.wire.http import faults
-from vibe_llms.wire.http.answers import HEAD_BYTES
 from vibe_llms.wire.http.connection import HttpConnection
 from vibe_llms.wire.http.pools import Pool
+from vibe_llms.wire.http.response_parser import HEAD_BYTES
 
 
 class Wire(asyncio.Transport):

@@ -15,8 +15,8 @@ import msgspec
 from vibe_llms.conversations.canister_media import examine_content
 from vibe_llms.conversations.stores.content_backends import MARKER, ContentBackend
 from vibe_llms.conversations.stores.content_urls import produce_backend
+from vibe_llms.conversations.stores.identities import ensure_content_id
 from vibe_llms.conversations.stores.interfaces import ContentMetadata, LeftBytes
-from vibe_llms.conversations.stores.naming import ensure_content_id
 from vibe_llms.conversations.stores.postgresql.database import Database
 from vibe_llms.exceptions import CorruptionError, Finding, StoreError, StoreUnavailableError
 from vibe_llms.foundation.attrs_classes import define

@@ -10,8 +10,8 @@ import msgspec
 
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
 from vibe_llms.conversations.stores import parts
+from vibe_llms.conversations.stores.identities import ensure_identity
 from vibe_llms.conversations.stores.interfaces import Position
-from vibe_llms.conversations.stores.naming import ensure_identity
 from vibe_llms.exceptions import CorruptionError, Finding, StoreError, UnknownConversationError
 from vibe_llms.messages.canisters import AnyCanister
 

@@ -13,6 +13,7 @@ from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
 from vibe_llms.conversations.stores.content_urls import produce_backend, split_content
 from vibe_llms.conversations.stores.defaults import StoreDefaults
 from vibe_llms.conversations.stores.examining import find_doubles
+from vibe_llms.conversations.stores.identities import ensure_identity
 from vibe_llms.conversations.stores.interfaces import (
     Examination,
     History,
@@ -22,7 +23,6 @@ from vibe_llms.conversations.stores.interfaces import (
 )
 from vibe_llms.conversations.stores.media import detach_media, ensure_distinct
 from vibe_llms.conversations.stores.moments import find_moment
-from vibe_llms.conversations.stores.naming import ensure_identity
 from vibe_llms.conversations.stores.postgresql.content_store import PostgresqlContents
 from vibe_llms.conversations.stores.postgresql.database import HOLD, Database
 from vibe_llms.conversations.stores.postgresql.rows import StoredConversation, write_about
@@ -149,11 +149,13 @@ class PostgresqlStore(StoreDefaults):
         canisters: Sequence[AnyCanister],
         *,
         events: Sequence[bytes] = (),
-        letters: Sequence[RunMessage] = (),
+        messages: Sequence[RunMessage] = (),
     ) -> Position:
         """Create a conversation with its canisters, the log of its runs and its inbox."""
         with self.database.transact() as connection:
-            position = super().plant(identity, metadata, canisters, events=events, letters=letters)
+            position = super().plant(
+                identity, metadata, canisters, events=events, messages=messages
+            )
             connection.execute(
                 "UPDATE vibe_conversations SET updated = %s WHERE id = %s",
                 (metadata.updated, identity),
@@ -164,7 +166,7 @@ class PostgresqlStore(StoreDefaults):
         self, identity: str, canisters: Sequence[AnyCanister], *, after: Position | None = None
     ) -> Receipt:
         """Append canisters, all or none."""
-        from vibe_llms.messages.codec.lines import encode_canister
+        from vibe_llms.messages.codec.canister_lines import encode_canister
 
         ensure_identity(identity)
         ensure_distinct(canisters)

@@ -12,12 +12,12 @@ import msgspec
 
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.gateway.responses import rows
-from vibe_llms.daemons.gateway.responses.bodies import Fields
 from vibe_llms.daemons.gateway.responses.endings import Endings, end_response
 from vibe_llms.daemons.gateway.responses.inner_calls import InnerCall
 from vibe_llms.daemons.gateway.responses.registry import ResponseDatabase
+from vibe_llms.daemons.gateway.responses.response_bodies import Fields
 from vibe_llms.daemons.gateway.responses.rows import GatewayResponse
-from vibe_llms.daemons.server.words import Application, Message
+from vibe_llms.daemons.server.asgi_types import Application, Message
 from vibe_llms.exceptions import StoreError
 from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.foundation.limits import Limits

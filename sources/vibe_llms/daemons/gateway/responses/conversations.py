@@ -18,7 +18,6 @@ from vibe_llms.daemons.bodies import decode_body, read_json_body
 from vibe_llms.daemons.gateway.client_requests import Face
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.gateway.responses import rows
-from vibe_llms.daemons.gateway.responses.bodies import Fields
 from vibe_llms.daemons.gateway.responses.chains import TAG, read_shared
 from vibe_llms.daemons.gateway.responses.items import (
     compose_page,
@@ -26,6 +25,7 @@ from vibe_llms.daemons.gateway.responses.items import (
     read_canisters,
     write_items,
 )
+from vibe_llms.daemons.gateway.responses.response_bodies import Fields
 from vibe_llms.daemons.gateway.responses.rows import GatewayConversation
 from vibe_llms.daemons.gateway.responses.storage import ResponseStorage
 from vibe_llms.daemons.records import CallRecord

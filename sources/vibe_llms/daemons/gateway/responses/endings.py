@@ -10,8 +10,8 @@ from typing import Final
 import attrs
 
 from vibe_llms.daemons.gateway.responses import rows
-from vibe_llms.daemons.gateway.responses.bodies import interrupt_body
 from vibe_llms.daemons.gateway.responses.registry import ResponseDatabase
+from vibe_llms.daemons.gateway.responses.response_bodies import interrupt_body
 from vibe_llms.daemons.gateway.responses.rows import GatewayResponse
 from vibe_llms.exceptions import StoreError
 

@@ -13,8 +13,8 @@ from vibe_llms.daemons.gateway.client_requests import ClientRequest, Face
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.gateway.passthrough import pass_through
 from vibe_llms.daemons.gateway.responses.background import pause, send_frames
-from vibe_llms.daemons.gateway.responses.bodies import Fields
 from vibe_llms.daemons.gateway.responses.items import compose_page, write_items
+from vibe_llms.daemons.gateway.responses.response_bodies import Fields
 from vibe_llms.daemons.gateway.responses.rows import GatewayResponse
 from vibe_llms.daemons.gateway.responses.storage import ResponseStorage
 from vibe_llms.daemons.gateway.upstreams import can_pass_through
@@ -46,7 +46,7 @@ class ResponseEndpoints:
         """Return a response with its output so far. Raises ConverseError."""
         found = await self._find(call, record)
         if not found.conversation:
-            await self._carry_on(call, record, found)
+            await self._pass_to_upstream(call, record, found)
             return
         after = _read_following(call.query)
         if after is not None:
@@ -58,7 +58,7 @@ class ResponseEndpoints:
         """Delete a response. Raises ConverseError."""
         found = await self._find(call, record)
         if not found.conversation:
-            await self._carry_on(call, record, found)
+            await self._pass_to_upstream(call, record, found)
             if call.status >= 400:
                 return
             await self._storage.forget(found)
@@ -71,7 +71,7 @@ class ResponseEndpoints:
         """Cancel a background response. Raises ConverseError."""
         found = await self._find(call, record)
         if not found.conversation:
-            await self._carry_on(call, record, found, "/cancel")
+            await self._pass_to_upstream(call, record, found, "/cancel")
             return
         if not found.is_in_background:
             raise refuse_body("Only a response in the background can be cancelled.")
@@ -103,7 +103,7 @@ class ResponseEndpoints:
         """Return a page of the input items. Raises ConverseError."""
         found = await self._find(call, record)
         if not found.conversation:
-            await self._carry_on(call, record, found, "/input_items")
+            await self._pass_to_upstream(call, record, found, "/input_items")
             return
         said = await self._storage.read_canisters(found)
         answered = frozenset(found.output)
@@ -122,7 +122,7 @@ class ResponseEndpoints:
         call.watch_client()
         return await self._storage.access_response(call.names["id"], record.subject)
 
-    async def _carry_on(
+    async def _pass_to_upstream(
         self, call: HttpCall, record: CallRecord, found: GatewayResponse, below: str = ""
     ) -> None:
         """Pass a request through to the upstream that stores the response."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from vibe_llms.daemons.server.words import Application, Message, Scope, Send
+from vibe_llms.daemons.server.asgi_types import Application, Message, Scope, Send
 
 _LEFT_OUT = frozenset(
     {

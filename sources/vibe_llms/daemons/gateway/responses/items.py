@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from vibe_llms.daemons.asgi import refuse_body
-from vibe_llms.daemons.gateway.responses.bodies import Fields
+from vibe_llms.daemons.gateway.responses.response_bodies import Fields
 from vibe_llms.dialects.history import HistoryEntry
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.responses.calling.messages import ItemsWriter

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.daemons.gateway.responses.bodies import Fields
+from vibe_llms.daemons.gateway.responses.response_bodies import Fields
 from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.wire.sse import SseFramer

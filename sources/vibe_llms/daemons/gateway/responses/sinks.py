@@ -9,9 +9,9 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
-from vibe_llms.daemons.gateway.responses.bodies import Fields, complete_body, select_told
 from vibe_llms.daemons.gateway.responses.chains import Chain, extend_chain
 from vibe_llms.daemons.gateway.responses.items import read_canisters
+from vibe_llms.daemons.gateway.responses.response_bodies import Fields, complete_body, select_told
 from vibe_llms.daemons.gateway.responses.response_streams import select_storable
 from vibe_llms.daemons.gateway.responses.rows import GatewayResponse
 from vibe_llms.exceptions import StoreError

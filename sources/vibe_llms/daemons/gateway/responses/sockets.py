@@ -15,10 +15,17 @@ import msgspec
 
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.gateway.gateway import Gateway
-from vibe_llms.daemons.gateway.responses.bodies import Fields
 from vibe_llms.daemons.gateway.responses.inner_calls import InnerCall
+from vibe_llms.daemons.gateway.responses.response_bodies import Fields
 from vibe_llms.daemons.records import CallRecord
-from vibe_llms.daemons.server.words import Application, ClientGone, Message, Receive, Scope, Send
+from vibe_llms.daemons.server.asgi_types import (
+    Application,
+    ClientGone,
+    Message,
+    Receive,
+    Scope,
+    Send,
+)
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.foundation.limits import Limits

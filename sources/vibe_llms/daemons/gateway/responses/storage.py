@@ -50,7 +50,7 @@ class ResponseStorage:
         access_store: Returns the conversation store.
         folder: Folder of the registry; created if it is missing.
         limits: Limits of answers.
-        keeping: Limits of the storage.
+        storage_limits: Limits of the storage.
         knows_subjects: Whether clients authenticate; then they cannot use responses that were
             created without the gateway.
     """
@@ -61,13 +61,13 @@ class ResponseStorage:
         folder: Path,
         *,
         limits: Limits,
-        keeping: StorageLimits | None = None,
+        storage_limits: StorageLimits | None = None,
         knows_subjects: bool = False,
     ) -> None:
         self.registry = ResponseDatabase(folder)
         self.access_store = access_store
         self.limits = limits
-        self.keeping = keeping or StorageLimits()
+        self.storage_limits = storage_limits or StorageLimits()
         self.knows_subjects = knows_subjects
         self._count = 0
         self.endings = Endings(self.registry, pause)
@@ -134,8 +134,10 @@ class ResponseStorage:
 
     async def sweep(self) -> None:
         """Delete rows that are too old or exceed the limit."""
-        before = time.time() - self.keeping.days * _DAY_SECONDS
-        work = partial(rows.take_old, before=before, count=self.keeping.responses, most=_SWEEP_MOST)
+        before = time.time() - self.storage_limits.days * _DAY_SECONDS
+        work = partial(
+            rows.take_old, before=before, count=self.storage_limits.responses, most=_SWEEP_MOST
+        )
         for conversation in await self.registry.perform(work):
             await self.release(conversation)
 

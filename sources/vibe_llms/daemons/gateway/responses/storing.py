@@ -16,9 +16,13 @@ from vibe_llms.daemons.gateway.calls import GatewayCall
 from vibe_llms.daemons.gateway.client_requests import ClientRequest
 from vibe_llms.daemons.gateway.responses import rows
 from vibe_llms.daemons.gateway.responses.background import send_frames
-from vibe_llms.daemons.gateway.responses.bodies import Fields, complete_body, read_conversation
 from vibe_llms.daemons.gateway.responses.chains import Chain, read_chain, read_shared
 from vibe_llms.daemons.gateway.responses.items import list_input, write_asked, write_items
+from vibe_llms.daemons.gateway.responses.response_bodies import (
+    Fields,
+    complete_body,
+    read_conversation,
+)
 from vibe_llms.daemons.gateway.responses.rows import GatewayConversation, GatewayResponse
 from vibe_llms.daemons.gateway.responses.sinks import (
     Memory,

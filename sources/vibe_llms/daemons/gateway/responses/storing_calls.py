@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import msgspec
 
 from vibe_llms.daemons.asgi import JSON, NOTHING, HttpCall
-from vibe_llms.daemons.gateway.responses.bodies import Fields, interrupt_body
+from vibe_llms.daemons.gateway.responses.response_bodies import Fields, interrupt_body
 from vibe_llms.daemons.gateway.responses.response_streams import ResponseReader, Restater
 from vibe_llms.exceptions import StoreError
 from vibe_llms.foundation.json_errors import UNREADABLE

@@ -11,7 +11,7 @@ import msgspec
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.gateway.routing.outcomes import Refused
 from vibe_llms.daemons.gateway.stream_ends import is_error
-from vibe_llms.daemons.server.words import Message
+from vibe_llms.daemons.server.asgi_types import Message
 from vibe_llms.foundation.json_errors import UNREADABLE
 
 _ERROR_MARK: Final = b'{"error"'

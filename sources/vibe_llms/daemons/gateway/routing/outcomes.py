@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.answering import classify
+from vibe_llms.dialects.client_answers import classify
 from vibe_llms.dialects.errors import find_fault, read_retry_after
 from vibe_llms.exceptions import (
     AccessError,

@@ -13,7 +13,7 @@ from vibe_llms.dialects.extras import merge, without, write_json
 from vibe_llms.dialects.instructions import join_instructions, takes_late
 from vibe_llms.dialects.invocations import is_closed
 from vibe_llms.dialects.openai_requests import SHARED
-from vibe_llms.dialects.writing import BodyDraft, RequestWriter
+from vibe_llms.dialects.request_writing import BodyDraft, RequestWriter
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.requests import Request
 

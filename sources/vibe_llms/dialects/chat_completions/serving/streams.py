@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects import answering
+from vibe_llms.dialects import client_answers
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.serving.forms import (
     Form,
@@ -73,7 +73,7 @@ class _Content(GrowingContent):
     sent_signature: str = ""
 
 
-class StreamWriter(answering.StreamWriter):
+class StreamWriter(client_answers.StreamWriter):
     """Writes the chunks of one response, and the end mark."""
 
     ending = b"\n\n" + _DONE

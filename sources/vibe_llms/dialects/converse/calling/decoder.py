@@ -24,7 +24,7 @@ from vibe_llms.events.stream import (
     StreamEvent,
 )
 from vibe_llms.foundation.json_errors import UNREADABLE
-from vibe_llms.messages.codec.reading import read_json, read_tree
+from vibe_llms.messages.codec.decoding import read_json, read_tree
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 
 

@@ -14,7 +14,7 @@ from vibe_llms.dialects.processors import FunctionProcessor, Processors, nativiz
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.messages.canisters import AnyCanister, DocumentCanister, UserCanister
 from vibe_llms.messages.codec.converter import produce_converter
-from vibe_llms.messages.codec.reading import read_tree
+from vibe_llms.messages.codec.decoding import read_tree
 from vibe_llms.messages.contents import MEDIA_CLASSES, FileContent, MediaContent
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Translation

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from vibe_llms.dialects.converse.versions import ensure_answered
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonValue
-from vibe_llms.messages.codec.reading import read_tree
+from vibe_llms.messages.codec.decoding import read_tree
 from vibe_llms.models.tokens import TokenCount
 
 _T = TypeVar("_T")

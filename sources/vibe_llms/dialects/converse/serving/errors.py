@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from vibe_llms.dialects.answering import ErrorAnswer, classify, compose_error_headers
+from vibe_llms.dialects.client_answers import ErrorAnswer, classify, compose_error_headers
 from vibe_llms.dialects.converse.versions import VERSION
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.json_types import JsonObject

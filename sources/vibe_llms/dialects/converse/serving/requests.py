@@ -7,7 +7,7 @@ from typing import Any
 
 from vibe_llms.dialects.converse.versions import ensure_asked
 from vibe_llms.exceptions import CodecError, RequestError
-from vibe_llms.messages.codec.reading import read_tree
+from vibe_llms.messages.codec.decoding import read_tree
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
 

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import msgspec
 
-from vibe_llms.dialects import answering
+from vibe_llms.dialects import client_answers
 from vibe_llms.dialects.converse.serving.errors import write_error
 from vibe_llms.dialects.converse.serving.responses import write_ending
 from vibe_llms.dialects.converse.tables import OPENING
@@ -23,7 +23,7 @@ from vibe_llms.events.stream import (
 from vibe_llms.exceptions import ConverseError
 
 
-class StreamWriter(answering.StreamWriter):
+class StreamWriter(client_answers.StreamWriter):
     """Writes all events, in their order; lossless.
 
     The last event has the metadata of the answer; its contents were sent before, and the client has

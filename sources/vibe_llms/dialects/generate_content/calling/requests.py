@@ -15,7 +15,7 @@ from vibe_llms.dialects.generate_content.calling.invocations import (
 )
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL
 from vibe_llms.dialects.invocations import is_free
-from vibe_llms.dialects.writing import BodyDraft, RequestWriter
+from vibe_llms.dialects.request_writing import BodyDraft, RequestWriter
 
 
 def _compose_body(draft: BodyDraft) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from vibe_llms.dialects.extras import AS_IT_IS, merge, without
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.calling.invocations import nativize_schema
 from vibe_llms.dialects.messages.quirks import PROTOCOL
-from vibe_llms.dialects.writing import BodyDraft, RequestWriter
+from vibe_llms.dialects.request_writing import BodyDraft, RequestWriter
 from vibe_llms.exceptions import ControlError
 from vibe_llms.foundation.sentinels import ABSENT
 from vibe_llms.models.attributes import Capability

@@ -8,7 +8,7 @@ from typing import Any, Final
 from vibe_llms.dialects.ollama_chat.calling.invocations import nativize_schema
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
 from vibe_llms.dialects.ollama_chat.tables import UNSAID_LEVEL
-from vibe_llms.dialects.writing import BodyDraft, RequestWriter
+from vibe_llms.dialects.request_writing import BodyDraft, RequestWriter
 
 
 def _compose_body(draft: BodyDraft) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from vibe_llms.dialects.answering import (
+from vibe_llms.dialects.client_answers import (
     ErrorAnswer,
     classify,
     compose_error_headers,

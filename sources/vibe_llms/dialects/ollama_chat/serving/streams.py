@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects import answering
+from vibe_llms.dialects import client_answers
 from vibe_llms.dialects.extras import without
 from vibe_llms.dialects.gaps import Gaps, GrowingContent
 from vibe_llms.dialects.history import HistoryEntry
@@ -50,7 +50,7 @@ _FIELDS: Final = {
 """The field for each kind of content and channel."""
 
 
-class StreamWriter(answering.StreamWriter):
+class StreamWriter(client_answers.StreamWriter):
     """Writes the lines of one response; the last one is marked as done."""
 
     content_type = "application/x-ndjson"

@@ -13,9 +13,9 @@ from vibe_llms.dialects.invocations import write_arguments
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.payloads import encode_payload
 from vibe_llms.dialects.responses.calling import hosted
-from vibe_llms.dialects.responses.calling.answers import write_answer
 from vibe_llms.dialects.responses.calling.items import CUSTOM
 from vibe_llms.dialects.responses.calling.parts import PartsWriter
+from vibe_llms.dialects.responses.calling.tool_answers import write_answer
 from vibe_llms.dialects.responses.namespaces import SEARCH, Home, name_at_home, read_home
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.foundation.attrs_classes import define

@@ -15,10 +15,10 @@ from vibe_llms.dialects.extras import merge, without
 from vibe_llms.dialects.invocations import is_closed
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.openai_requests import SHARED
+from vibe_llms.dialects.request_writing import BodyDraft, RequestWriter
 from vibe_llms.dialects.responses.calling.invocations import nativize_schema
 from vibe_llms.dialects.responses.namespaces import find_homes
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.writing import BodyDraft, RequestWriter
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import Capability, ModelAttributes
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vibe_llms.dialects.answering import ErrorAnswer
+from vibe_llms.dialects.client_answers import ErrorAnswer
 from vibe_llms.dialects.openai_serving import nativize_openai_error
 from vibe_llms.exceptions import ConverseError
 

@@ -17,7 +17,7 @@ from vibe_llms.batches.items import BatchInput
 from vibe_llms.exceptions import ConverseError, RequestError
 from vibe_llms.foundation.encodings import find_misencoding
 from vibe_llms.foundation.files import read_along
-from vibe_llms.invocables.workers import run_in_thread
+from vibe_llms.invocables.threads import run_in_thread
 
 _BLOCK_BYTES = 65_536
 _KEYS = ("prompt", "id")

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from decimal import Decimal
 
+    from vibe_llms.batches.batch_specs import BatchSummary
     from vibe_llms.batches.batches import Batches
-    from vibe_llms.batches.orders import BatchSummary
     from vibe_llms.batches.runs import Inputs
     from vibe_llms.instruments.models import Model
 
@@ -152,7 +152,7 @@ async def watch(runner: Batches, batch: str) -> None:
 async def write_output(runner: Batches, batch: str, output: str) -> None:
     """Write the available results of a batch, in the order of its inputs."""
     from vibe_llms.batches.exporting import write_results
-    from vibe_llms.batches.lines import decode_item, encode_item
+    from vibe_llms.batches.item_lines import decode_item, encode_item
 
     if output != STANDARD:
         await write_results(runner, batch, Path(output))
@@ -165,7 +165,7 @@ async def write_output(runner: Batches, batch: str, output: str) -> None:
 
 async def tell_end(runner: Batches, batch: str, output: str | None, *, as_json: bool) -> int:
     """Report the result of a batch, and list its failures by kind."""
-    from vibe_llms.batches.lines import decode_item
+    from vibe_llms.batches.item_lines import decode_item
     from vibe_llms.batches.runner_backend import explain_end
 
     found = await runner.find(batch)

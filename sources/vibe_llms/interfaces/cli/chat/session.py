@@ -347,11 +347,11 @@ class ChatSession(Closing):
         """Reject a model that cannot be asked, without a request."""
         import asyncio
 
-        from vibe_llms.plugins.wants import refuse_wants
+        from vibe_llms.plugins.missing_requirements import refuse_missing
 
         await self._check([UserCanister("?")])  # placeholder text: nothing is sent
         provider = self.application.resolve_address(self.address).provider
-        await asyncio.to_thread(refuse_wants, self.application.plugins, provider)
+        await asyncio.to_thread(refuse_missing, self.application.plugins, provider)
 
     async def _check(self, canisters: Sequence[AnyCanister]) -> None:
         model = self.produce_model()

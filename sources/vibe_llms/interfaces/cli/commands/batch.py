@@ -284,7 +284,7 @@ async def _work(
 ) -> None:
     import sys
 
-    from vibe_llms.batches.lines import encode_item
+    from vibe_llms.batches.item_lines import encode_item
     from vibe_llms.interfaces.cli.batches.display import show_progress
 
     is_shown = channel.journal is None

@@ -68,7 +68,7 @@ def check(as_json: bool) -> int:
 
 def _find_mistakes() -> tuple[Finding, ...]:
     from vibe_llms.application import Application
-    from vibe_llms.interfaces.cli.checking import survey_mistakes
+    from vibe_llms.interfaces.cli.configuration_checks import survey_mistakes
 
     configuration = load_configuration()
     tell_untrusted(configuration)
@@ -120,7 +120,7 @@ def _keep(draft: FileDraft, name: str) -> None:
     from vibe_llms.application import Application
     from vibe_llms.configuration.editing import find_winner, read_name
     from vibe_llms.exceptions import ConfigurationError
-    from vibe_llms.interfaces.cli.checking import survey_mistakes
+    from vibe_llms.interfaces.cli.configuration_checks import survey_mistakes
 
     configuration = draft.load()
     if name.partition(".")[0] in ("aliases", "ensembles", "mcp", "model", "providers"):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import attrs
 import click
 
-from vibe_llms.conversations.exchange.choosing import read_document
+from vibe_llms.conversations.exchange.formats import read_document
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.interfaces.cli.access import open_plugins, open_store
 from vibe_llms.interfaces.cli.options import IMPORTER, command, json_option
@@ -85,7 +85,7 @@ def examine(form: ImporterSpecification, path: Path) -> int:
         CodecError: The file does not have this form; names the place.
         RequestError: The file cannot be read, or contains no conversation.
     """
-    from vibe_llms.conversations.stores.naming import ensure_identity
+    from vibe_llms.conversations.stores.identities import ensure_identity
     from vibe_llms.exceptions import RequestError
 
     count = 0

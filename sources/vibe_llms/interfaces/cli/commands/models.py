@@ -108,10 +108,14 @@ def _find_genus(application: Application, address: str) -> str:
 
 def _select_ready(application: Application, providers: Sequence[str]) -> list[str]:
     """Remove providers that lack something, and note them in one line."""
-    from vibe_llms.plugins.wants import survey_wants
+    from vibe_llms.plugins.missing_requirements import survey_missing
 
-    wants = survey_wants(application.plugins, providers)
-    lacking = [name for name in providers if any(need.prevents for need in wants[name].needs)]
+    missing = survey_missing(application.plugins, providers)
+    lacking = [
+        name
+        for name in providers
+        if any(requirement.prevents for requirement in missing[name].requirements)
+    ]
     if lacking:
         note(f"Not listed (key, package or server is missing): {', '.join(sorted(lacking))}")
     return [name for name in providers if name not in lacking]
@@ -223,7 +227,7 @@ async def pull(address: str | None, yes: bool) -> None:
 
     Asks first, and shows the progress. Without ADDRESS, download for the configured model.
     """
-    from vibe_llms.plugins.wants import refuse_wants
+    from vibe_llms.plugins.missing_requirements import refuse_missing
 
     application = load_application(yes=yes)
     target = address or application.configuration.model
@@ -235,7 +239,7 @@ async def pull(address: str | None, yes: bool) -> None:
         else:
             await application.access_model(target)
     if not is_embedder:
-        refuse_wants(application.plugins, resolved.provider)
+        refuse_missing(application.plugins, resolved.provider)
     note(f"{target} is ready.")
 
 

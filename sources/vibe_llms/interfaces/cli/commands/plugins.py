@@ -112,7 +112,7 @@ def remove(name: str, yes: bool) -> None:
 )
 def new(name: str, kind: str) -> None:
     """Create a plugin in the new folder NAME: a module, its tests, and metadata for pip."""
-    from vibe_llms.plugins.making import make_plugin
+    from vibe_llms.plugins.plugin_templates import make_plugin
 
     for file in make_plugin(name, kind, Path()):
         click.echo(str(file))

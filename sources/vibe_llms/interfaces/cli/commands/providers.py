@@ -10,7 +10,7 @@ from vibe_llms.interfaces.cli.output import write_json, write_table
 
 if TYPE_CHECKING:
     from vibe_llms.plugins.listings import PluginListing
-    from vibe_llms.plugins.wants import Wants
+    from vibe_llms.plugins.missing_requirements import MissingRequirements
 
 
 @command("providers")
@@ -21,14 +21,14 @@ def providers(as_json: bool) -> None:
     Contacts no vendor; checks for servers on this machine only.
     """
     from vibe_llms.plugins.manager import PluginManager
-    from vibe_llms.plugins.wants import survey_wants
+    from vibe_llms.plugins.missing_requirements import survey_missing
 
     configuration = load_configuration()
     manager = PluginManager(configuration=configuration)
     listings = [each for each in manager.survey() if each.is_provider]
-    wants = survey_wants(manager, [listing.entry.name for listing in listings])
+    missing = survey_missing(manager, [listing.entry.name for listing in listings])
     if as_json:
-        write_json([_encode(each, wants[each.entry.name]) for each in listings])
+        write_json([_encode(each, missing[each.entry.name]) for each in listings])
         return
     tell_untrusted(configuration)
     other_names: dict[str, list[str]] = {}
@@ -39,8 +39,8 @@ def providers(as_json: bool) -> None:
             (
                 each.entry.name,
                 ", ".join(other_names.get(each.entry.name, ())),
-                _describe(each, wants[each.entry.name]),
-                _advise(each, wants[each.entry.name]),
+                _describe(each, missing[each.entry.name]),
+                _advise(each, missing[each.entry.name]),
             )
             for each in listings
         ),
@@ -50,32 +50,32 @@ def providers(as_json: bool) -> None:
     )
 
 
-def _describe(listing: PluginListing, wants: Wants) -> str:
+def _describe(listing: PluginListing, missing: MissingRequirements) -> str:
     """Describe in a word or two whether the provider is ready."""
     if not listing.is_usable:
         return str(listing.state)
-    if wants.error is not None:
+    if missing.error is not None:
         return "misconfigured"
-    return f"needs {', '.join(map(str, wants.needs))}" if wants.needs else "ready"
+    return f"needs {', '.join(map(str, missing.requirements))}" if missing.requirements else "ready"
 
 
-def _advise(listing: PluginListing, wants: Wants) -> str:
+def _advise(listing: PluginListing, missing: MissingRequirements) -> str:
     """Suggest a fix; empty if the provider is ready."""
-    if wants.error is not None:
-        return str(wants.error)
-    if wants.needs:
-        return " ".join(need.remedy for need in wants.needs)
+    if missing.error is not None:
+        return str(missing.error)
+    if missing.requirements:
+        return " ".join(requirement.remedy for requirement in missing.requirements)
     return "" if listing.is_usable else (listing.reason or str(listing.entry.source))
 
 
-def _encode(listing: PluginListing, wants: Wants) -> dict[str, Any]:
+def _encode(listing: PluginListing, missing: MissingRequirements) -> dict[str, Any]:
     return {
         "name": listing.entry.name,
-        "state": "failed" if wants.error is not None else str(listing.state),
-        "reason": listing.reason or (str(wants.error) if wants.error is not None else ""),
+        "state": "failed" if missing.error is not None else str(listing.state),
+        "reason": listing.reason or (str(missing.error) if missing.error is not None else ""),
         "missing": [
-            {"kind": str(need.kind), "name": need.name, "remedy": need.remedy}
-            for need in wants.needs
+            {"kind": str(requirement.kind), "name": requirement.name, "remedy": requirement.remedy}
+            for requirement in missing.requirements
         ],
         "module": listing.entry.module,
         "package": listing.entry.package,

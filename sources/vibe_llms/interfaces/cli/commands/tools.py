@@ -233,7 +233,7 @@ async def _connect(application: Application, options: dict[str, Any]) -> AsyncIt
 async def _produce_servers(
     application: Application, sources: Sequence[str] | None
 ) -> Sequence[Ensemble]:
-    from vibe_llms.interfaces.cli.answering import TerminalElicitor
+    from vibe_llms.interfaces.cli.elicitation import TerminalElicitor
     from vibe_llms.interfaces.cli.keyboard import can_ask
     from vibe_llms.invocables.mcp.oauth.settings import TellingAuthorizer
 

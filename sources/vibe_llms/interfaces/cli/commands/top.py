@@ -8,7 +8,7 @@ import click
 
 from vibe_llms.interfaces.cli.keyboard import can_ask
 from vibe_llms.interfaces.cli.options import command
-from vibe_llms.interfaces.cli.runs.naming import address_option, open_runs
+from vibe_llms.interfaces.cli.runs.run_lookup import address_option, open_runs
 
 
 @command("top")

@@ -17,7 +17,7 @@ from vibe_llms.flows.results import AdapterResult
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
 from vibe_llms.interfaces.cli.errors import ExitCode, classify_error
-from vibe_llms.interfaces.cli.flows.lines import LineView
+from vibe_llms.interfaces.cli.flows.line_view import LineView
 from vibe_llms.interfaces.cli.flows.options import BOUNDS
 from vibe_llms.interfaces.cli.flows.picture import PictureView, is_drawable
 from vibe_llms.interfaces.cli.interrupts import run

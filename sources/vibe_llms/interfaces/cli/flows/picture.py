@@ -15,7 +15,7 @@ from vibe_llms.events.stream import ContentDeltaEvent
 from vibe_llms.flows.compiling import compile_flow
 from vibe_llms.flows.courses import Course, VisitState
 from vibe_llms.flows.graphs import Flow
-from vibe_llms.flows.words import describe_whole
+from vibe_llms.flows.number_texts import describe_whole
 from vibe_llms.interfaces.cli.chat.tail import LiveTail, ScreenLine
 from vibe_llms.interfaces.cli.flows.rows import NodeRow, compose_rows
 from vibe_llms.interfaces.cli.output import measure_text, sanitize, shorten, style

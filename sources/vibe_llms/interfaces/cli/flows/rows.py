@@ -9,7 +9,7 @@ from datetime import datetime
 from vibe_llms.flows.courses import Course, Sum, Visit, VisitState
 from vibe_llms.flows.differences import TaskDifference
 from vibe_llms.flows.graphs import Flow
-from vibe_llms.flows.words import (
+from vibe_llms.flows.number_texts import (
     MARKS,
     TIMES,
     describe_cost,

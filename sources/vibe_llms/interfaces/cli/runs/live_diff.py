@@ -14,7 +14,7 @@ from vibe_llms.interfaces.cli.commands.runs.replaying import read_text
 from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.interfaces.cli.option_values import parse_controls
 from vibe_llms.interfaces.cli.output import note, write, write_json
-from vibe_llms.interfaces.cli.runs.naming import open_run
+from vibe_llms.interfaces.cli.runs.run_lookup import open_run
 from vibe_llms.interfaces.cli.tooling import produce_ensembles, split_names
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ async def compare_live(word: str, options: Mapping[str, Any], *, as_json: bool, 
     if summary.kind == "flow":
         raise click.UsageError(f"{summary.id} is a flow: name one of its visits.")
     application = load_application(yes=yes)
-    own = summary.order.get("ensembles")
+    own = summary.spec.get("ensembles")
     names = split_names(options["tools"] or (own if isinstance(own, (list, tuple)) else ()))
     async with (
         application,

@@ -24,7 +24,7 @@ from vibe_llms.events.engine import (
 from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, LogEvent, VisitEvent
 from vibe_llms.events.stream import ContentDeltaEvent, ResponseStartedEvent
 from vibe_llms.foundation.attrs_classes import frozen
-from vibe_llms.interfaces.cli.runs.words import describe_event
+from vibe_llms.interfaces.cli.runs.event_texts import describe_event
 
 LINES: Final = 200
 """Number of lines kept of a run: `vibe runs watch` shows the earlier ones."""

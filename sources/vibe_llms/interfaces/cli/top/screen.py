@@ -17,12 +17,12 @@ from vibe_llms.agents.interfaces import Runs
 from vibe_llms.exceptions import ConverseError, UnknownNameError
 from vibe_llms.foundation.package_data import access_data
 from vibe_llms.interfaces.cli.output import repair, sanitize
-from vibe_llms.interfaces.cli.runs.words import ANSWERED, count
-from vibe_llms.interfaces.cli.top import words
-from vibe_llms.interfaces.cli.top.answering import ApprovalScreen
-from vibe_llms.interfaces.cli.top.asking import LineScreen
+from vibe_llms.interfaces.cli.runs.event_texts import ANSWERED, count
+from vibe_llms.interfaces.cli.top import screen_texts
+from vibe_llms.interfaces.cli.top.approval_dialogs import ApprovalScreen
 from vibe_llms.interfaces.cli.top.feeding import Board, BoardFeed, Naming
 from vibe_llms.interfaces.cli.top.keys import SMALL_COLUMNS, Keys
+from vibe_llms.interfaces.cli.top.line_dialogs import LineScreen
 from vibe_llms.interfaces.cli.top.views import (
     FILTERS,
     FilterChosen,
@@ -129,9 +129,9 @@ class TopApp(App[None]):
             return
         before = self._drawn[0] if self._drawn else None
         self._drawn = state
-        self._write("#page", words.describe_page(view, self._place))
-        self._write("#trouble", words.describe_trouble(view), hides=True)
-        self._write("#notice", words.flatten(view.notice))
+        self._write("#page", screen_texts.describe_page(view, self._place))
+        self._write("#trouble", screen_texts.describe_trouble(view), hides=True)
+        self._write("#notice", screen_texts.flatten(view.notice))
         self._draw_rows(view, list_width, now)
         self._draw_run(view, before)
         self.refresh_bindings()
@@ -148,9 +148,9 @@ class TopApp(App[None]):
                 widget.display = bool(text)
 
     def _draw_rows(self, view: View, columns: int, now: datetime) -> None:
-        self._write("#header", words.compose_header(columns))
-        self._write("#empty", words.describe_nothing(view), hides=True)
-        rows = [(each.id, words.compose_row(each, columns, now)) for each in view.shown]
+        self._write("#header", screen_texts.compose_header(columns))
+        self._write("#empty", screen_texts.describe_nothing(view), hides=True)
+        rows = [(each.id, screen_texts.compose_row(each, columns, now)) for each in view.shown]
         options: OptionList = self._find("#rows")
         looks = [_colour(each, row) for each, (_, row) in zip(view.shown, rows, strict=True)]
         if [identity for identity, _ in rows] == [identity for identity, _ in self._rows]:
@@ -171,12 +171,13 @@ class TopApp(App[None]):
 
     def _draw_run(self, view: View, before: View | None) -> None:
         summary = view.summary
-        title, stands = words.describe_head(summary) if summary else ("", "")
+        title, stands = screen_texts.describe_head(summary) if summary else ("", "")
         self._write("#title", title)
         self._write(
-            "#stands", " · ".join(each for each in (words.describe_now(view), stands) if each)
+            "#stands",
+            " · ".join(each for each in (screen_texts.describe_now(view), stands) if each),
         )
-        self._write("#waiting", words.describe_waiting(view, self._place), hides=True)
+        self._write("#waiting", screen_texts.describe_waiting(view, self._place), hides=True)
         if before is None or before.course.lines != view.course.lines:
             self._write("#lines", _compose_course(view))
         self._write("#said", sanitize(view.course.said.strip()), hides=True)
@@ -237,7 +238,7 @@ class TopApp(App[None]):
     def action_answer(self) -> None:
         """Show the first waiting call, and send the user's answer."""
         run_id, (waiting, *others) = self.board.view.selected, self.board.view.waiting
-        name = words.flatten(waiting.request.name)
+        name = screen_texts.flatten(waiting.request.name)
 
         async def give(approval: Approval) -> None:
             try:
@@ -260,7 +261,7 @@ class TopApp(App[None]):
         for screen in shown:
             waiting = screen.waiting
             if (waiting.conversation_id, waiting.key) not in known:
-                name = words.flatten(waiting.request.name)
+                name = screen_texts.flatten(waiting.request.name)
                 self._notice(f"{name} no longer awaits approval: it has been answered.")
                 while self.screen is not screen:  # close the dialogs in front of it
                     self.pop_screen()
@@ -318,7 +319,7 @@ def _colour(summary: RunSummary, row: str) -> Content:
 def _compose_course(view: View) -> Content:
     """Format the events of a run."""
     course = view.course
-    lines = [Content(words.describe_line(each)) for each in course.lines]
+    lines = [Content(screen_texts.describe_line(each)) for each in course.lines]
     if course.after:
         lines.insert(0, Content(f"   …  {count(course.after, 'event')} before"))
     return Content("\n").join(lines)

@@ -32,8 +32,8 @@ from vibe_llms.invocables.approvals import (
     consult,
     deny,
 )
-from vibe_llms.invocables.asking import compose_form
 from vibe_llms.invocables.mcp.serving.capabilities import find_lack
+from vibe_llms.invocables.questions import compose_form
 
 _LOGGER: Final = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ Context: TypeAlias = ServerRequestContext[Any, Any]
 
 
 @frozen(kw_only=True, eq=False)
-class Doorkeeper:
+class CallApprover:
     """Decides whether a call that needs an approval may be executed.
 
     Attributes:
@@ -87,7 +87,7 @@ class Doorkeeper:
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return await _ask(request, context)
         answers = params.input_responses or {}
-        # The state was sealed: it was issued for this very call.
+        # The state was signed: it was issued for this very call.
         if params.request_state != request.digest or QUESTION not in answers:
             return _compose_question(request)
         answer = answers[QUESTION]

@@ -23,7 +23,7 @@ from vibe_llms.invocables.approvals import produce_approval_request, settle
 from vibe_llms.invocables.argument_faults import explain_faults
 from vibe_llms.invocables.invokers import Invoker
 from vibe_llms.invocables.mcp.relaying import dump
-from vibe_llms.invocables.mcp.serving.approving import QUESTION, Context, Doorkeeper
+from vibe_llms.invocables.mcp.serving.approving import QUESTION, CallApprover, Context
 from vibe_llms.invocables.mcp.serving.callers import ClientCall, is_modern
 from vibe_llms.invocables.mcp.serving.catalogue import EnsembleCatalogue
 from vibe_llms.invocables.mcp.serving.results import (
@@ -53,7 +53,7 @@ class Attendant:
     Attributes:
         registry: Has the invocables.
         catalogue: Has the resources and prompts.
-        doorkeeper: Asked about calls that need an approval.
+        call_approver: Asked about calls that need an approval.
         waiting: Keeps calls whose clients are asked a question.
         levels: Log levels of the sessions.
         can_wait: A client's repeated request reaches this process.
@@ -61,7 +61,7 @@ class Attendant:
 
     registry: Registry
     catalogue: EnsembleCatalogue
-    doorkeeper: Doorkeeper
+    call_approver: CallApprover
     waiting: WaitingRoom
     levels: MutableMapping[Connection, str]
     can_wait: bool
@@ -163,7 +163,7 @@ class Attendant:
             description=invoker.description,
             effect=invoker.effect,
         )
-        approval = await self.doorkeeper.ask(request, context, params)
+        approval = await self.call_approver.ask(request, context, params)
         if isinstance(approval, InputRequiredResult):
             return approval
         settled = settle(request, approval)

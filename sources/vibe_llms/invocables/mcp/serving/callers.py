@@ -23,7 +23,6 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonObject, escape_halves
-from vibe_llms.invocables.asking import ELICITATION, ROOTS, SAMPLING, Answers, Questions
 from vibe_llms.invocables.call_execution import perform_fitting
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Invoker
@@ -32,6 +31,7 @@ from vibe_llms.invocables.mcp.serving.approving import Context
 from vibe_llms.invocables.mcp.serving.capabilities import REQUESTS, find_lack
 from vibe_llms.invocables.mcp.tools import KEY_META
 from vibe_llms.invocables.outcomes import Outcome
+from vibe_llms.invocables.questions import ELICITATION, ROOTS, SAMPLING, Answers, Questions
 
 PROGRESS_LEVEL: Final = "info"
 """Log level of progress, for a client that reads a log and requests no progress."""

@@ -10,7 +10,7 @@ from mcp.server.session import ServerSession
 
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.foundation.json_types import JsonObject
-from vibe_llms.invocables.asking import ELICITATION, ROOTS, SAMPLING
+from vibe_llms.invocables.questions import ELICITATION, ROOTS, SAMPLING
 
 REQUESTS: Final[Mapping[str, type[Any]]] = {
     ELICITATION: types.ElicitRequest,

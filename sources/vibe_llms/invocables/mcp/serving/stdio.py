@@ -30,7 +30,7 @@ from vibe_llms.invocables.mcp.serving.messages import (
     write_message,
 )
 from vibe_llms.invocables.mcp.serving.tool_server import ToolServer
-from vibe_llms.invocables.workers import run_in_thread
+from vibe_llms.invocables.threads import run_in_thread
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream

@@ -30,14 +30,14 @@ from vibe_llms.exceptions import LimitError, UnknownNameError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.foundation.version import __version__
-from vibe_llms.invocables.mcp.serving.approving import Context, Doorkeeper
+from vibe_llms.invocables.mcp.serving.approving import CallApprover, Context
 from vibe_llms.invocables.mcp.serving.attending import NOT_FOUND, Attendant
 from vibe_llms.invocables.mcp.serving.callers import access_subject, is_modern
 from vibe_llms.invocables.mcp.serving.catalogue import EnsembleCatalogue, Lists, Page, turn_page
 from vibe_llms.invocables.mcp.serving.describing import adapt_tool
+from vibe_llms.invocables.mcp.serving.resource_subscriptions import Subscriptions, tell_each
 from vibe_llms.invocables.mcp.serving.shares import Shares, find_client
 from vibe_llms.invocables.mcp.serving.waiting import WaitingRoom
-from vibe_llms.invocables.mcp.serving.watching import Subscriptions, tell_each
 from vibe_llms.invocables.registry import Registry
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -68,8 +68,8 @@ class ToolServer(Server[Any]):
 
     Args:
         registry: The offered ensembles. Its owner connects and disconnects it.
-        doorkeeper: Asked about calls that need an approval.
-        secret: Seals the state that clients of the era without sessions return; the same in all
+        call_approver: Asked about calls that need an approval.
+        secret: Signs the state that clients of the era without sessions return; the same in all
             processes that serve one address.
         limits: Limits of the resources that are held for clients.
     """
@@ -77,7 +77,7 @@ class ToolServer(Server[Any]):
     def __init__(
         self,
         registry: Registry,
-        doorkeeper: Doorkeeper,
+        call_approver: CallApprover,
         *,
         secret: bytes | None = None,
         limits: HostLimits | None = None,
@@ -103,7 +103,7 @@ class ToolServer(Server[Any]):
         attendant = Attendant(
             registry=registry,
             catalogue=self._catalogue,
-            doorkeeper=doorkeeper,
+            call_approver=call_approver,
             waiting=self._waiting,
             levels=self._levels,
             can_wait=limits.can_wait,

@@ -16,12 +16,12 @@ from vibe_llms.invocables.deduplicators import ByArgument
 from vibe_llms.invocables.invokers import Effect, Invoker, produce_invoker
 from vibe_llms.invocables.refusals import Refusal, explain_refusals
 from vibe_llms.invocables.shipped.granted import GrantedEnsemble
+from vibe_llms.invocables.shipped.io.directory_listing import list_directory
 from vibe_llms.invocables.shipped.io.editing import replace_once
-from vibe_llms.invocables.shipped.io.listing import list_directory
-from vibe_llms.invocables.shipped.io.reading import read_lines
-from vibe_llms.invocables.shipped.io.searching import search
+from vibe_llms.invocables.shipped.io.file_lines import read_lines
+from vibe_llms.invocables.shipped.io.file_search import search
+from vibe_llms.invocables.shipped.io.file_writing import encode, ensure_writable, replace_file
 from vibe_llms.invocables.shipped.io.settings import IoSettings
-from vibe_llms.invocables.shipped.io.writing import encode, ensure_writable, replace_file
 from vibe_llms.invocables.shipped.opening import open_file, read_whole
 
 _RANGE = ("first_line", "lines")

@@ -13,7 +13,7 @@ from vibe_llms.interfaces.cli.options import command, json_option, runner_option
 from vibe_llms.interfaces.cli.output import note, write_json, write_moment, write_table
 
 if TYPE_CHECKING:
-    from vibe_llms.batches.orders import BatchSummary
+    from vibe_llms.batches.batch_specs import BatchSummary
 
 
 @command("list")

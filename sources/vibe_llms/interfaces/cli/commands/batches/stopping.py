@@ -14,8 +14,8 @@ from vibe_llms.interfaces.cli.output import note
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from vibe_llms.batches.batch_specs import BatchSummary
     from vibe_llms.batches.batches import Batches
-    from vibe_llms.batches.orders import BatchSummary
 
 
 @command("stop")

@@ -95,7 +95,7 @@ def _survey_wants(application: Application, found: TaskCheck, model: str | None)
     import os
 
     from vibe_llms.flows.refusals import asks_model
-    from vibe_llms.plugins.wants import survey_wants
+    from vibe_llms.plugins.missing_requirements import survey_missing
 
     lacking: dict[Finding, None] = {}
     for part in found.survey_parts():
@@ -104,20 +104,22 @@ def _survey_wants(application: Application, found: TaskCheck, model: str | None)
             continue
         variable = llm.api_key_env if model is None else None
         if variable is not None:
-            needs = [] if os.environ.get(variable) else [f"{variable} is not set."]
+            requirements = [] if os.environ.get(variable) else [f"{variable} is not set."]
         else:
             provider = application.resolve_address(model or llm.address).provider
-            wants = survey_wants(application.plugins, [provider])[provider]
-            needs = [f"Missing: {each}. {each.remedy}" for each in wants.needs if each.prevents]
+            missing = survey_missing(application.plugins, [provider])[provider]
+            requirements = [
+                f"Missing: {each}. {each.remedy}" for each in missing.requirements if each.prevents
+            ]
         path = ("resource_llm", "provider")
-        for need in needs:
-            message = f"Cannot use {model or llm.address} on this machine yet. {need}"
+        for requirement in requirements:
+            message = f"Cannot use {model or llm.address} on this machine yet. {requirement}"
             lacking[part.reading.find(path, message)] = None
     return list(lacking)
 
 
 def _describe(bound: FlowBound) -> str:
-    from vibe_llms.flows.words import describe_cost, describe_tokens
+    from vibe_llms.flows.number_texts import describe_cost, describe_tokens
 
     words = [
         f"{bound.requests:,} request{'s' * (bound.requests != 1)}",

@@ -65,9 +65,9 @@ def _read_version(word: str) -> Task:
     from pathlib import Path
 
     from vibe_llms.exceptions import UnknownConversationError
-    from vibe_llms.flows.reading import read_task
     from vibe_llms.flows.records import read_record
     from vibe_llms.flows.subflows import SUFFIXES
+    from vibe_llms.flows.task_reading import read_task
     from vibe_llms.interfaces.cli.access import open_store, resolve_identity
 
     if Path(word).suffix in SUFFIXES or Path(word).exists():

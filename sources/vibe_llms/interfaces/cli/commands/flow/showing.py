@@ -89,7 +89,7 @@ def _save(page: str, html: str) -> None:
 def _write_run(record: FlowRecord, course: Course, summary: RunSummary) -> None:
     from vibe_llms.flows.compiling import compile_flow
     from vibe_llms.flows.courses import VisitState
-    from vibe_llms.flows.words import MARKS
+    from vibe_llms.flows.number_texts import MARKS
     from vibe_llms.interfaces.cli.flows.rows import compose_rows
     from vibe_llms.mermaid import parse_diagram
 
@@ -113,7 +113,7 @@ def _write_run(record: FlowRecord, course: Course, summary: RunSummary) -> None:
 
 
 def _sum_up(course: Course, words: str) -> str:
-    from vibe_llms.flows.words import describe_whole
+    from vibe_llms.flows.number_texts import describe_whole
 
     parts = (words, *describe_whole(course.total, course.measure()))
     return " · ".join(filter(None, parts))

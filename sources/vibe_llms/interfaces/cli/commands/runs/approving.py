@@ -11,7 +11,7 @@ import click
 from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.interfaces.cli.options import command
 from vibe_llms.interfaces.cli.output import note, repair, style, write
-from vibe_llms.interfaces.cli.runs.naming import (
+from vibe_llms.interfaces.cli.runs.run_lookup import (
     address_option,
     advise_to_resume,
     find_run,
@@ -148,7 +148,7 @@ def _decide(request: ApprovalRequest, options: dict[str, Any]) -> Approval:
 async def _give(runs: Runs, run_id: str, waiting: Waiting, approval: Approval) -> ExitCode:
     """Answer one call; return the exit code, which tells whether the answer applies."""
     from vibe_llms.exceptions import UnknownNameError
-    from vibe_llms.interfaces.cli.runs.words import ANSWERED
+    from vibe_llms.interfaces.cli.runs.event_texts import ANSWERED
 
     try:
         await runs.approve(run_id, approval, key=waiting.key)
@@ -164,7 +164,7 @@ async def _tell_nothing_waits(runs: Runs, summary: RunSummary) -> ExitCode:
     """Report that no call is waiting, and who answered it if it was ever asked."""
     from vibe_llms.events.engine import ApprovalAnsweredEvent
     from vibe_llms.exceptions import end_sentence
-    from vibe_llms.interfaces.cli.runs.words import describe_event
+    from vibe_llms.interfaces.cli.runs.event_texts import describe_event
 
     note(f"No call awaits approval in {summary.id}.")
     given = [

@@ -21,7 +21,7 @@ from vibe_llms.interfaces.cli.options import (
     yes_option,
 )
 from vibe_llms.interfaces.cli.output import note, write, write_json, write_table
-from vibe_llms.interfaces.cli.runs.naming import open_run, run_argument
+from vibe_llms.interfaces.cli.runs.run_lookup import open_run, run_argument
 
 if TYPE_CHECKING:
     from vibe_llms.runs.comparing import Moment, RunDifference
@@ -110,7 +110,7 @@ def _compare_stored(first: str, second: str, as_json: bool) -> int:
 def _write_tasks(difference: RunDifference) -> bool:
     """Write the differences of two flows' tasks and variables; return whether they are tasks."""
     from vibe_llms.flows.differences import compare_tasks
-    from vibe_llms.flows.reading import read_task
+    from vibe_llms.flows.task_reading import read_task
     from vibe_llms.foundation.json_types import is_same
     from vibe_llms.interfaces.cli.flows.rows import compose_difference_rows
     from vibe_llms.runs.comparing import Moment

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from vibe_llms.interfaces.cli.options import command
 from vibe_llms.interfaces.cli.output import write
-from vibe_llms.interfaces.cli.runs.naming import address_option, find_run, open_runs, run_argument
+from vibe_llms.interfaces.cli.runs.run_lookup import (
+    address_option,
+    find_run,
+    open_runs,
+    run_argument,
+)
 
 
 @command("delete")

@@ -9,7 +9,7 @@ import click
 from vibe_llms.interfaces.cli.commands.forking import fork as fork_conversation
 from vibe_llms.interfaces.cli.options import command, json_option
 from vibe_llms.interfaces.cli.output import write, write_json
-from vibe_llms.interfaces.cli.runs.naming import (
+from vibe_llms.interfaces.cli.runs.run_lookup import (
     address_option,
     export_summary,
     find_run,

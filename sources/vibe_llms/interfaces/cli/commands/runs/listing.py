@@ -10,7 +10,7 @@ import click
 from vibe_llms.interfaces.cli.interrupts import run
 from vibe_llms.interfaces.cli.options import command, json_option
 from vibe_llms.interfaces.cli.output import note, write_json, write_moment, write_table
-from vibe_llms.interfaces.cli.runs.naming import address_option, open_runs
+from vibe_llms.interfaces.cli.runs.run_lookup import address_option, open_runs
 from vibe_llms.runs.summaries import RunState, RunSummary
 from vibe_llms.runs.surveying import STATES
 
@@ -39,7 +39,7 @@ def list_(states: tuple[str, ...], flows: bool, limit: int, address: str, as_jso
     stopped     stopped by a user
     ended       has answered, reached a limit, or failed
     """
-    from vibe_llms.interfaces.cli.runs.naming import compose_run_command, export_summary
+    from vibe_llms.interfaces.cli.runs.run_lookup import compose_run_command, export_summary
 
     wanted = cast("tuple[RunState, ...]", states) or STATES
     rows = run(_survey(address, wanted, limit, flows=flows, named=not as_json))

@@ -13,7 +13,7 @@ from vibe_llms.foundation.files import read_file
 from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.interfaces.cli.options import ENSEMBLES, command, json_option
 from vibe_llms.interfaces.cli.output import note, write_json, write_table
-from vibe_llms.interfaces.cli.runs.naming import open_run, run_argument
+from vibe_llms.interfaces.cli.runs.run_lookup import open_run, run_argument
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.stores.interfaces import ConversationStore
@@ -123,8 +123,8 @@ async def perform_replay(
 
     if summary.kind != "flow":
         return await replay_run(store, summary.id, variant)
-    from vibe_llms.flows.reading import examine_task
-    from vibe_llms.flows.replaying import replay_flow_run
+    from vibe_llms.flows.flow_replay import replay_flow_run
+    from vibe_llms.flows.task_reading import examine_task
 
     other = examine_task(Path(task), strict=False) if task else None
     return await replay_flow_run(store, summary.id, other)

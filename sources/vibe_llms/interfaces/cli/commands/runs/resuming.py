@@ -10,7 +10,7 @@ import click
 from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.interfaces.cli.options import command, consent_option, model_option
 from vibe_llms.interfaces.cli.output import note
-from vibe_llms.interfaces.cli.runs.naming import (
+from vibe_llms.interfaces.cli.runs.run_lookup import (
     address_option,
     find_run,
     open_run,

@@ -1,4 +1,4 @@
-"""``vibe runs send``, ``stop`` and ``detach``: letters to a run."""
+"""``vibe runs send``, ``stop`` and ``detach``: messages to a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 from vibe_llms.interfaces.cli.options import command
 from vibe_llms.interfaces.cli.output import note, repair, write
-from vibe_llms.interfaces.cli.runs.naming import (
+from vibe_llms.interfaces.cli.runs.run_lookup import (
     address_option,
     advise_to_resume,
     find_run,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from vibe_llms.interfaces.cli.options import command, json_option
 from vibe_llms.interfaces.cli.output import note, write, write_json, write_styled
-from vibe_llms.interfaces.cli.runs.naming import (
+from vibe_llms.interfaces.cli.runs.run_lookup import (
     address_option,
     advise_to_resume,
     compose_run_command,
@@ -63,7 +63,7 @@ async def _read(
 
 
 def _write_head(summary: RunSummary) -> None:
-    from vibe_llms.interfaces.cli.runs.words import describe_spending
+    from vibe_llms.interfaces.cli.runs.event_texts import describe_spending
 
     write_styled(f"{summary.id}  {summary.name}".rstrip(), "bold")
     parts = (summary.label, summary.model, describe_spending(summary))
@@ -75,7 +75,7 @@ def _write_head(summary: RunSummary) -> None:
 
 
 def _write_events(logged: Sequence[LoggedEvent], summary: RunSummary, address: str) -> None:
-    from vibe_llms.interfaces.cli.runs.words import describe_logged
+    from vibe_llms.interfaces.cli.runs.event_texts import describe_logged
 
     lines = [line for each in logged if (line := describe_logged(each))]
     write()

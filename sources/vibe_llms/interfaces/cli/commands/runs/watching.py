@@ -12,7 +12,7 @@ import click
 
 from vibe_llms.interfaces.cli.options import command
 from vibe_llms.interfaces.cli.output import note, write
-from vibe_llms.interfaces.cli.runs.naming import (
+from vibe_llms.interfaces.cli.runs.run_lookup import (
     address_option,
     advise_to_resume,
     compose_run_command,
@@ -109,8 +109,8 @@ async def _listen(told: AsyncGenerator[ToldEvent]) -> AsyncGenerator[ToldEvent |
 
 
 def _write(logged: LoggedEvent, *, as_json: bool) -> None:
-    from vibe_llms.conversations.run_logs.lines import write_line
-    from vibe_llms.interfaces.cli.runs.words import describe_logged
+    from vibe_llms.conversations.run_logs.log_lines import write_line
+    from vibe_llms.interfaces.cli.runs.event_texts import describe_logged
 
     if as_json:
         line = write_line(logged.sequence, logged.timestamp, logged.run_id, logged.event)
@@ -123,7 +123,7 @@ def _write(logged: LoggedEvent, *, as_json: bool) -> None:
 def _has_come_to_rest(summary: RunSummary, address: str) -> bool:
     """Return whether the run stays idle until a user acts."""
     if summary.state == "broken_off":  # a daemon resumes the runs that it was asked for
-        return not (address and summary.order)
+        return not (address and summary.spec)
     # A run with a stop request still has to receive it.
     return not summary.starts and summary.state in ("waiting", "stopped", "ended")
 

@@ -13,7 +13,7 @@ import click
 from vibe_llms.interfaces.cli.access import load_application, open_index, tell_untrusted
 from vibe_llms.interfaces.cli.options import command, refuse_empty
 from vibe_llms.interfaces.cli.output import note
-from vibe_llms.interfaces.cli.serving import daemon_options, post_doormen, serve
+from vibe_llms.interfaces.cli.serving import daemon_options, produce_guards, serve
 
 if TYPE_CHECKING:
     from vibe_llms.application import Application
@@ -72,7 +72,7 @@ def _load(settings: AgentsSettings, *, yes: bool) -> Application:
         return load_application(yes=yes)
     from vibe_llms.daemons.agents.refusing import PROVIDER
     from vibe_llms.exceptions import ConfigurationError
-    from vibe_llms.wire.bodies import describe_address
+    from vibe_llms.wire.size_limits import describe_address
 
     if not describe_address(settings.gateway):  # every run would wait for it, and fail
         shown = settings.gateway.rpartition("@")[2]
@@ -102,7 +102,7 @@ def _produce(settings: AgentsSettings, log: bool, yes: bool) -> Service:
             limits=configuration.limits,
         ),
         produce_tools=application.produce_mcp_ensembles,
-        **post_doormen(application, settings.authorizer, log=log),
+        **produce_guards(application, settings.authorizer, log=log),
         conversation_index=open_index(store),
     )
 

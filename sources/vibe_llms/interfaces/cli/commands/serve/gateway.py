@@ -14,7 +14,7 @@ from vibe_llms.exceptions import ConverseError
 from vibe_llms.interfaces.cli.access import load_application, load_configuration, tell_untrusted
 from vibe_llms.interfaces.cli.options import MODEL, command, refuse_empty
 from vibe_llms.interfaces.cli.output import note
-from vibe_llms.interfaces.cli.serving import daemon_options, post_doormen, serve
+from vibe_llms.interfaces.cli.serving import daemon_options, produce_guards, serve
 
 if TYPE_CHECKING:
     from vibe_llms.application import Application
@@ -101,8 +101,8 @@ def _produce(
     from vibe_llms.daemons.gateway.making import produce_service
 
     application = _load(model, yes=yes)
-    doormen = post_doormen(application, authorizer, log=log)
-    return produce_service(application, **options, **doormen)
+    guards = produce_guards(application, authorizer, log=log)
+    return produce_service(application, **options, **guards)
 
 
 def _load(model: str | None, *, yes: bool) -> Application:
@@ -125,11 +125,11 @@ def _fetch(application: Application, addresses: Collection[str]) -> None:
 
 def _tell_wants(application: Application, providers: Collection[str]) -> None:
     """Report named models that lack something, such as a key; others can be asked."""
-    from vibe_llms.plugins.wants import refuse_wants
+    from vibe_llms.plugins.missing_requirements import refuse_missing
 
     for name in sorted(providers):
         try:
-            refuse_wants(application.plugins, name)
+            refuse_missing(application.plugins, name)
         except ConverseError as error:
             note(f"Cannot use {name} yet: {error}")
 

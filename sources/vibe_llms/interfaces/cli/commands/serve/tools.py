@@ -21,7 +21,7 @@ from vibe_llms.interfaces.cli.options import (
     refuse_empty,
 )
 from vibe_llms.interfaces.cli.output import note
-from vibe_llms.interfaces.cli.serving import daemon_options, post_doormen, serve
+from vibe_llms.interfaces.cli.serving import daemon_options, produce_guards, serve
 from vibe_llms.interfaces.cli.tooling import split_names
 
 if TYPE_CHECKING:
@@ -139,8 +139,8 @@ def _produce(settings: ToolsSettings, secret: bytes, log: bool, yes: bool) -> Se
     from vibe_llms.daemons.tools.making import produce_service
 
     application = _load(yes=yes)
-    doormen = post_doormen(application, settings.authorizer, log=log)
-    return produce_service(application, settings, secret=secret, **doormen)
+    guards = produce_guards(application, settings.authorizer, log=log)
+    return produce_service(application, settings, secret=secret, **guards)
 
 
 def _tell(urls: Sequence[str]) -> None:

@@ -69,7 +69,7 @@ def _collect() -> Sequence[str]:
 
 
 async def _survey(days: float) -> Sequence[RunSummary]:
-    from vibe_llms.interfaces.cli.runs.naming import open_runs
+    from vibe_llms.interfaces.cli.runs.run_lookup import open_runs
     from vibe_llms.messages.identities import access_now
 
     async with open_runs("") as runs:
@@ -80,7 +80,7 @@ async def _survey(days: float) -> Sequence[RunSummary]:
 
 async def _remove(old: Sequence[RunSummary]) -> None:
     from vibe_llms.exceptions import UnknownConversationError
-    from vibe_llms.interfaces.cli.runs.naming import open_runs
+    from vibe_llms.interfaces.cli.runs.run_lookup import open_runs
 
     async with open_runs("") as runs:
         for each in old:

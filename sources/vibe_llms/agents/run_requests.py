@@ -1,0 +1,121 @@
+"""Requests for runs: the order is on the disk before the caller learns of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.run_logs.log import LoggedEvent, claim_at_once, claim_soon
+from vibe_llms.conversations.run_logs.log_lines import write_line
+from vibe_llms.conversations.stores.interfaces import ConversationStore, History
+from vibe_llms.events.flow import LogEvent
+from vibe_llms.events.runs import RunRequestedEvent
+from vibe_llms.exceptions import RequestError, Stage, StoreError, UnknownConversationError
+from vibe_llms.messages.identities import access_now
+from vibe_llms.runs.opening import ClaimedRun
+from vibe_llms.runs.snapshots import Snapshot, plant
+from vibe_llms.runs.summaries import RunSummary, summarize
+from vibe_llms.runs.surveying import complete_summary
+
+
+def begin_run(
+    store: ConversationStore,
+    identity: str,
+    metadata: ConversationMetadata,
+    wanted: RunRequestedEvent,
+    *,
+    claims: bool,
+) -> ClaimedRun | None:
+    """Create the conversation of a run with its order; do nothing if both exist.
+
+    Args:
+        claims: Claim the log as well, if the conversation is new.
+
+    Returns:
+        The run, if its log was claimed.
+
+    Raises:
+        RequestError: The conversation has a different order.
+        StoreError: The order could not be written.
+    """
+    try:
+        if store.plants_whole:
+            claimed = _plant_run(store, identity, metadata, wanted)
+            return claimed if claims and claim_at_once(claimed.log) else None
+        store.create(identity, metadata)
+    except StoreError as error:
+        try:
+            store.read_metadata(identity)  # created by a process that was killed
+        except UnknownConversationError:
+            raise error from error.__cause__  # such as that of a full disk
+    request_run(store, identity, wanted)
+    return None
+
+
+def _plant_run(
+    store: ConversationStore,
+    identity: str,
+    metadata: ConversationMetadata,
+    wanted: RunRequestedEvent,
+) -> ClaimedRun:
+    said, moment = wanted.canisters, access_now()
+    line = write_line(1, moment, identity, wanted)
+    position = plant(store, Snapshot.begin(identity, metadata, said, [line]))
+    history = History(identity=identity, metadata=metadata, canisters=said, position=position)
+    logged = LoggedEvent(sequence=1, timestamp=moment, run_id=identity, event=wanted)
+    conversation = Conversation.take(store, history)
+    log = store.open_log(identity)
+    return ClaimedRun(conversation=conversation, log=log, events=(logged,), is_new=True)
+
+
+def summarize_claimed(claimed: ClaimedRun) -> RunSummary:
+    """Return the summary of a claimed run."""
+    conversation = claimed.conversation
+    summary = summarize(claimed.events, conversation.id)
+    return complete_summary(summary, conversation.metadata)
+
+
+def request_run(
+    store: ConversationStore,
+    identity: str,
+    wanted: RunRequestedEvent,
+    ending: Sequence[LogEvent] = (),
+) -> None:
+    """Write an order into the log of a conversation, unless it has one.
+
+    Args:
+        ending: Events to write behind it if the run has nothing to do.
+
+    Raises:
+        RequestError: The conversation has a different order.
+        StoreError: The order could not be written.
+    """
+    log = store.open_log(identity)
+    # Another process may write the same order concurrently.
+    while claim_soon(log, unless=lambda: _is_requested(store, identity, wanted)):
+        try:
+            if not any(isinstance(each.event, RunRequestedEvent) for each in log.read()):
+                for event in (wanted, *ending):
+                    log.append(identity, event)
+                log.synchronize()
+                return
+        finally:
+            log.close()
+
+
+def _is_requested(store: ConversationStore, identity: str, wanted: RunRequestedEvent) -> bool:
+    for logged in store.open_log(identity).read():
+        event = logged.event
+        if isinstance(event, RunRequestedEvent):
+            if _describe_wanted(event) != _describe_wanted(wanted):
+                detail = "Another request was made with this key before."
+                raise RequestError(path="key", detail=detail, stage=Stage.EXECUTE)
+            return True
+    return False
+
+
+def _describe_wanted(event: RunRequestedEvent) -> tuple[object, ...]:
+    """Return what identifies an order: not the ids and times, which are new each time."""
+    said = [(type(each), each.content) for each in event.canisters]
+    return dict(event.spec), said

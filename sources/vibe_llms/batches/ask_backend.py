@@ -1,0 +1,258 @@
+"""Backend that asks inputs one by one, with bounded concurrency, a budget and retries."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+)
+from contextlib import aclosing, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from vibe_llms.batches.concurrency import perform_all
+from vibe_llms.batches.items import BatchItem, Due, count_reached
+from vibe_llms.batches.journals import DoneItem
+from vibe_llms.exceptions import (
+    ConfigurationError,
+    ConverseError,
+    DependencyError,
+    ForeignError,
+    PluginError,
+    ProviderError,
+    ProviderFault,
+    Stage,
+    StoreError,
+    TrustError,
+)
+from vibe_llms.foundation.clocks import double
+from vibe_llms.messages.field_types import renew
+
+if TYPE_CHECKING:
+    from vibe_llms.batches.budgets import BatchBudget
+    from vibe_llms.batches.runs import BatchRun, Inputs
+
+_LOGGER = logging.getLogger(__name__)
+
+_HOPELESS = (ConfigurationError, DependencyError, PluginError, TrustError)
+_HOPELESS_FAULTS = frozenset({ProviderFault.AUTHENTICATION, ProviderFault.QUOTA})
+"""Errors that every other input would meet as well: they end the batch."""
+
+_PAUSE_SECONDS: Final = 1.0
+_LONGEST_SECONDS: Final = 30.0
+"""Before an input is asked again; the pauses double from the first to the longest."""
+
+_WINDOW: Final = 4
+"""How many inputs may be taken and not handed out, for each that may be asked at once."""
+
+AskInput: TypeAlias = Callable[[Any], Awaitable[BatchItem[Any] | None]]
+"""Returns the result of one input; ``None`` where another worker has it."""
+
+
+class AskBackend:
+    """Backend that asks inputs one by one, with bounded concurrency.
+
+    Args:
+        ask: Function that asks one input.
+        concurrency: Number of inputs asked at once.
+        ordered: Whether to yield results in the order of the inputs.
+        retries: Number of retries of an input after a temporary error.
+        budget: Budget of the batch; ``None`` for no cap.
+        room: Semaphore for the inputs that several backends ask at once.
+        must_stop: Function that returns whether to begin no new inputs.
+
+    Attributes:
+        is_capped: Whether an input was skipped because it might have cost more than was left.
+    """
+
+    def __init__(
+        self,
+        ask: AskInput,
+        *,
+        concurrency: int,
+        ordered: bool = False,
+        retries: int = 0,
+        budget: BatchBudget | None = None,
+        room: asyncio.Semaphore | None = None,
+        must_stop: Callable[[], bool] | None = None,
+    ) -> None:
+        self._ask = ask
+        self._concurrency = concurrency
+        self._ordered = ordered
+        self._retries = retries
+        self._budget = budget
+        self._room = room
+        self._must_stop = must_stop
+        self.is_capped = False
+
+    async def perform(self, run: BatchRun[Any], inputs: Inputs) -> AsyncGenerator[BatchItem[Any]]:
+        """Ask all inputs; yield each result once it is journaled."""
+        performed = perform_all(
+            self._limit(run, inputs),
+            partial(self._perform, run),
+            concurrency=self._concurrency,
+            ordered=self._ordered,
+            window=self._concurrency * _WINDOW,
+        )
+        async with aclosing(performed):
+            async for item in performed:
+                yield item
+
+    async def conclude(self) -> None:
+        """Raise LimitError if the cap was reached before all was done."""
+        if self.is_capped and self._budget is not None:
+            self._budget.refuse()
+
+    async def _perform(self, run: BatchRun[Any], place: int, given: Any) -> BatchItem[Any] | None:
+        due = await run.admit(place, given)
+        if isinstance(due, DoneItem):
+            return await run.restore(due)
+        for left in range(self._retries, -1, -1):
+            if self._room is None:
+                item = await self._try(run, due, left)
+            else:
+                async with self._room:
+                    item = await self._try(run, due, left)
+            if item is None or item.error is None or not _may_retry(item, left):
+                return item
+            await rest(self._retries - left)
+        raise AssertionError
+
+    async def _try(self, run: BatchRun[Any], due: Due, left: int) -> BatchItem[Any] | None:
+        """Ask an input once; journal its result, unless it will be retried.
+
+        Args:
+            left: Number of retries that are left.
+        """
+        if self._must_stop is not None and self._must_stop():
+            return None
+        if self._budget is not None:
+            return await self._try_within(self._budget, run, due, left)
+        item = await attempt(self._ask, due)
+        if item is None or (item.error is not None and _may_retry(item, left)):
+            return item
+        return await run.deliver(due, item)
+
+    async def _try_within(
+        self, budget: BatchBudget, run: BatchRun[Any], due: Due, left: int
+    ) -> BatchItem[Any] | None:
+        reserved = await self._reserve(budget, run, due)
+        if reserved is None:
+            return None
+        try:
+            item = await attempt(self._ask, due)
+            if item is None:  # the worker that has the run accounts for it
+                with suppress(StoreError):
+                    await budget.correct(-reserved)
+            elif _may_retry(item, left):
+                with suppress(StoreError):  # then it stays reserved
+                    await budget.account(item, reserved, is_kept=run.keeps_runs)
+            else:
+                known = budget.measure_known(item, reserved)
+                item = await run.deliver(due, item, known)
+                await budget.account_journaled(item, known)
+            return item
+        finally:
+            budget.settle()
+
+    async def _reserve(self, budget: BatchBudget, run: BatchRun[Any], due: Due) -> int | None:
+        """Reserve the cost of an input; return ``None`` if it exceeds the cap."""
+        said = await run.say(due)
+        while not self.is_capped and not (self._must_stop is not None and self._must_stop()):
+            try:
+                reserved = await budget.reserve(said)
+            except StoreError as error:  # inputs in progress are paid for and are not cancelled
+                _LOGGER.warning("the budget of a batch is out of reach: %s", error)
+                await asyncio.sleep(_PAUSE_SECONDS)
+            else:
+                self.is_capped = self.is_capped or reserved is None
+                return reserved
+        return None
+
+    def _limit(self, run: BatchRun[Any], inputs: Inputs) -> Inputs:
+        """Yield inputs until no new ones may begin."""
+        if self._budget is None and self._must_stop is None:
+            return inputs
+        if isinstance(inputs, AsyncIterable):
+            return self._limit_asynchronous(run, inputs)
+        return self._limit_plain(run, inputs)
+
+    def _is_over(self, run: BatchRun[Any]) -> bool:
+        if self._must_stop is not None and self._must_stop():
+            return True
+        return self.is_capped and not run.has_stored
+
+    def _limit_plain(self, run: BatchRun[Any], inputs: Iterable[Any]) -> Generator[Any]:
+        for each in inputs:
+            if self._is_over(run):
+                return
+            yield each
+
+    async def _limit_asynchronous(
+        self, run: BatchRun[Any], inputs: AsyncIterable[Any]
+    ) -> AsyncGenerator[Any]:
+        source = aiter(inputs)
+        try:
+            async for each in source:
+                if self._is_over(run):
+                    return
+                yield each
+        finally:
+            if isinstance(source, AsyncGenerator):
+                await source.aclose()
+
+
+def _may_retry(item: BatchItem[Any], left: int) -> bool:
+    return left > 0 and item.error is not None and item.error.is_retryable
+
+
+async def rest(turn: int) -> None:
+    """Back off before a retry; the pause grows with each attempt."""
+    await asyncio.sleep(double(_PAUSE_SECONDS, turn, _LONGEST_SECONDS))
+
+
+async def attempt(work: AskInput, due: Due) -> BatchItem[Any] | None:
+    """Ask one input; return its error as a failed item.
+
+    Raises:
+        ConverseError: The error would affect every other input as well.
+    """
+    started = time.perf_counter()
+    try:
+        item = await work(due.value)
+        if item is None:
+            return None
+        if item.error is not None and _is_hopeless(item.error):
+            raise item.error
+    except Exception as error:
+        ours = make_ours(error)
+        if _is_hopeless(ours):
+            # Chain from its own cause, since our error may be the one being handled.
+            raise ours from error.__cause__
+        seconds = time.perf_counter() - started
+        sent = count_reached(ours)
+        return BatchItem(index=due.index, id=due.id, error=ours, seconds=seconds, sent=sent)
+    seconds = time.perf_counter() - started
+    return renew(item, index=due.index, id=due.id, seconds=seconds)
+
+
+def make_ours(error: Exception) -> ConverseError:
+    """Return any error as an error of this package."""
+    if isinstance(error, ConverseError):
+        return error
+    ours = ForeignError(type=type(error).__name__, detail=str(error), stage=Stage.EXECUTE)
+    ours.__cause__ = error
+    return ours
+
+
+def _is_hopeless(error: ConverseError) -> bool:
+    if isinstance(error, ProviderError):
+        return error.fault in _HOPELESS_FAULTS
+    return isinstance(error, _HOPELESS)

@@ -1,0 +1,160 @@
+"""Request bodies and error answers of the agents daemon, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+import attrs
+import msgspec
+
+from vibe_llms.agents.local import CONFLICTS
+from vibe_llms.daemons.bodies import decode_body
+from vibe_llms.dialects.client_answers import (
+    ErrorAnswer,
+    compose_error_headers,
+    compose_error_message,
+)
+from vibe_llms.dialects.client_answers import classify as classify_error
+from vibe_llms.exceptions import (
+    ConfigurationError,
+    ConverseError,
+    LimitError,
+    ProviderError,
+    ProviderFault,
+    RequestError,
+    Stage,
+    StoreError,
+    UnknownConversationError,
+    UnknownNameError,
+)
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
+from vibe_llms.invocables.approvals import Approval, Decision, Scope
+from vibe_llms.messages.canisters import AnyCanister, SupervisorCanister, UserCanister
+from vibe_llms.messages.codec.errors import encode_error
+from vibe_llms.tables.annotations import Count
+from vibe_llms.tables.reading import read_table
+
+_CANISTERS: Final[dict[str, type[UserCanister | SupervisorCanister]]] = {
+    "user": UserCanister,
+    "supervisor": SupervisorCanister,
+}
+
+
+@frozen(kw_only=True)
+class MessageBody:
+    """A message to a run.
+
+    Attributes:
+        content: Text of the message.
+        role: Role of its author.
+    """
+
+    content: str
+    role: Literal["user", "supervisor"] = "user"
+
+    def produce_canister(self) -> AnyCanister:
+        """Produce the canister for the conversation."""
+        return _CANISTERS[self.role](self.content)
+
+
+@frozen(kw_only=True)
+class ApprovalBody:
+    """An answer to a request for an approval.
+
+    Attributes:
+        digest: Digest of the request.
+        decision: Whether the call is executed.
+        key: Key of the call, if several identical calls wait.
+        arguments: Replacement arguments as JSON, for an edit.
+        reason: Reason, for the model.
+        scope: Scope of the approval.
+    """
+
+    digest: str
+    decision: Decision
+    key: str | None = None
+    arguments: str | None = None
+    reason: str = ""
+    scope: Scope = Scope.ONCE
+
+    def produce_approval(self) -> Approval:
+        """Produce the answer. Raises RequestError if its fields contradict each other."""
+        fields = attrs.asdict(self, filter=lambda field, _: field.name != "key")
+        return Approval(**fields)
+
+
+@frozen(kw_only=True)
+class StopBody:
+    """A request to stop a run.
+
+    Attributes:
+        reason: Reason, for people who look at the run.
+    """
+
+    reason: str = ""
+
+
+@frozen(kw_only=True)
+class Fork:
+    """A request to fork a run.
+
+    Attributes:
+        node: For a flow, the node to restart from.
+        visit: Number of the node's first visit that is repeated, from 1.
+        variables: For a flow, variables that replace the original ones, by name.
+    """
+
+    node: str = ""
+    visit: Count = 1
+    variables: Mapping[str, JsonValue] = attrs.field(factory=dict)
+
+
+def read_json(body: bytes) -> JsonObject:
+    """Read the body of a request; an empty body is an empty object. Raises RequestError."""
+    return decode_body(body or b"{}")
+
+
+def read_said(given: object) -> list[AnyCanister]:
+    """Read the first messages: a text, or a list of messages. Raises ConfigurationError."""
+    if given is None:
+        return []
+    if isinstance(given, str):
+        return [UserCanister(given)]
+    listed = given if isinstance(given, list) else [given]
+    return [read_table(MessageBody, each, "input").produce_canister() for each in listed]
+
+
+def write_error(error: ConverseError) -> ErrorAnswer:
+    """Write an error in the format for clients of runs."""
+    if isinstance(error, UnknownConversationError):  # with the same text for any owner
+        error = UnknownConversationError(identity=error.identity)
+    fault, status = classify_error(error)
+    match error:
+        case UnknownConversationError() | UnknownNameError(kind="content"):
+            status = 404
+        case LimitError(limit="watchers"):
+            status = 429
+        case ConfigurationError():
+            fault, status = ProviderFault.INVALID_REQUEST, 400
+        case UnknownNameError(kind="waiting call"):
+            status = 409
+        case RequestError() if error.path in CONFLICTS:
+            status = 409
+        case UnknownNameError():
+            status = 400
+        case ProviderError(provider=""):  # no provider was asked: the path is unknown
+            error = RequestError(path="path", detail=error.detail, stage=Stage.FRAME)
+    message = str(error) if status < 500 else error.describe()
+    if isinstance(error, StoreError) and status >= 500:  # its own message names hosts and files
+        message = compose_error_message(error)
+    told = {
+        "message": message,
+        "type": "server_error" if status >= 500 else str(fault),
+        "code": error.WORD,
+        "stage": str(error.stage) if error.stage else None,
+    }
+    if status < 500:  # the content of the message, for programs
+        told["facts"] = msgspec.json.decode(encode_error(error))["facts"]
+    return ErrorAnswer(status, {"error": told}, compose_error_headers(error))

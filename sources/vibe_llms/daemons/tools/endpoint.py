@@ -1,0 +1,218 @@
+"""HTTP endpoint of the tools daemon: one path with MCP's streamable HTTP transport."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from functools import partial
+from typing import Final
+
+from vibe_llms.daemons.arrivals import admit
+from vibe_llms.daemons.asgi import HttpCall
+from vibe_llms.daemons.bodies import read_json_body
+from vibe_llms.daemons.openapi import ApiOperation
+from vibe_llms.daemons.records import CallRecord
+from vibe_llms.daemons.routes import Route, write_plain_error
+from vibe_llms.daemons.server.asgi_types import Application
+from vibe_llms.daemons.tools.settings import SessionLimits
+from vibe_llms.invocables.mcp.serving.messages import MalformedMessage, read_message
+from vibe_llms.invocables.mcp.serving.sessions import HEARD, produce_manager, produce_user
+from vibe_llms.invocables.mcp.serving.tool_server import ToolServer
+from vibe_llms.plugins.specification.daemons import Authorizer, Grant
+
+PATH: Final = "/mcp"
+FACE: Final = "mcp"
+SESSION_HEADER: Final = "mcp-session-id"
+_TAG: Final = "tools"
+_METHODS: Final = {
+    "POST": "Receive an MCP message.",
+    "GET": "Stream the server's own messages to a session.",
+    "DELETE": "Ends a session.",
+}
+
+
+class Entries:
+    """Requests in transit to sessions: a session ends only after it has received them.
+
+    The package ``mcp`` answers a notification before it passes it to the session, and starts the
+    answer to a request at the same time. If the session ended in between, both would fail after
+    their answers.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[str, set[asyncio.Future[None]]] = {}
+
+    @contextmanager
+    def enter(self, session: str) -> Iterator[Callable[[], None]]:
+        """Enter a session. Call the result when the session has received the request; the end of
+        the context does so at the latest."""
+        entry: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        entries = self._open.setdefault(session, set())
+        entries.add(entry)
+
+        def arrive() -> None:
+            if not entry.done():
+                entry.set_result(None)
+                entries.discard(entry)
+                if not entries:
+                    del self._open[session]
+
+        try:
+            yield arrive
+        finally:
+            arrive()
+
+    async def wait(self, session: str) -> None:
+        """Wait until no requests are in transit to a session."""
+        while entries := self._open.get(session):
+            await asyncio.wait(entries)
+
+
+class ToolEndpoint:
+    """HTTP endpoint of a tool server.
+
+    Args:
+        open_server: Opens the server that answers requests.
+        authorizer: Authorizer of requests; by default all are allowed.
+        hosts: Host names of the endpoint; ``None`` for any.
+        request_bytes: Maximum size of a request's body.
+        has_sessions: Whether clients with an older protocol, which has sessions, get one. That
+            needs all of a client's requests to reach this process.
+    """
+
+    def __init__(
+        self,
+        open_server: Callable[[], AbstractAsyncContextManager[ToolServer]],
+        *,
+        authorizer: Authorizer | None,
+        hosts: Collection[str] | None,
+        request_bytes: int,
+        sessions: SessionLimits,
+        has_sessions: bool = True,
+    ) -> None:
+        self._open_server = open_server
+        self._authorizer = authorizer
+        self._hosts = hosts
+        self._produce_manager = partial(
+            produce_manager,
+            has_sessions=has_sessions,
+            sessions=sessions.sessions,
+            idle_seconds=sessions.idle_seconds,
+            request_bytes=request_bytes,
+        )
+        self._answer: Application | None = None
+        self._server: ToolServer | None = None
+        self._standing: dict[asyncio.Task[object], HttpCall] = {}
+        self._entries = Entries()
+        self._life: asyncio.Task[None] | None = None
+        self._ending = asyncio.Event()
+
+    def produce_routes(self) -> list[Route]:
+        """Produce the routes of a service."""
+        return [
+            Route(
+                method=method,
+                pattern=PATH,
+                handler=self.answer,
+                write_error=write_plain_error,
+                # A stream that only listens does not use a place among concurrent requests.
+                is_admitted=method != "GET",
+                operation=ApiOperation(summary=summary, tag=_TAG),
+            )
+            for method, summary in _METHODS.items()
+        ]
+
+    async def start(self) -> None:
+        """Connect the offered ensembles, and accept sessions, in a task of their own.
+
+        Raises:
+            ConverseError: An ensemble cannot be connected.
+        """
+        begun = asyncio.Event()
+        self._life = asyncio.create_task(self._live(begun))
+        waiting = asyncio.create_task(begun.wait())
+        try:
+            await asyncio.wait((waiting, self._life), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+        if self._life.done():
+            await self._life
+
+    async def stop(self) -> None:
+        """End all sessions with their pending work, and disconnect the ensembles."""
+        self._ending.set()
+        if self._life is not None:
+            await self._life
+        if self._authorizer is not None:
+            await self._authorizer.close()
+
+    def drain(self) -> None:
+        """End streams that only listen: they would last for as long as their clients stay."""
+        if self._server is not None:
+            self._server.listening.close()
+        for task, call in tuple(self._standing.items()):
+            call.leave(task)
+
+    async def _live(self, begun: asyncio.Event) -> None:
+        async with self._open_server() as server:
+            manager = self._produce_manager(server)
+            self._server, self._answer = server, manager.handle_request
+            async with manager.run():
+                begun.set()
+                await self._ending.wait()
+
+    async def admit(self, call: HttpCall, record: CallRecord) -> Grant | None:
+        """Return the caller's grant; ``None`` if access is open to all. Raises AccessError."""
+        return await admit(self._authorizer, self._hosts, call, record)
+
+    async def answer(self, call: HttpCall, record: CallRecord) -> None:
+        """Answer one request. Raises AccessError, LimitError."""
+        record.face = FACE
+        grant = await self.admit(call, record)
+        body = await read_json_body(call)
+        if call.method == "POST":
+            try:
+                read_message(body)
+            except MalformedMessage as complaint:
+                record.error = "request"
+                await call.answer(400, complaint.write(), {})
+                return
+        added: dict[str, object] = {}
+        if grant is not None:
+            added["user"] = produce_user(grant.subject)
+        session = call.headers.get(SESSION_HEADER, "")
+        match call.method:
+            case "GET":
+                await self._listen(call, record, body, added)
+            case "POST":
+                with self._entries.enter(session) as arrive:
+                    added[HEARD] = partial(_note, record, arrive)
+                    await self._pass(call, record, body, added)
+            case _:
+                if session:
+                    await self._entries.wait(session)
+                await self._pass(call, record, body, added)
+
+    async def _listen(
+        self, call: HttpCall, record: CallRecord, body: bytes, added: dict[str, object]
+    ) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._standing[task] = call
+        try:
+            await self._pass(call, record, body, added)
+        finally:
+            del self._standing[task]
+
+    async def _pass(
+        self, call: HttpCall, record: CallRecord, body: bytes, added: dict[str, object]
+    ) -> None:
+        assert self._answer is not None
+        record.sent_bytes = await call.pass_to(self._answer, body, **added)
+
+
+def _note(record: CallRecord, arrive: Callable[[], None], method: str, name: str) -> None:
+    """Note the method for logs and metrics, and that the session has received the request."""
+    record.way, record.model = method, name
+    arrive()

@@ -1,0 +1,110 @@
+"""Checks of ``vibe config check``: everything configured, without requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from vibe_llms.configuration.locating import locate_findings
+from vibe_llms.exceptions import ConfigurationError, ConverseError, Finding, UnknownNameError
+from vibe_llms.foundation.suggestions import suggest
+
+if TYPE_CHECKING:
+    from vibe_llms.application import Application
+
+
+def survey_mistakes(application: Application, *, about: Sequence[str] = ()) -> Iterator[Finding]:
+    """Yield all mistakes, each with file and line if it has one.
+
+    Args:
+        about: The parts of a setting's name: report only the mistakes of its table.
+    """
+    places = {".".join(about[:2])}
+    if about[:1] == ("providers",) and len(about) > 1:
+        places.add(f"providers.{application.configuration.follow_aliases(about[1])}")
+    beginnings = tuple(f"{place}." for place in places)
+    for finding in _survey(application):
+        if not about or f"{finding.path}.".startswith(beginnings):
+            yield finding
+
+
+def _survey(application: Application) -> Iterator[Finding]:
+    configuration = application.configuration
+    yield from _survey_plugins(application)
+    yield from _survey_ensembles(application)
+    yield from locate_findings(configuration, _survey_servers(application))
+    yield from locate_findings(configuration, _survey_names(application))
+
+
+def _survey_plugins(application: Application) -> Iterator[Finding]:
+    """Yield errors from loading plugins, and mistakes in the tables of providers."""
+    from vibe_llms.plugins.missing_requirements import survey_missing
+
+    failures = application.plugins.load_all()
+    for failure in failures:
+        yield from _read_error(failure.error, failure.place, f"{failure.name}: {failure.reason}")
+    configuration = application.configuration
+    names = configuration.providers.keys() - {failure.name for failure in failures}
+    for name, missing in survey_missing(application.plugins, sorted(names)).items():
+        if missing.error is not None:
+            place = str(configuration.providers[name].source)
+            yield from _read_error(missing.error, place, f"{name}: {missing.error}")
+
+
+def _survey_ensembles(application: Application) -> Iterator[Finding]:
+    """Yield mistakes in ensembles' tables; one without settings depends on where it is."""
+    for listing in application.plugins.survey():
+        is_said = listing.entry.table == "ensembles" and listing.entry.settings
+        if is_said and listing.is_usable:
+            try:
+                application.plugins.load_ensemble(listing.entry.name)
+            except ConverseError as error:
+                yield from _read_error(error, str(listing.entry.source), str(error))
+
+
+def _survey_servers(application: Application) -> Iterator[Finding]:
+    from vibe_llms.invocables.mcp.settings import access_servers
+
+    for name in application.configuration.servers:
+        try:
+            access_servers(application.configuration, [name])
+        except ConverseError as error:
+            yield from _read_error(error, f"mcp.{name}", str(error))
+
+
+def _survey_names(application: Application) -> Iterator[Finding]:
+    """Yield aliases without a target, and a model that lacks something, such as a key."""
+    from vibe_llms.plugins.missing_requirements import survey_missing
+    from vibe_llms.providers.requirements import RequirementKind
+
+    configuration = application.configuration
+    known = configuration.providers
+    named = configuration.provider_names
+    for alias in configuration.aliases:
+        provider = configuration.follow_aliases(alias).partition(":")[0]
+        if provider not in known:
+            message = f"Unknown provider {provider!r}{suggest(provider, named)}"
+            yield Finding(place=f"aliases.{alias}", message=message)
+    place = "model"
+    try:
+        provider = application.resolve_address().provider
+    except UnknownNameError as error:
+        yield Finding(place=place, message=str(error))
+        return
+    except ConfigurationError:
+        return  # already reported with the others
+    if provider not in known:
+        message = f"Unknown provider {provider!r}{suggest(provider, named)}"
+        yield Finding(place=place, message=message)
+        return
+    for requirement in survey_missing(application.plugins, [provider])[provider].requirements:
+        if requirement.kind is RequirementKind.PACKAGE:
+            message = (
+                f"Cannot use {configuration.model} without {requirement}. {requirement.remedy}"
+            )
+            yield Finding(place=place, message=message)
+
+
+def _read_error(error: ConverseError, place: str, otherwise: str) -> tuple[Finding, ...]:
+    found = error.findings if isinstance(error, ConfigurationError) else ()
+    return found or (Finding(place=place, message=otherwise),)

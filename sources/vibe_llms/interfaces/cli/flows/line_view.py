@@ -1,0 +1,77 @@
+"""Line-by-line display of a flow's run, for pipes, logs and plain output."""
+
+from __future__ import annotations
+
+import attrs
+
+from vibe_llms.events.flow import (
+    FlowEndedEvent,
+    FlowEvent,
+    FlowStartedEvent,
+    NodeFinishedEvent,
+    NodeStartedEvent,
+    VisitEvent,
+)
+from vibe_llms.flows.courses import Course, Sum
+from vibe_llms.flows.number_texts import describe_sum
+from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.interfaces.cli.output import note
+from vibe_llms.messages.identities import access_now
+
+
+@define
+class LineView:
+    """Line display: one line when a visit with costs begins, and one for its result.
+
+    Attributes:
+        run_id: Id of the run; empty before it begins.
+    """
+
+    run_id: str = ""
+    _course: Course = attrs.field(factory=Course, init=False)
+
+    def hear(self, event: FlowEvent | VisitEvent) -> None:
+        """Process an event."""
+        if isinstance(event, VisitEvent):
+            return
+        self._course.feed(event, access_now())
+        match event:
+            case FlowStartedEvent():
+                self.run_id = event.run_id
+            case NodeStartedEvent():
+                if not event.purpose:
+                    note(f"{_name(event)} \N{HORIZONTAL ELLIPSIS}")
+            case NodeFinishedEvent():
+                self._tell(event)
+            case FlowEndedEvent():
+                self._tell_end()
+
+    def pause(self) -> None:
+        """Do nothing: lines do not disturb a question."""
+
+    def resume(self) -> None:
+        """Do nothing: ``pause`` changed nothing."""
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to restore."""
+
+    def _tell(self, event: NodeFinishedEvent) -> None:
+        visit = self._course.survey(event.node)[-1]
+        parts = describe_sum(Sum.of([visit])) if visit.started else []
+        if event.category:
+            parts.append(f"{event.category!r}")
+        if event.detail:
+            parts.append(event.detail)
+        if parts or visit.started:
+            note(f"{_name(event)}: {', '.join(parts) or 'done'}")
+
+    def _tell_end(self) -> None:
+        total = Sum.of(self._course.visits)
+        seconds = self._course.measure()
+        parts = describe_sum(attrs.evolve(total, visits=1, seconds=seconds))
+        count = len(self._course.visits)
+        note(", ".join([f"{count} visit{'s' * (count != 1)}", *parts]))
+
+
+def _name(event: NodeStartedEvent | NodeFinishedEvent) -> str:
+    return event.node if event.visit == 1 else f"{event.node} ({event.visit})"

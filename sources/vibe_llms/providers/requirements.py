@@ -1,0 +1,175 @@
+"""Requirements of a provider that are missing, and how to meet them."""
+
+from __future__ import annotations
+
+import enum
+import os
+import socket
+from collections.abc import Iterable
+from importlib.util import find_spec
+from typing import Final
+from urllib.parse import urlsplit
+
+from vibe_llms.exceptions import (
+    ConfigurationError,
+    ConverseError,
+    DependencyError,
+    ProviderError,
+    Stage,
+    TransportError,
+    TransportTimeoutError,
+)
+from vibe_llms.foundation.attrs_classes import frozen
+
+_KNOCK_SECONDS: Final = 0.3
+"""Seconds to wait for a connection to a local server; a closed port refuses at once."""
+
+
+_THERE: Final = ("CertificateFault", "TlsFault", "ProxyRefusal", "ProxyUnreachable")
+"""Errors that show that a server, or something before it, listens, but cannot be used: kinds of
+``wire.http.faults``, by the names that remain of them.
+"""
+
+
+class RequirementKind(enum.StrEnum):
+    """Kind of a missing requirement."""
+
+    KEY = "key"
+    PACKAGE = "package"
+    PROGRAM = "program"
+    SERVER = "server"
+    SETTING = "setting"
+    WEIGHTS = "weights"
+
+
+@frozen
+class Requirement:
+    """A missing requirement of a provider.
+
+    Attributes:
+        name: Name of the variable, package or program; the address of a server.
+        remedy: How to meet it, as one sentence.
+    """
+
+    kind: RequirementKind
+    name: str
+    remedy: str
+
+    @property
+    def prevents(self) -> bool:
+        """Whether the user must act before a request can be sent; weights are downloaded
+        automatically.
+        """
+        return self.kind is not RequirementKind.WEIGHTS
+
+    def __str__(self) -> str:
+        words = {
+            RequirementKind.KEY: "",
+            RequirementKind.SETTING: "",
+            RequirementKind.SERVER: "a server at ",
+        }
+        return f"{words.get(self.kind, f'the {self.kind} ')}{self.name}"
+
+
+def find_packages(modules: Iterable[str], remedy: str) -> tuple[Requirement, ...]:
+    """Return the requirement of packages whose modules cannot be imported; imports none.
+
+    Args:
+        modules: Their names.
+        remedy: How to install them.
+    """
+    lacking = [module for module in modules if not _is_there(module)]
+    return (Requirement(RequirementKind.PACKAGE, ", ".join(lacking), remedy),) if lacking else ()
+
+
+def find_server(base_url: str, remedy: str) -> tuple[Requirement, ...]:
+    """Return the requirement of a server on this machine that is not running.
+
+    A server elsewhere is not contacted: that would take long, and be noticed there.
+    """
+    parts = urlsplit(base_url)
+    if parts.hostname not in ("127.0.0.1", "::1", "localhost"):
+        return ()
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        socket.create_connection((parts.hostname, port), _KNOCK_SECONDS).close()
+    except OSError:
+        return (Requirement(RequirementKind.SERVER, f"{parts.hostname}:{port}", remedy),)
+    return ()
+
+
+def advise_of_server(error: ConverseError, advice: str) -> None:
+    """Add to the error of a server that is not running how to start it.
+
+    Args:
+        advice: What to do; empty if the user does not start the server.
+    """
+    if not advice or not isinstance(error, TransportError) or error.stage is not Stage.CONNECT:
+        return
+    is_there = getattr(error.__cause__, "type", "") in _THERE
+    if not is_there and not isinstance(error, TransportTimeoutError):
+        error.remedy = advice
+
+
+def advise_of_address(error: ConverseError, model: str, url: str) -> None:
+    """Add to the error of a 404 the address of the request: the base URL may be wrong.
+
+    Nothing is added if the server says that it does not have the model.
+    """
+    if not isinstance(error, ProviderError) or error.status != 404:
+        return
+    path = urlsplit(url).path
+    if not model or model not in error.detail.replace(path, ""):  # a path may name the model, too
+        from vibe_llms.wire.size_limits import describe_address  # loads all that requests need
+
+        asked = f"The request went to {describe_address(url)}{path}."
+        error.remedy = f"{error.remedy} {asked}".lstrip()  # not for a gateway's clients
+
+
+def find_variable(provider: str, variables: Iterable[str], setting: str) -> tuple[Requirement, ...]:
+    """Return the requirement of environment variables; a setting can replace them."""
+    return tuple(
+        Requirement(
+            RequirementKind.SETTING, name, f"Set {name}, or {setting} in [providers.{provider}]."
+        )
+        for name in variables
+        if not os.environ.get(name, "").strip()
+    )
+
+
+def refuse_requirements(provider: str, requirements: Iterable[Requirement]) -> None:
+    """Raise an error for requirements that are not downloaded automatically.
+
+    Raises:
+        ConfigurationError: A setting, or the key, is missing.
+        DependencyError: A package or program is missing.
+        TransportError: A server on this machine is not running.
+    """
+    for requirement in requirements:
+        if requirement.kind is RequirementKind.KEY:
+            raise ConfigurationError(
+                detail=f"There is no key for {provider}.", remedy=requirement.remedy
+            )
+        if requirement.kind is RequirementKind.SETTING:
+            detail = f"{requirement.name} is missing, which {provider} requires."
+            raise ConfigurationError(detail=detail, remedy=requirement.remedy)
+        if requirement.kind is RequirementKind.PACKAGE:
+            detail = f"The provider {provider} needs {requirement.name}, which is not installed."
+            raise DependencyError(
+                package=requirement.name, detail=detail, remedy=requirement.remedy
+            )
+        if requirement.kind is RequirementKind.PROGRAM:
+            detail = f"The provider {provider} starts {requirement.name}, which is not installed."
+            raise DependencyError(
+                package=requirement.name, detail=detail, remedy=requirement.remedy
+            )
+        if requirement.kind is RequirementKind.SERVER:
+            detail = f"The server of {provider} is not running at {requirement.name}."
+            raise TransportError(detail=detail, remedy=requirement.remedy, stage=Stage.CONNECT)
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
