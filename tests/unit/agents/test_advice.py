@@ -53,4 +53,4 @@ def test_a_run_that_waits_says_in_which_queue() -> None:
     moment = datetime(2026, 11, 26, tzinfo=UTC)
     run = RunSummary(id="a", created=moment, updated=moment, sequence=1)
     assert run.label == "queued"
-    assert attrs.evolve(run, order={"queue": "nightly"}).label == "queued in nightly"
+    assert attrs.evolve(run, spec={"queue": "nightly"}).label == "queued in nightly"
