@@ -30,7 +30,7 @@ from vibe_llms.conversations.run_logs import claims, database_inbox, database_lo
 from vibe_llms.conversations.run_logs.database_log import DatabaseLog
 from vibe_llms.conversations.run_logs.log import LogLine, claim_at_once, read_events
 from vibe_llms.conversations.run_logs.log_lines import write_line, write_logged
-from vibe_llms.conversations.run_logs.publishing import find_place, subscribe
+from vibe_llms.conversations.run_logs.publishing import find_topic, subscribe
 from vibe_llms.conversations.stores.postgresql import database
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.events.engine import InvocationFinishedEvent, RunEndedEvent, RunStartedEvent
@@ -323,7 +323,7 @@ def test_015_a_log_that_the_server_has_forgotten_is_not_written_on(
     for _ in range(2):  # not by another branch of the run, either
         with pytest.raises(StoreUnavailableError, match="no longer ends at number 3") as raised:
             log.append("run", ENDED)
-        assert raised.value.path == log.place
+        assert raised.value.path == log.topic
         assert "is resumed" in raised.value.remedy
 
     assert len(read_events(log)) == 2
@@ -668,14 +668,14 @@ def test_018_a_line_of_a_log_that_does_not_read_is_named(
         for read in (log.read, log.read_last, log.claim, lambda: log.read(after=2)):
             with pytest.raises(CorruptionError, match=told) as raised:
                 read()
-            assert (raised.value.path, raised.value.line) == (log.place, 3)
+            assert (raised.value.path, raised.value.line) == (log.topic, 3)
             assert "Cannot read an event: " in raised.value.detail
             assert raised.value.detail.endswith(".")
             assert not raised.value.detail.endswith("..")
         if "malformed" in told:
             with pytest.raises(CorruptionError, match=told) as raised:
                 log.tail(1).read()
-            assert (raised.value.path, raised.value.line) == (log.place, 3)
+            assert (raised.value.path, raised.value.line) == (log.topic, 3)
         with store.database.transact() as connection:
             connection.execute(damage, (damaged, whole))
     elsewhere = other.open_log(conversation.id)
@@ -694,7 +694,7 @@ def test_019_what_may_not_be_written_says_where(
     log.close()
     with pytest.raises(StoreError, match=f"{conversation.id} events was not claimed") as raised:
         log.append("run", ENDED)
-    assert raised.value.path == log.place == f"{store.database.place} {conversation.id} events"
+    assert raised.value.path == log.topic == f"{store.database.location} {conversation.id} events"
     log.synchronize()
     log.claim()
     with pytest.raises(StoreError, match="already active"):
@@ -707,17 +707,20 @@ def test_019_what_may_not_be_written_says_where(
     for write in (lambda: log.append("run", ENDED), log.synchronize):
         with pytest.raises(StoreError, match=r"lost its claim.*15 seconds.*Another") as raised:
             write()
-        assert raised.value.path == log.place
+        assert raised.value.path == log.topic
     taker.close()
 
     missing = store.open_log("gone")
     assert isinstance(missing, DatabaseLog)
     with pytest.raises(UnknownConversationError) as unknown:
         missing.claim()
-    assert (unknown.value.identity, unknown.value.path) == ("gone", missing.place)
+    assert (unknown.value.identity, unknown.value.path) == ("gone", missing.topic)
     with pytest.raises(UnknownConversationError) as unknown:
         store.open_inbox("gone").put(LETTER)
-    assert (unknown.value.identity, unknown.value.path) == ("gone", f"{store.database.place} gone")
+    assert (unknown.value.identity, unknown.value.path) == (
+        "gone",
+        f"{store.database.location} gone",
+    )
 
     monkeypatch.setattr(database_inbox, "MESSAGES", 2)
     for name in ("one", "two"):
@@ -731,7 +734,7 @@ def test_019_what_may_not_be_written_says_where(
     with pytest.raises(CorruptionError, match="Cannot read a message") as damaged:
         inbox.read()
     assert row is not None
-    assert damaged.value.path == f"{store.database.place} {conversation.id} messages"
+    assert damaged.value.path == f"{store.database.location} {conversation.id} messages"
     assert damaged.value.line == row[0]
 
 
@@ -867,10 +870,10 @@ def test_013b_lines_are_heard_at_once_as_they_can_be_read(store: PostgresqlStore
     """But for those that may yet be taken back."""
     conversation = begin(store, "one")
     log, heard = store.open_log(conversation.id), list[LogLine]()
-    place = find_place(log)
-    assert place == f"{store.database.place} {conversation.id} events"
+    topic = find_topic(log)
+    assert topic == f"{store.database.location} {conversation.id} events"
     log.claim()
-    with subscribe(place, heard.append):
+    with subscribe(topic, heard.append):
         log.append("run", STARTED, ENDED)
         with store.database.transact():
             log.append("run", ENDED)

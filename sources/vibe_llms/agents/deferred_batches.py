@@ -256,7 +256,7 @@ class DeferredBatches:
         """Deliver the answers; return the places of the requests that have one."""
         said: set[int] = set()
         async for result in self._batches.read(state):
-            place = chunk.find_place(result.id)
+            place = chunk.find_index(result.id)
             if place is not None:
                 said.add(place)
                 body = result.body.decode("utf-8", "replace")

@@ -133,7 +133,7 @@ class Collector(Generic[T]):
 
     async def _take(self, chunk: Chunk, result: BatchResult) -> BatchItem[T] | None:
         """Write the result of a request; return ``None`` if it was written before."""
-        place = chunk.find_place(result.id)
+        place = chunk.find_index(result.id)
         due = self.dues.pop(result.id, None)
         if place is None or due is None:
             return None

@@ -41,7 +41,7 @@ class BatchDatabase(Protocol):
     """A database with the tables of batches. Any thread may use it."""
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """URL for display."""
 
     @property
@@ -110,7 +110,7 @@ class SqliteBatches:
         self._connection: sqlite3.Connection | None = None
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The URL of the file."""
         return f"{_SQLITE}{self._path}"
 
@@ -133,8 +133,8 @@ class SqliteBatches:
                 raise
             except (sqlite3.Error, OSError) as error:
                 raise StoreError(
-                    path=self.place,
-                    detail=f"{self.place}: {error}.",
+                    path=self.location,
+                    detail=f"{self.location}: {error}.",
                     remedy=advise_file(str(error)),
                 ) from error
 
@@ -154,7 +154,7 @@ class SqliteBatches:
     def _prepare(self, connection: sqlite3.Connection) -> None:
         if not self._makes:
             _check_tables(
-                self.place, _has_table(connection, TABLE), _has_table(connection, EARLIER)
+                self.location, _has_table(connection, TABLE), _has_table(connection, EARLIER)
             )
         # Commits survive the death of any process. A power failure loses writes since the last
         # checkpoint; their items are asked again.
@@ -166,7 +166,7 @@ class SqliteBatches:
             connection.execute(f"PRAGMA {pragma}")
         if self._makes:
             connection.execute("BEGIN IMMEDIATE")
-            _check_tables(self.place, True, _has_table(connection, EARLIER))
+            _check_tables(self.location, True, _has_table(connection, EARLIER))
             for statement in TABLES.split(";"):
                 connection.execute(statement)
             connection.execute("COMMIT")
@@ -214,9 +214,9 @@ class PostgresqlBatches:
         self._is_prepared = False
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """URL without a password."""
-        return self._database.place
+        return self._database.location
 
     @contextmanager
     def transact(self, *, reading: bool = False) -> Iterator[Transaction]:
@@ -237,7 +237,7 @@ class PostgresqlBatches:
                     connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
                 query = "SELECT to_regclass(%s) IS NOT NULL, to_regclass(%s) IS NOT NULL"
                 ((there, earlier),) = connection.execute(query, (TABLE, EARLIER))
-                _check_tables(self.place, self._makes or there, earlier)
+                _check_tables(self.location, self._makes or there, earlier)
                 if self._makes:
                     connection.execute(TABLES)
             self._is_prepared = True
@@ -269,20 +269,20 @@ def advise_file(said: str) -> str:
     return "Check that the file is writable and was created by a runner."
 
 
-def _check_tables(place: str, are_there: bool, are_earlier: bool) -> None:
+def _check_tables(location: str, are_there: bool, are_earlier: bool) -> None:
     """Refuse tables that cannot be used. Raises StoreError."""
     if not are_there and not are_earlier:
         raise StoreError(
-            path=place,
-            detail=f"{place}: no batch has been submitted here.",
+            path=location,
+            detail=f"{location}: no batch has been submitted here.",
             remedy="Name the database that you passed to `vibe batch --runner`.",
         )
     if not are_earlier:
         return
     raise StoreError(
-        path=place,
-        detail=f"{place}: its batches were made by an earlier version, whose tables this version "
-        "cannot use.",
+        path=location,
+        detail=f"{location}: its batches were made by an earlier version, whose tables this "
+        "version cannot use.",
         remedy="Finish them with that version and write their results, then drop its tables "
         "vibe_items, vibe_chunks and vibe_batches; or name another database.",
     )

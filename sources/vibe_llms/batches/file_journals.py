@@ -100,7 +100,7 @@ class FileJournal:
         self._entries: dict[str | int, DoneItem] = {}
         # Alternating values for each line: the place of its input and the offset of its beginning.
         # One array, so that an interrupt leaves both or neither.
-        self._places = array("q")
+        self._offsets = array("q")
         self._stale: set[int] = set()  # offsets of superseded lines
         lock = _open(path)
         try:
@@ -183,7 +183,7 @@ class FileJournal:
         """Record the position of an item's line; an earlier one is stale."""
         if (former := self._entries.get(key)) is not None:
             self._stale.add(former.offset)
-        self._places.extend((index, offset))
+        self._offsets.extend((index, offset))
 
     def read(self, entry: DoneItem) -> bytes:
         """Return the line of an item."""
@@ -196,7 +196,7 @@ class FileJournal:
 
     def walk(self) -> Iterator[bytes]:
         """Yield all lines, including superseded lines of retried items."""
-        for offset in self._places[1::2]:
+        for offset in self._offsets[1::2]:
             yield self._log.read_line(offset)
 
     async def secure(self) -> None:
@@ -290,7 +290,7 @@ class FileJournal:
 
     def _choose(self) -> list[tuple[int, int]] | None:
         """Return the bounds of the lines to keep, in order; None if all stay unchanged."""
-        indices, starts = self._places[::2], self._places[1::2]
+        indices, starts = self._offsets[::2], self._offsets[1::2]
         ends = starts[1:]
         ends.append(self._log.end.size)
         staying = [number for number, start in enumerate(starts) if start not in self._stale]

@@ -79,7 +79,7 @@ class Chunk(msgspec.Struct, kw_only=True):
     vendor: str = ""
     end: str = ""
 
-    def find_place(self, name: str) -> int | None:
+    def find_index(self, name: str) -> int | None:
         """Return the place of the item with a name at the vendor, or ``None``."""
         chunk, _, place = name.rpartition("-")
         if chunk != self.chunk or not (place.isascii() and place.isdigit()):

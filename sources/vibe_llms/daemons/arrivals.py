@@ -48,7 +48,7 @@ async def admit(
     record: CallRecord,
 ) -> Grant | None:
     """Check the Host, the Origin and the credential; return the grant. Raises AccessError."""
-    ensure_place(call, hosts)
+    ensure_host(call, hosts)
     return await authorize(authorizer, call, record)
 
 
@@ -76,7 +76,7 @@ def find_hosts(host: str, named: Collection[str]) -> frozenset[str] | None:
     return frozenset(found)
 
 
-def ensure_place(call: HttpCall, hosts: Collection[str] | None) -> None:
+def ensure_host(call: HttpCall, hosts: Collection[str] | None) -> None:
     """Refuse requests by an unknown host name, as DNS rebinding produces them, and foreign pages.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/basic/transports.
@@ -132,7 +132,7 @@ def _is_navigation(call: HttpCall) -> bool:
 def admits_page(call: HttpCall, hosts: Collection[str] | None) -> bool:
     """Return whether the page that sent the request may read the response."""
     try:
-        ensure_place(call, hosts)
+        ensure_host(call, hosts)
     except AccessError:
         return False
     return True

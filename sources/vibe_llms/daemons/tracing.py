@@ -52,7 +52,7 @@ class Tracing:
         self._kind = trace.SpanKind.SERVER
         self._access_context = context.get_current
         self._find_span = trace.get_current_span
-        self._place = trace.set_span_in_context
+        self._set_span = trace.set_span_in_context
         self._propagator = tracecontext.TraceContextTextMapPropagator()
         observer = OpenTelemetryObserver(
             captures_texts=captures_texts, tracer_provider=tracer_provider, on_chat=self._go_below
@@ -62,7 +62,7 @@ class Tracing:
     def _go_below(self, span: Span) -> None:
         """Make requests to a vendor children of the answer's span."""
         told: dict[str, str] = {}
-        self._propagator.inject(told, self._place(span))
+        self._propagator.inject(told, self._set_span(span))
         TRACE.set(told)
 
     def begin(self, call: HttpCall) -> Operation:

@@ -30,7 +30,7 @@ class Attention:
 
     async def look(self) -> StopRequestedEvent | None:
         """Receive messages; return the request to stop, if there is one."""
-        self._hear(await self._context.receive())
+        self._on_event(await self._context.receive())
         return self.stop
 
     async def look_last(self) -> StopRequestedEvent | None:
@@ -52,15 +52,15 @@ class Attention:
         """
         async with asyncio.timeout(seconds) as clock:
 
-            def hear(events: Sequence[LogEvent]) -> None:
-                self._hear(events)
+            def on_event(events: Sequence[LogEvent]) -> None:
+                self._on_event(events)
                 if self.stop is not None and not clock.expired():
                     clock.reschedule(asyncio.get_running_loop().time())
 
-            with self._context.attend(hear):
+            with self._context.attend(on_event):
                 yield clock
 
-    def _hear(self, events: Sequence[LogEvent]) -> None:
+    def _on_event(self, events: Sequence[LogEvent]) -> None:
         for event in events:
             if isinstance(event, StopRequestedEvent):
                 self.stop = event

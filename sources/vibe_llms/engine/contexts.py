@@ -51,9 +51,9 @@ class RunContext(Protocol):
         """
 
     def attend(
-        self, hear: Callable[[Sequence[LogEvent]], object]
+        self, on_event: Callable[[Sequence[LogEvent]], object]
     ) -> AbstractContextManager[object]:
-        """Pass new messages to ``hear`` soon after they arrive, until the block ends.
+        """Pass new messages to ``on_event`` soon after they arrive, until the block ends.
 
         :meth:`receive` does not return them again.
         """

@@ -128,7 +128,7 @@ class Driver:
         self._state: State | None = None
         self._doubted = 0
         self._messages: list[AnyCanister] = []
-        self._attention = Attention(context, self._hear)
+        self._attention = Attention(context, self._on_event)
         self.ending: RunEnding | None = None
 
     async def drive(self) -> None:
@@ -241,7 +241,7 @@ class Driver:
         canisters = self._journal.canisters
         return bool(canisters) and canisters[-1].id in self._record.answers
 
-    def _hear(self, event: LogEvent) -> None:
+    def _on_event(self, event: LogEvent) -> None:
         """Take a message to the run; a user message waits until no result is missing."""
         if not isinstance(event, MessageReceivedEvent):
             self._record.note(event)

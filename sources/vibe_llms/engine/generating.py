@@ -33,7 +33,7 @@ from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, RequestFields, Response
 from vibe_llms.providers.interfaces import ConverserModel
 
-Hear: TypeAlias = Callable[[StreamEvent], Awaitable[object]]
+EventListener: TypeAlias = Callable[[StreamEvent], Awaitable[object]]
 """Takes an event of a streamed response; the stream continues when it returns."""
 
 
@@ -49,7 +49,7 @@ class ModelCall:
         stream: Whether to stream responses.
         price: Returns the cost of a response in US cents; ``None`` if unknown.
         deferral_backend: Backend of deferred requests; ``None`` to ask at once.
-        hear: Called with each event of a streamed response, and awaited.
+        on_event: Called with each event of a streamed response, and awaited.
     """
 
     model: ConverserModel
@@ -58,7 +58,7 @@ class ModelCall:
     stream: bool = True
     price: Callable[[Origin], float | None] | None = None
     deferral_backend: DeferralBackend | None = None
-    hear: Hear | None = None
+    on_event: EventListener | None = None
 
     @property
     def address(self) -> str:
@@ -169,11 +169,11 @@ class Generator:
             return await asking.model.converse(request, asking.reactors, stream=False)
         async with asking.model.stream(request, asking.reactors) as stream:
             try:
-                if self._context.is_followed or asking.hear is not None:
+                if self._context.is_followed or asking.on_event is not None:
                     async for event in stream:
                         self._context.tell(event)
-                        if asking.hear is not None:
-                            await asking.hear(event)
+                        if asking.on_event is not None:
+                            await asking.on_event(event)
                 return await stream.response()
             finally:  # also of a response that breaks off, which is billed as well
                 self._arrived = stream.canisters

@@ -139,7 +139,7 @@ class RegistryContents:
     _locks: dict[str, asyncio.Lock] = attrs.field(
         factory=lambda: defaultdict(asyncio.Lock), init=False
     )
-    _places: asyncio.Semaphore = attrs.field(
+    _slots: asyncio.Semaphore = attrs.field(
         factory=lambda: asyncio.Semaphore(CONCURRENCY), init=False
     )
 
@@ -185,7 +185,7 @@ class RegistryContents:
             if entry.source_url.strip().lower().startswith(_FILE):
                 read = functools.partial(_read_file, entry.source_url.strip(), self.folder)
                 return await run_in_thread(read)
-            async with self._places:
+            async with self._slots:
                 return await self._fetch(entry.source_url)
         except Refusal as refusal:
             detail = f"Cannot load the content of {name!r} ({entry.source_url}): {refusal}"

@@ -118,19 +118,19 @@ class _Reader:
 
     text: str
     has_alternatives: bool = False
-    _place: int = 0
+    _position: int = 0
     _depth: int = 0
 
     @property
     def rest(self) -> str:
         """The unread part."""
-        return self.text[self._place :]
+        return self.text[self._position :]
 
     def read_alternatives(self) -> _Ways:
         """Parse up to the end, or to the bracket that closes the group."""
         ways = self._read_sequence()
         while self.rest.startswith("|"):
-            self._place += 1
+            self._position += 1
             self.has_alternatives |= self._depth == 0
             other = self._read_sequence()
             ways = _Ways(ways.constant + other.constant, max(ways.repeats, other.repeats))
@@ -138,10 +138,10 @@ class _Reader:
 
     def _read_sequence(self) -> _Ways:
         ways = _Ways()
-        while token := _TOKEN.match(self.text, self._place):
+        while token := _TOKEN.match(self.text, self._position):
             if token.lastgroup in ("close", "or"):
                 break
-            self._place = token.end()
+            self._position = token.end()
             piece = self._read_group() if token.lastgroup == "open" else _Ways()
             piece = self._read_repetition(piece, token.lastgroup in ("class", "character"))
             ways = _Ways(ways.constant * piece.constant, ways.repeats + piece.repeats)
@@ -153,14 +153,14 @@ class _Reader:
             raise PatternError(f"its groups nest more than {_DEPTH} deep")
         ways = self.read_alternatives()
         self._depth -= 1
-        self._place += 1  # re has checked that the bracket exists
+        self._position += 1  # re has checked that the bracket exists
         return ways
 
     def _read_repetition(self, piece: _Ways, is_single: bool) -> _Ways:
-        found = _REPETITION.match(self.text, self._place)
+        found = _REPETITION.match(self.text, self._position)
         if found is None:
             return piece
-        self._place = found.end()
+        self._position = found.end()
         if found["sign"] == "?":
             return _Ways(1 + piece.constant, piece.repeats)  # one way more, past it
         if not is_single:

@@ -29,7 +29,7 @@ from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.contexts import RunEvent
 from vibe_llms.engine.deferral import DeferralBackend
 from vibe_llms.engine.driver import Driver
-from vibe_llms.engine.generating import Hear, ModelCall
+from vibe_llms.engine.generating import EventListener, ModelCall
 from vibe_llms.engine.limits import Readings
 from vibe_llms.events.bus import EventBus
 from vibe_llms.events.reactors import ConversationReactors
@@ -90,7 +90,7 @@ class Run:
         spent: Readings | None = None,
         passing: tuple[type[ConverseError], ...] = (),
         claimed: ClaimedRun | None = None,
-        hear: Hear | None = None,
+        on_event: EventListener | None = None,
         *,
         waits: bool = False,
     ) -> None:
@@ -99,7 +99,7 @@ class Run:
         self._engine = engine
         self._approvals = approvals
         self._spent, self._passing, self._claimed = spent, passing, claimed
-        self._hear = hear
+        self._on_event = on_event
         self._waits = waits or bool(passing)
 
     async def perform(self) -> RunOutcome:
@@ -110,7 +110,7 @@ class Run:
                 progress.
         """
         engine, conversation = self._engine, self.conversation
-        asking = attrs.evolve(await engine.produce_asking(), hear=self._hear)
+        asking = attrs.evolve(await engine.produce_asking(), on_event=self._on_event)
         await engine.load_media(conversation)
         opened = open_run(
             conversation,
@@ -233,7 +233,7 @@ class Engine(Closing):
         spent: Readings | None = None,
         passing: tuple[type[ConverseError], ...] = (),
         claimed: ClaimedRun | None = None,
-        hear: Hear | None = None,
+        on_event: EventListener | None = None,
         waits: bool = False,
     ) -> Run:
         """Create a run of a conversation or of another input.
@@ -243,12 +243,12 @@ class Engine(Closing):
             spent: Usage that an earlier run has already counted towards the limits.
             passing: Temporary errors: they are raised, but the run can be resumed later.
             claimed: The same conversation, if its log was claimed for this run.
-            hear: Receives each event of the answers; awaited.
+            on_event: Receives each event of the answers; awaited.
             waits: Wait while the disk is full, rather than fail, as with ``passing``.
         """
         if not isinstance(conversation, Conversation):
             conversation = Conversation(canisters=gather_canisters(conversation))
-        return Run(self, conversation, approvals, spent, passing, claimed, hear, waits=waits)
+        return Run(self, conversation, approvals, spent, passing, claimed, on_event, waits=waits)
 
     async def answer(
         self, conversation: Input, *, approvals: Sequence[Approval] = ()

@@ -92,9 +92,9 @@ class ModelsIntegrator:
         Rules with an exact name, which may be thousands, are looked up; the others are tested one
         by one.
         """
-        exact = (place for name in names for place in self._places.get(name, ()))
+        exact = (place for name in names for place in self._rules_by_name.get(name, ()))
         # Restore their order, as a later rule wins over an earlier one.
-        rules = (self.rules[place] for place in sorted({*self._places.get("", ()), *exact}))
+        rules = (self.rules[place] for place in sorted({*self._rules_by_name.get("", ()), *exact}))
         return tuple(
             rule for rule in rules if any(rule.concerns(self.provider, name) for name in names)
         )
@@ -138,7 +138,7 @@ class ModelsIntegrator:
         return any(rule.provenance.layer in own for rule in self.find_rules(model))
 
     @cached_property
-    def _places(self) -> dict[str, list[int]]:
+    def _rules_by_name(self) -> dict[str, list[int]]:
         """Indices of the rules by exact name; rules with a pattern, or neither, are under ""."""
         places: dict[str, list[int]] = {}
         for place, rule in enumerate(self.rules):

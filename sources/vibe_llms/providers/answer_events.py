@@ -48,7 +48,7 @@ class AnswerEventDispatcher(ReactorsDispatcher):
         moment: The time of the next events: all events of one read have the same time.
     """
 
-    __slots__ = ("_conversation_id", "_places", "moment")
+    __slots__ = ("_conversation_id", "_metadata", "moment")
 
     def __init__(
         self, reactors: ConversationReactors, conversation_id: str, limits: Limits | None = None
@@ -56,7 +56,7 @@ class AnswerEventDispatcher(ReactorsDispatcher):
         super().__init__(reactors, limits=limits)
         self._conversation_id = conversation_id
         self.moment = access_now()
-        self._places: dict[tuple[int, str], dict[str, JsonValue]] = {}
+        self._metadata: dict[tuple[int, str], dict[str, JsonValue]] = {}
 
     @property
     def wants_progress(self) -> bool:
@@ -92,11 +92,11 @@ class AnswerEventDispatcher(ReactorsDispatcher):
 
     def dispatch_progress(self, event: ContentDeltaEvent) -> None:
         """Report a piece of text; see :attr:`wants_progress`."""
-        place = self._places.get((event.index, event.channel))
+        place = self._metadata.get((event.index, event.channel))
         if place is None:
             # The same dictionary for all pieces of a text, by which the dispatcher recognizes them.
             place = {"index": event.index, "kind": event.kind, "channel": event.channel}
-            self._places[event.index, event.channel] = place
+            self._metadata[event.index, event.channel] = place
         self.dispatch(
             _make_progress(
                 conversation_id=self._conversation_id,

@@ -247,7 +247,7 @@ class ResponseStream(Closing):
         dispatcher = self._dispatcher
         if dispatcher is not None:
             dispatcher.moment = access_now()
-        hearer = dispatcher if dispatcher is not None and dispatcher.wants_progress else None
+        listener = dispatcher if dispatcher is not None and dispatcher.wants_progress else None
         taken: list[StreamEvent] = []
         for event in received:
             # Fast path for all pieces of text: quicker than `isinstance` and `_take`.
@@ -255,8 +255,8 @@ class ResponseStream(Closing):
                 event = feed_delta(event)
                 if self._first_seconds is None:
                     self._first_seconds = time.perf_counter() - self._started
-                if hearer is not None and event.channel != "signature":
-                    hearer.dispatch_progress(event)
+                if listener is not None and event.channel != "signature":
+                    listener.dispatch_progress(event)
                 taken.append(event)
             else:
                 taken.append(self._take(event))

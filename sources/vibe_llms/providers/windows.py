@@ -154,7 +154,7 @@ class Fitting:
                 if len(self._cut().gone) <= len(cut.gone):
                     raise
                 continue
-            moved = (self._restore_place(loss) for loss in opened.losses)
+            moved = (self._restore_path(loss) for loss in opened.losses)
             return Translation(opened.value, (*losses, *moved))
         raise AssertionError
 
@@ -200,7 +200,7 @@ class Fitting:
     def _name(self, gone: Sequence[AnyCanister]) -> tuple[str, ...]:
         return (str(self._model.descriptor), gone[0].id, gone[-1].id, str(len(gone)))
 
-    def _restore_place(self, loss: Loss) -> Loss:
+    def _restore_path(self, loss: Loss) -> Loss:
         """Change the path in a loss of the translation to that in the original conversation."""
         if not self._gone:
             return loss

@@ -123,7 +123,7 @@ class LocalRunContext:
 
     @contextmanager
     def attend(self, hear: Callable[[Sequence[LogEvent]], object]) -> Iterator[None]:
-        """Poll the inbox for messages, and pass them to ``hear``."""
+        """Poll the inbox for messages, and pass them to ``on_event``."""
         inbox, loop = self._inbox, asyncio.get_running_loop()
         if inbox is None:
             yield

@@ -203,7 +203,7 @@ class _Replayer:
         self.remarks: list[str] = []
         self.events: list[LogEvent] = []
         self._canisters = canisters
-        self._places = {each.id: index for index, each in enumerate(canisters)}
+        self._positions = {each.id: index for index, each in enumerate(canisters)}
         self._registry = registry
         self._variant = variant
         # A call without an approval request did not need one: its arguments were invalid, or an
@@ -249,7 +249,7 @@ class _Replayer:
         return None
 
     def _check_generation(self, number: int, event: GenerationStartedEvent) -> ReplayStep:
-        place = self._places.get(event.key)
+        place = self._positions.get(event.key)
         if place is None:
             return _differ(number, "generate", "the sent messages are not in the conversation")
         command = self._decide(place + 1)
@@ -340,13 +340,13 @@ class _Replayer:
                 self._started, self._length, self._spoken = event, event.length, None
                 self._command, self._pattern = None, {}
             case GenerationStartedEvent():
-                self._length = self._places[event.key] + 1  # else it has differed there
+                self._length = self._positions[event.key] + 1  # else it has differed there
                 self._command = None
-            case GenerationFinishedEvent() if event.key in self._places:
-                self._length = self._places[event.key] + 1 + event.canisters
+            case GenerationFinishedEvent() if event.key in self._positions:
+                self._length = self._positions[event.key] + 1 + event.canisters
                 self._spoken = read_spoken(event, self._spoken)
-            case InvocationFinishedEvent() if event.result.id in self._places:
-                self._length = max(self._length, self._places[event.result.id] + 1)
+            case InvocationFinishedEvent() if event.result.id in self._positions:
+                self._length = max(self._length, self._positions[event.result.id] + 1)
 
 
 def _find_instructions(canisters: Sequence[AnyCanister]) -> str:

@@ -52,7 +52,7 @@ def settle_calls(
     owed = _find_abandoned(conversation.canisters)
     if not owed:
         return
-    place = _find_place(conversation.canisters, owed[-1])
+    place = _find_position(conversation.canisters, owed[-1])
     later = conversation.canisters[place:]
     conversation.take_back(later)
     unsaved = later[len(conversation) - place :]
@@ -107,7 +107,7 @@ def _find_abandoned(canisters: Sequence[AnyCanister]) -> list[int]:
     ]
 
 
-def _find_place(canisters: Sequence[AnyCanister], index: int) -> int:
+def _find_position(canisters: Sequence[AnyCanister], index: int) -> int:
     """Return the position behind the turn of a call and the results that follow it."""
     place = index + find_end(canisters[index:])
     while place < len(canisters) and _is_result(canisters[place]):

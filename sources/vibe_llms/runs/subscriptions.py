@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from vibe_llms.conversations.run_logs.log import PIECE_BYTES, LogLine, LogTail, RunLog
-from vibe_llms.conversations.run_logs.publishing import find_place, subscribe
+from vibe_llms.conversations.run_logs.publishing import find_topic, subscribe
 from vibe_llms.exceptions import (
     CorruptionError,
     RequestError,
@@ -171,8 +171,8 @@ class LogSubscriptions:
         return reader
 
     def _receive_published(self, reader: LogReader, log: RunLog) -> None:
-        place = find_place(log)
-        if place is None:
+        topic = find_topic(log)
+        if topic is None:
             return
         loop, thread = asyncio.get_running_loop(), threading.get_ident()
 
@@ -184,7 +184,7 @@ class LogSubscriptions:
                 with suppress(RuntimeError):  # the loop is closed, and so are its subscriptions
                     loop.call_soon_threadsafe(receive, line)
 
-        reader.ending.enter_context(subscribe(place, receive))
+        reader.ending.enter_context(subscribe(topic, receive))
 
     def _note(self, run_id: str) -> None:
         self._changed.add(run_id)

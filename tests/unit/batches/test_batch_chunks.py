@@ -132,9 +132,9 @@ def test_names_of_requests_lead_back_to_their_places(name: str, items: list[Chun
     chunk = produce_chunk(name, items=tuple(items))
     names = [name_item(name, place) for place in range(len(items))]
 
-    assert [chunk.find_place(each) for each in names] == list(range(len(items)))
+    assert [chunk.find_index(each) for each in names] == list(range(len(items)))
     for other in ("", name, f"{name}-{len(items)}", f"{name}-x", f"{name}--1", f"0{name}-0"):
-        assert chunk.find_place(other) is None
+        assert chunk.find_index(other) is None
     assert all(len(each) <= 64 for each in names)
 
 

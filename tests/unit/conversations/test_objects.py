@@ -54,14 +54,14 @@ def stack() -> Iterator[ExitStack]:
         yield stack
 
 
-def open_place(url: str, scheme: str = "s3", steps: str = "bucket/some%20where") -> ObjectBackend:
+def open_backend(url: str, scheme: str = "s3", steps: str = "bucket/some%20where") -> ObjectBackend:
     address = f"{scheme}+{url}/{steps}"
     return ObjectBackend(address, locate(address))
 
 
 def produce(stack: ExitStack, *answers: Answer) -> tuple[ObjectBackend, Service]:
     service = Service(answers)
-    return open_place(stack.enter_context(served(service.answer))), service
+    return open_backend(stack.enter_context(served(service.answer))), service
 
 
 def test_what_may_succeed_later_is_asked_again(
@@ -88,7 +88,7 @@ def test_a_server_that_stays_away_is_an_outage(stack: ExitStack) -> None:
         place.read(ID)
     assert len(service.asked) == 3
     with pytest.raises(StoreUnavailableError, match="error sending request"):
-        open_place("http://127.0.0.1:1").read(ID)
+        open_backend("http://127.0.0.1:1").read(ID)
 
 
 @pytest.mark.parametrize("status", [400, 403, 404])
@@ -146,7 +146,7 @@ def test_a_shared_signature_of_azure_is_not_shown(monkeypatch: pytest.MonkeyPatc
     """It is a part of each URL, and obstore quotes URLs in its errors."""
     monkeypatch.setenv("AZURE_STORAGE_SAS_TOKEN", "sv=2023&sig=canary%3D")
     with pytest.raises(StoreError, match="error sending request") as caught:
-        open_place("http://127.0.0.1:1", "az", "account/bucket").read(ID)
+        open_backend("http://127.0.0.1:1", "az", "account/bucket").read(ID)
 
     assert "canary" not in "".join(format_exception(caught.value))
 
@@ -334,7 +334,7 @@ def test_settings_that_obstore_refuses_are_told_in_one_line(
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "canary, which is not base64")
 
     with pytest.raises(StoreError, match="Invalid Access Key") as caught:
-        open_place("http://127.0.0.1:1", "az", "account/bucket").read(ID)
+        open_backend("http://127.0.0.1:1", "az", "account/bucket").read(ID)
 
     assert "canary" not in "".join(format_exception(caught.value))
     assert "\n" not in str(caught.value)
@@ -347,7 +347,7 @@ def test_a_missing_package_is_told_with_the_command_that_brings_it(
     monkeypatch.setitem(sys.modules, "obstore.store", None)
 
     with pytest.raises(DependencyError, match=r"needs obstore, .* Install it: .*obstore"):
-        open_place("http://127.0.0.1:1").read(ID)
+        open_backend("http://127.0.0.1:1").read(ID)
 
 
 def test_an_interrupt_ends_the_wait_for_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,7 +363,7 @@ def test_an_interrupt_ends_the_wait_for_a_server(monkeypatch: pytest.MonkeyPatch
         thread = threading.Thread(target=interrupt)
         thread.start()
         with pytest.raises(KeyboardInterrupt):
-            open_place(f"http://127.0.0.1:{server.getsockname()[1]}").read(ID)
+            open_backend(f"http://127.0.0.1:{server.getsockname()[1]}").read(ID)
         thread.join()
         (connection,) = connections
         with connection:
@@ -382,7 +382,7 @@ def test_google_and_azure_keep_the_promises(
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", base64.b64encode(b"secret").decode())
     monkeypatch.setenv("GCE_METADATA_HOST", url.removeprefix("http://"))
     steps = f"{bucket.account}/{BUCKET}/some%20where".strip("/")
-    place = open_place(url, scheme, steps)
+    place = open_backend(url, scheme, steps)
     bucket.objects[f"some where/{compute_content_id(b'old')}"] = (
         b"old",
         datetime(2020, 1, 1, tzinfo=UTC),
@@ -422,7 +422,7 @@ def test_the_first_of_two_marks_counts(
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", base64.b64encode(b"secret").decode())
     monkeypatch.setenv("GCE_METADATA_HOST", url.removeprefix("http://"))
     steps = f"{bucket.account}/{BUCKET}".strip("/")
-    first, second = open_place(url, scheme, steps), open_place(url, scheme, steps)
+    first, second = open_backend(url, scheme, steps), open_backend(url, scheme, steps)
     read = ObjectBackend.read_mark
 
     def read_late(self: ObjectBackend) -> str:
@@ -444,7 +444,7 @@ def test_a_bucket_that_is_missing_is_told(
     url = stack.enter_context(served(Bucket(account).answer))
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", base64.b64encode(b"secret").decode())
     monkeypatch.setenv("GCE_METADATA_HOST", url.removeprefix("http://"))
-    place = open_place(url, scheme, f"{account}/nothere".strip("/"))
+    place = open_backend(url, scheme, f"{account}/nothere".strip("/"))
 
     with pytest.raises(StoreError, match="or name another one"):
         place.put(ID, DATA, mime_type="image/png", name=None)

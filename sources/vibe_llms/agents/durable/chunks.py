@@ -37,7 +37,7 @@ class DurableChunkQueue:
         """Enqueue chunks of a batch that are neither waiting nor being executed."""
         database = self._open()
         prefixes = [f"{batch}/{each.number}/" for each in chunks]
-        with reaching(database.place):
+        with reaching(database.location):
             turns: dict[int, int] = defaultdict(int)
             active: set[int] = set()
             for each in database.client.list_workflows(
@@ -66,7 +66,7 @@ class DurableChunkQueue:
     def cancel(self, batch: str) -> None:
         """Remove the chunks of a batch that are waiting."""
         database = self._open()
-        with reaching(database.place):
+        with reaching(database.location):
             found = database.client.list_workflows(
                 workflow_id_prefix=f"{batch}/",
                 status=_WAITING,
@@ -79,7 +79,7 @@ class DurableChunkQueue:
     def list_active(self) -> Collection[tuple[str, int]]:
         """Return the chunks that are waiting or being executed."""
         database = self._open()
-        with reaching(database.place):
+        with reaching(database.location):
             found = database.client.list_workflows(
                 name=CHUNK_WORKFLOW, status=_ACTIVE, load_input=False, load_output=False
             )

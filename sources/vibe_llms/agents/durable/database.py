@@ -41,14 +41,14 @@ class DurableDatabase:
     """Open database of a runner.
 
     Attributes:
-        place: The URL without its password.
+        location: The URL without its password.
         schema: The schema of the tables; ``None`` in SQLite.
         connections: Connection pool.
         client: Client of DBOS: enqueues work and lists it.
         serializer: JSON, which cannot execute code when it is read.
     """
 
-    place: str
+    location: str
     schema: str | None
     connections: sqlalchemy.Engine
     client: DBOSClient
@@ -80,8 +80,8 @@ def open_database(url: str) -> DurableDatabase:
     with needing("durable", "dbos", "A runner with workers"):
         from dbos import DBOS, DBOSClient, DBOSPortableJSONSerializer
     logging.getLogger("dbos").setLevel(logging.ERROR)
-    place, serializer = describe_place(url), DBOSPortableJSONSerializer()
-    with reaching(place), _LOCK:  # each client configures the logger of DBOS
+    location, serializer = describe_location(url), DBOSPortableJSONSerializer()
+    with reaching(location), _LOCK:  # each client configures the logger of DBOS
         connections = _connect(url)
         schema = None if url.startswith("sqlite") else _choose_schema(connections)
         plain = connections.url.render_as_string(hide_password=False)
@@ -95,7 +95,7 @@ def open_database(url: str) -> DurableDatabase:
             retry_connection_errors=False,
         )
     return DurableDatabase(
-        place=place,
+        location=location,
         schema=schema,
         connections=connections,
         client=client,
@@ -103,7 +103,7 @@ def open_database(url: str) -> DurableDatabase:
     )
 
 
-def describe_place(url: str) -> str:
+def describe_location(url: str) -> str:
     """Return a URL without its password."""
     parts = urlsplit(url)
     user, at, host = parts.netloc.rpartition("@")
@@ -113,7 +113,7 @@ def describe_place(url: str) -> str:
 
 
 @contextmanager
-def reaching(place: str) -> Iterator[None]:
+def reaching(location: str) -> Iterator[None]:
     """Turn errors of the database into StoreError."""
     from dbos import error as dbos_errors
     from sqlalchemy.exc import SQLAlchemyError
@@ -124,19 +124,21 @@ def reaching(place: str) -> Iterator[None]:
         raise
     except (SQLAlchemyError, dbos_errors.DBOSException, OSError) as error:
         said = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
-        if not place.startswith("sqlite") and is_outage(getattr(error, "orig", None)):
+        if not location.startswith("sqlite") and is_outage(getattr(error, "orig", None)):
             raise StoreUnavailableError(
-                path=place, detail=f"{place}: {said.rstrip('.')}.", remedy=_advise(place, said)
+                path=location,
+                detail=f"{location}: {said.rstrip('.')}.",
+                remedy=_advise(location, said),
             ) from error
         raise StoreError(
-            path=place,
-            detail=f"{place}: {(said or type(error).__name__).rstrip('.')}.",
-            remedy=_advise(place, said),
+            path=location,
+            detail=f"{location}: {(said or type(error).__name__).rstrip('.')}.",
+            remedy=_advise(location, said),
         ) from error
 
 
-def _advise(place: str, said: str) -> str:
-    if place.startswith("sqlite"):
+def _advise(location: str, said: str) -> str:
+    if location.startswith("sqlite"):
         return advise_file(said)
     if said.startswith("permission denied"):
         return "Allow this role to create a schema: GRANT CREATE ON DATABASE … TO it."

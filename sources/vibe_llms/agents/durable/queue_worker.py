@@ -72,7 +72,7 @@ class QueueWorker:
         """
         if not _IN_USE.acquire(blocking=False):
             detail = "This process already has a worker, and DBOS allows one per process."
-            raise StoreError(path=self._database.place, detail=detail)
+            raise StoreError(path=self._database.location, detail=detail)
         try:
             loop = asyncio.get_running_loop()
             await finish(asyncio.to_thread(self._launch, loop))
@@ -99,7 +99,7 @@ class QueueWorker:
         from dbos import DBOS
 
         database = self._database
-        with reaching(database.place):
+        with reaching(database.location):
             self._heartbeats.prepare()
             for each in self._queues:
                 database.client.register_queue(
@@ -151,7 +151,7 @@ class QueueWorker:
         try:
             DBOS.destroy(destroy_registry=True, workflow_completion_timeout_sec=_STOP_SECONDS)
             # If the database is unreachable, the heartbeat expires.
-            with suppress(StoreError), reaching(self._database.place):
+            with suppress(StoreError), reaching(self._database.location):
                 self._heartbeats.leave()
         finally:
             _IN_USE.release()
@@ -165,7 +165,7 @@ class QueueWorker:
             await asyncio.sleep(self._pause_seconds)
 
     def _keep_alive(self) -> None:
-        with reaching(self._database.place):
+        with reaching(self._database.location):
             self._heartbeats.beat()
             self._heartbeats.recover()
             self._purge()

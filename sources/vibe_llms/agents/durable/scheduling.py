@@ -61,7 +61,7 @@ class Scheduler:
             summary.state == "queued" or not is_claimed(self._index.store.open_log(run_id))
         ):
             return
-        with reaching(self._database.place):
+        with reaching(self._database.location):
             name = self._name(summary)
             if name is not None:
                 self._database.client.enqueue(_choose_options(summary, name), run_id)

@@ -51,7 +51,7 @@ class DatabaseInbox:
             is_known, count = row or (False, 0)
             if not is_known:
                 raise UnknownConversationError(
-                    identity=self._identity, path=f"{self._database.place} {self._identity}"
+                    identity=self._identity, path=f"{self._database.location} {self._identity}"
                 )
             if count >= MESSAGES:
                 raise describe_full()
@@ -85,8 +85,8 @@ class DatabaseInbox:
         _LOOKS.pop(self._database, None)
 
     def _decode(self, rows: Sequence[tuple[int, str]]) -> list[RunMessage]:
-        place = f"{self._database.place} {self._identity} messages"
-        return [decode_message(message.encode(), place, number) for number, message in rows]
+        location = f"{self._database.location} {self._identity} messages"
+        return [decode_message(message.encode(), location, number) for number, message in rows]
 
 
 def _look(database: Database) -> frozenset[str]:

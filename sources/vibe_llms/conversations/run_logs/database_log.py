@@ -142,7 +142,7 @@ class DatabaseLog:
             "SELECT 1 FROM vibe_conversations WHERE id = %s", (self._identity,)
         ).fetchone()
         if found is None:
-            raise UnknownConversationError(identity=self._identity, path=self.place)
+            raise UnknownConversationError(identity=self._identity, path=self.topic)
 
     async def write(self, run_id: str, *events: LogEvent, durable: bool = False) -> int:
         """Append events; move media to the content store first."""
@@ -175,7 +175,7 @@ class DatabaseLog:
         if durable:
             self._certain = max(self._certain, last)
         for event, (number, line) in zip(events, lines, strict=True):
-            publish(self.place, number, event, line)
+            publish(self.topic, number, event, line)
         return last
 
     def _number(
@@ -254,17 +254,17 @@ class DatabaseLog:
 
     def _describe_loss(self, number: int) -> StoreError:
         return StoreUnavailableError(
-            path=self.place,
-            detail=f"{self.place} no longer ends at number {number}; the server may have crashed.",
+            path=self.topic,
+            detail=f"{self.topic} no longer ends at number {number}; the server may have crashed.",
             remedy="The run is resumed from the events that exist.",
         )
 
     def _describe_lost(self) -> StoreError:
         if not self._epoch:
-            return StoreError(path=self.place, detail=f"{self.place} was not claimed for a run.")
+            return StoreError(path=self.topic, detail=f"{self.topic} was not claimed for a run.")
         return StoreError(
-            path=self.place,
-            detail=f"{self.place}: this process lost its claim on the run after {LEASE_SECONDS:g} "
+            path=self.topic,
+            detail=f"{self.topic}: this process lost its claim on the run after {LEASE_SECONDS:g} "
             "seconds without renewal.",
             remedy="Another worker continues the run; nothing was written here since.",
         )
@@ -303,7 +303,7 @@ class DatabaseLog:
         logged = []
         for each in read_lines([line.encode() for (line,) in rows], after):
             if isinstance(each, Flaw):
-                raise _describe_damage(self.place, after + each.line, each.detail)
+                raise _describe_damage(self.topic, after + each.line, each.detail)
             logged.append(each)
         return logged
 
@@ -324,7 +324,7 @@ class DatabaseLog:
 
     def tail(self, after: int = 0) -> DatabaseTail:
         """Return a reader from a number on."""
-        return DatabaseTail(self._database, self._identity, self.place, after)
+        return DatabaseTail(self._database, self._identity, self.topic, after)
 
     def _decode(self, line: str, number: int) -> LoggedEvent:
         try:
@@ -333,12 +333,12 @@ class DatabaseLog:
                 raise CodecError(detail=f"its own number is {envelope.sequence}")
             return open_envelope(envelope)
         except (*UNREADABLE, CodecError) as error:
-            raise _describe_damage(self.place, number, str(error)) from error
+            raise _describe_damage(self.topic, number, str(error)) from error
 
     @property
-    def place(self) -> str:
+    def topic(self) -> str:
         """Database and conversation of the log."""
-        return f"{self._database.place} {self._identity} events"
+        return f"{self._database.location} {self._identity} events"
 
 
 class DatabaseTail:

@@ -82,7 +82,7 @@ class FileLog:
         self._lock = threading.Lock()  # prevents closing the file during a synchronization
 
     @property
-    def place(self) -> str:
+    def topic(self) -> str:
         """Path of the file."""
         return self.path
 

@@ -71,7 +71,7 @@ class MemoryLog:
         return MemoryLog(self._shared)
 
     @property
-    def place(self) -> Hashable:
+    def topic(self) -> Hashable:
         """Key under which lines are published."""
         return self._shared
 
@@ -106,7 +106,7 @@ class MemoryLog:
         last = content.base + len(content.entries)
         for event in events:
             content.entries.append((self._moments.access(), run_id, event))
-        if is_subscribed(self.place):
+        if is_subscribed(self.topic):
             self._publish(last)
         return last + len(events)
 
@@ -116,7 +116,7 @@ class MemoryLog:
                 line = write_logged(each)
             except CodecError:  # notify the readers of the log
                 return
-            publish(self.place, each.sequence, each.event, line)
+            publish(self.topic, each.sequence, each.event, line)
 
     def adopt(self, lines: Sequence[bytes]) -> None:
         """Append lines of another log."""

@@ -21,38 +21,38 @@ _subscribers: Final[dict[Hashable, tuple[Receive, ...]]] = {}
 _lock: Final = threading.Lock()
 
 
-def find_place(log: RunLog) -> Hashable | None:
+def find_topic(log: RunLog) -> Hashable | None:
     """Return the key under which a log publishes its lines; ``None`` if it does not."""
-    place: Hashable | None = getattr(log, "place", None)
-    return place
+    topic: Hashable | None = getattr(log, "topic", None)
+    return topic
 
 
 @contextmanager
-def subscribe(place: Hashable, receive: Receive) -> Iterator[None]:
+def subscribe(topic: Hashable, receive: Receive) -> Iterator[None]:
     """Receive the lines that this process writes to a log, until the block ends."""
     with _lock:
-        _subscribers[place] = (*_subscribers.get(place, ()), receive)
+        _subscribers[topic] = (*_subscribers.get(topic, ()), receive)
     try:
         yield
     finally:
         with _lock:
-            left = tuple(each for each in _subscribers[place] if each is not receive)
+            left = tuple(each for each in _subscribers[topic] if each is not receive)
             if left:
-                _subscribers[place] = left
+                _subscribers[topic] = left
             else:
-                del _subscribers[place]
+                del _subscribers[topic]
 
 
-def is_subscribed(place: Hashable) -> bool:
+def is_subscribed(topic: Hashable) -> bool:
     """Return whether a log has subscribers in this process."""
-    return place in _subscribers
+    return topic in _subscribers
 
 
-def publish(place: Hashable, number: int, event: LogEvent, data: bytes) -> None:
+def publish(topic: Hashable, number: int, event: LogEvent, data: bytes) -> None:
     """Publish a line that was written to a log and cannot be undone.
 
     Args:
         data: The line, without its line break.
     """
-    for receive in _subscribers.get(place, ()):
+    for receive in _subscribers.get(topic, ()):
         receive(LogLine(number, event.type, data))

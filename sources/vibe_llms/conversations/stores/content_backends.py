@@ -86,7 +86,7 @@ class DirectoryBackend:
     def put(self, content_id: str, data: bytes, *, mime_type: str, name: str | None) -> None:
         """Store the data."""
         self._access_root()
-        self._directory.place(data, mime_type=mime_type, name=name)
+        self._directory.add_held(data, mime_type=mime_type, name=name)
 
     @mapping_errors
     def has(self, content_id: str, size: int) -> bool:

@@ -55,9 +55,9 @@ class ContentDirectory:
     def add(self, data: bytes, *, mime_type: str, name: str | None = None) -> str:
         """Store the data and return their id."""
         with self.hold():
-            return self.place(data, mime_type=mime_type, name=name)
+            return self.add_held(data, mime_type=mime_type, name=name)
 
-    def place(self, data: bytes, *, mime_type: str, name: str | None) -> str:
+    def add_held(self, data: bytes, *, mime_type: str, name: str | None) -> str:
         """Store the data and return their id; the caller already has the hold."""
         content_id = compute_content_id(data)
         folder = self._folder(content_id)

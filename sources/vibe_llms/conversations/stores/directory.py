@@ -139,7 +139,7 @@ class DirectoryStore(StoreDefaults):
         # Hold the content from before it is added until a line refers to it, so that it is not
         # garbage-collected in between.
         with self.contents.hold():
-            detached = detach_media(canisters, self.contents, place=self.contents.place)
+            detached = detach_media(canisters, self.contents, add=self.contents.add_held)
             return self._append(identity, detached, after)
 
     def _append(

@@ -34,22 +34,22 @@ def detach_media(
     canisters: Iterable[_Canister],
     contents: ContentStore,
     *,
-    place: Callable[..., str] | None = None,
+    add: Callable[..., str] | None = None,
 ) -> list[_Canister]:
     """Return canisters in their stored form: the bytes of their media are in a content store.
 
     Args:
-        place: Function that replaces the content store's ``add``, for example while that is held.
+        add: Replaces the method ``add`` of the content store, for example while it is held.
 
     Raises:
         StoreError: Media name content that is neither in the store nor available elsewhere.
     """
-    add = place or contents.add
+    add_content = add or contents.add
 
     def detach(content: MediaContent) -> MediaContent:
         named = content.content_id
         if content.data is not None:
-            identity = add(content.data, mime_type=content.mime_type, name=content.name)
+            identity = add_content(content.data, mime_type=content.mime_type, name=content.name)
             return attrs.evolve(content, data=None, content_id=identity)
         if named is not None and not is_held_elsewhere(content) and not contents.contains(named):
             raise StoreError(

@@ -15,7 +15,7 @@ from typing import Final
 
 import attrs
 
-from vibe_llms.daemons.arrivals import ensure_place
+from vibe_llms.daemons.arrivals import ensure_host
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.openapi import ApiOperation
 from vibe_llms.daemons.records import CallRecord
@@ -102,14 +102,14 @@ def produce_page_routes(hosts: Collection[str] | None) -> list[Route]:
 
     async def lead(call: HttpCall, record: CallRecord) -> None:
         record.face = FACE
-        ensure_place(call, hosts)
+        ensure_host(call, hosts)
         headers = {**_HEADERS, "location": "page/"}
         await call.answer(308, b"", headers, content_type="text/html")
 
     def answer_with(path: str, media_type: str, find: Callable[[], PageFile]) -> Route:
         async def answer(call: HttpCall, record: CallRecord) -> None:
             record.face = FACE
-            ensure_place(call, hosts)
+            ensure_host(call, hosts)
             file = find()
             headers = {**file.headers, "etag": file.tag}
             if call.headers.get("if-none-match") == file.tag:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from vibe_llms.daemons.arrivals import authorize, ensure_page, ensure_place
+from vibe_llms.daemons.arrivals import authorize, ensure_host, ensure_page
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.gateway.loop_detection import enter, name_gateway
 from vibe_llms.daemons.gateway.request_limits import GatewayLimits
@@ -73,7 +73,7 @@ class Gateway:
         """
         enter(self._name, http.headers)
         if self._authorizer is None:
-            ensure_place(http, self._hosts)
+            ensure_host(http, self._hosts)
         elif http.certificate:  # browsers send it with requests of any page
             ensure_page(http, self._hosts)
 

@@ -63,7 +63,7 @@ class EndWatch:
         self._protocol = protocol
         self._last: deque[bytes] = deque(maxlen=_LAST)
 
-    def hear(self, data: bytes) -> None:
+    def feed(self, data: bytes) -> None:
         """Keep an event if it is among the last."""
         if data:
             self._last.append(data)

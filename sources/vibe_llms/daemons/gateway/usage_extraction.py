@@ -222,7 +222,7 @@ class UsageExtractor:
         mark, mark_said = self._reading.mark, self._reading.mark_said
         for frame in frames:
             if self._watch is not None:
-                self._watch.hear(frame.data)
+                self._watch.feed(frame.data)
             if mark_said and mark_said in frame.data:
                 self._said_bytes += self._reading.measure(frame.data)
             elif mark in frame.data:

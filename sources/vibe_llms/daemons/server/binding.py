@@ -68,7 +68,7 @@ def open_sockets(settings: ServerSettings, *, is_shared: bool = False) -> list[s
     """
     port = settings.port
     try:
-        places = _find_places(settings.host)
+        places = _find_addresses(settings.host)
         with ExitStack() as opened:
             sockets: list[socket.socket] = []
             for family, address in places:
@@ -122,7 +122,7 @@ def open_shares(settings: ServerSettings) -> list[list[socket.socket]]:
     return [open_sockets(settings, is_shared=True) for _ in range(settings.workers)]
 
 
-def _find_places(host: str) -> list[tuple[int, str]]:
+def _find_addresses(host: str) -> list[tuple[int, str]]:
     found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     return list(dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found))
 

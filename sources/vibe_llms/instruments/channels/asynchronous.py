@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Self, TypeVar, Unpack, overload
 
 from vibe_llms.conversations.conversation import Conversation
-from vibe_llms.engine.generating import Hear
+from vibe_llms.engine.generating import EventListener
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.foundation.async_closing import Closing
 from vibe_llms.foundation.reprs import represent
@@ -138,10 +138,12 @@ class AsyncChannel(ContinuedConversation[T], Closing):
         # Before the turn: it may take a while, and touches no shared state.
         return await self._ask(await self._compose(said, variables))
 
-    async def _ask(self, composed: Sequence[AnyCanister], hear: Hear | None = None) -> Reply[T]:
+    async def _ask(
+        self, composed: Sequence[AnyCanister], on_event: EventListener | None = None
+    ) -> Reply[T]:
         async with self._turn:
             engine, choice = await self._link.access()
-            return await self._ask_by(engine, choice, composed, hear)
+            return await self._ask_by(engine, choice, composed, on_event)
 
     @asynccontextmanager
     async def follow(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from vibe_llms.conversations.conversation import Conversation
-from vibe_llms.engine.generating import Hear
+from vibe_llms.engine.generating import EventListener
 from vibe_llms.exceptions import ParseError
 from vibe_llms.foundation.sentinels import ABSENT
 from vibe_llms.instruments.channels.replies import Reply
@@ -56,7 +56,7 @@ class ParsingEngine(Protocol):
         conversation: Input,
         approvals: Sequence[Approval] = (),
         *,
-        hear: Hear | None = None,
+        on_event: EventListener | None = None,
         waits: bool = False,
     ) -> PreparedRun:
         """Create a run of a conversation."""
@@ -111,13 +111,13 @@ class ContinuedConversation(Generic[T]):
         engine: ParsingEngine,
         choice: ModeChoice | None,
         composed: Sequence[AnyCanister],
-        hear: Hear | None = None,
+        on_event: EventListener | None = None,
     ) -> Reply[T]:
         """Add the parser's instructions and a question, and let an engine answer them.
 
         Args:
             choice: The mode of structured output; ``None`` without a parser.
-            hear: Receives each event of the answers.
+            on_event: Receives each event of the answers.
 
         Raises:
             ParseError: The answer is invalid and was not corrected.
@@ -125,7 +125,7 @@ class ContinuedConversation(Generic[T]):
         """
         # Here, and not before: the previous question may have added the same instructions.
         said = _leave_out_known(self.conversation, (*self._list_instructions(choice), *composed))
-        return await self._answer_by(engine, choice, said, hear=hear)
+        return await self._answer_by(engine, choice, said, on_event=on_event)
 
     async def _answer_by(
         self,
@@ -133,7 +133,7 @@ class ContinuedConversation(Generic[T]):
         choice: ModeChoice | None,
         said: Sequence[AnyCanister],
         approvals: Sequence[Approval] = (),
-        hear: Hear | None = None,
+        on_event: EventListener | None = None,
     ) -> Reply[T]:
         """Let an engine answer the conversation with further canisters, as ``_ask_by`` does.
 
@@ -143,7 +143,7 @@ class ContinuedConversation(Generic[T]):
 
         async def answer(said: Sequence[AnyCanister]) -> RunOutcome:
             # Approvals are for the suspended run, not for later requests to correct an answer.
-            return await self._say(engine, said, () if said else approvals, hear)
+            return await self._say(engine, said, () if said else approvals, on_event)
 
         if self.parser is None or choice is None:
             outcome = await answer(said)
@@ -162,7 +162,7 @@ class ContinuedConversation(Generic[T]):
         engine: ParsingEngine,
         said: Sequence[AnyCanister],
         approvals: Sequence[Approval],
-        hear: Hear | None,
+        on_event: EventListener | None,
     ) -> RunOutcome:
         """Run the conversation; keep what it has gained, even after an error."""
         conversation = self.conversation
@@ -170,7 +170,7 @@ class ContinuedConversation(Generic[T]):
             # A copy, so that the channel is unchanged if no run can be prepared.
             conversation = conversation.copy()
             conversation.add_canisters(said)
-        run = engine.prepare(conversation, approvals, hear=hear, waits=self.waits)
+        run = engine.prepare(conversation, approvals, on_event=on_event, waits=self.waits)
         try:
             outcome = await run.perform()
         finally:
@@ -190,9 +190,9 @@ def follow_engine(engine: ParsingEngine, conversation: Input, kind: Any) -> Repl
         continued = ContinuedConversation(Conversation(), parser)
         said = gather_canisters(conversation)
 
-    async def answer(hear: Hear) -> Reply[Any]:
+    async def answer(on_event: EventListener) -> Reply[Any]:
         varied, choice = await add_parser(engine, parser)
-        return await continued._ask_by(varied, choice, said, hear=hear)
+        return await continued._ask_by(varied, choice, said, on_event=on_event)
 
     return ReplyFollowing(parser, answer)
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
-from vibe_llms.engine.generating import Hear
+from vibe_llms.engine.generating import EventListener
 from vibe_llms.events.stream import ResponseFailedEvent, ResponseFinishedEvent, StreamEvent
 from vibe_llms.exceptions import ConverseError, Stage
 from vibe_llms.foundation.async_closing import Closing
@@ -31,7 +31,9 @@ class ReplyFollowing(Closing, Generic[T]):
         answer: Runs the conversation; passes each event of an answer to its argument.
     """
 
-    def __init__(self, parser: Parser[T], answer: Callable[[Hear], Awaitable[Reply[T]]]) -> None:
+    def __init__(
+        self, parser: Parser[T], answer: Callable[[EventListener], Awaitable[Reply[T]]]
+    ) -> None:
         self._parser = parser
         self._answer = answer
         self._steps: AsyncGenerator[Any, None] | None = None
@@ -70,7 +72,7 @@ class ReplyFollowing(Closing, Generic[T]):
         if self._steps is not None:
             await self._steps.aclose()
 
-    async def _hear(self, event: StreamEvent) -> None:
+    async def _on_event(self, event: StreamEvent) -> None:
         if isinstance(event, (ResponseFinishedEvent, ResponseFailedEvent)):
             self._follower = None
             return
@@ -80,7 +82,7 @@ class ReplyFollowing(Closing, Generic[T]):
             await self._arrived.put(partial)
 
     async def _perform(self) -> AsyncGenerator[Any, None]:
-        answering = asyncio.ensure_future(self._answer(self._hear))
+        answering = asyncio.ensure_future(self._answer(self._on_event))
         receiving = asyncio.ensure_future(self._arrived.get())
         try:
             while not answering.done():

@@ -117,7 +117,7 @@ class Prompt:
         self.required = _join(found, "required")
         self._inputs = Inputs.produce(called, self.variables, self.required, schema)
         self.schema = self._inputs.schema
-        self._places = explorer.places
+        self._locations = explorer.places
         self._templates = {} if explorer.findings else explorer.compile()
         findings = explorer.findings
         if not findings:
@@ -177,12 +177,12 @@ class Prompt:
         from vibe_llms.instruments.prompts.templates import produce_text
 
         budget = RenderingBudget(self._limits)
-        text = produce_text(self._templates[key], self._places, values, budget)
+        text = produce_text(self._templates[key], self._locations, values, budget)
         contents = budget.content_marks.cut(text)
         if contents is None:
             raise RequestError(
-                path=self._places[key],
-                detail=f"{self._places[key]}: a filter changed the placeholder of a content.",
+                path=self._locations[key],
+                detail=f"{self._locations[key]}: a filter changed the placeholder of a content.",
                 remedy="Print contents without filters.",
                 stage=Stage.EXECUTE,
             )

@@ -96,7 +96,7 @@ def open_store(name: str = "") -> ConversationStore:
     return open_plugins().load_store(configuration.store) if shipped is None else shipped
 
 
-def open_place(place: str, *, is_there: bool = False) -> ConversationStore:
+def open_store_at(place: str, *, is_there: bool = False) -> ConversationStore:
     """Open a store by a value of the setting ``store`` or by the path of a directory.
 
     Args:

@@ -57,7 +57,7 @@ def read_attachment(path: str, *, limit_bytes: float, must_be_image: bool = Fals
     if must_be_image and not media_type.startswith("image/"):
         raise RequestError(
             path=path,
-            detail=f"{_describe_place(path)} is not an image ({media_type}).",
+            detail=f"{_describe_source(path)} is not an image ({media_type}).",
             remedy="Attach it as a file.",
         )
     if media_type.startswith("text/"):
@@ -79,7 +79,7 @@ def produce_attachment(data: bytes, media_type: str, name: str) -> Attachment:
 
 
 def _read(path: str, limit_bytes: int) -> tuple[str, bytes]:
-    shown = _describe_place(path)
+    shown = _describe_source(path)
     try:
         if path == "-":
             # One byte more shows that the limit is exceeded.
@@ -130,10 +130,10 @@ def _refuse_misencoded(data: bytes, path: str) -> None:
     if found is not None:
         is_file = " " not in path and path != "-"
         remedy = found.compose_remedy(path if is_file else "")
-        raise RequestError(path=path, detail=found.describe(_describe_place(path)), remedy=remedy)
+        raise RequestError(path=path, detail=found.describe(_describe_source(path)), remedy=remedy)
 
 
-def _describe_place(path: str) -> str:
+def _describe_source(path: str) -> str:
     """Return a user's name for the source with this path."""
     return "Standard input" if path == "-" else path
 

@@ -346,7 +346,7 @@ class _SharedModel:
     server: LoadedModel | None = None
 
 
-_places: dict[LoadSettings, _SharedModel] = {}
+_shared: dict[LoadSettings, _SharedModel] = {}
 _places_lock = threading.Lock()
 
 
@@ -361,12 +361,12 @@ def acquire_server(settings: LoadSettings) -> LoadedModel:
     """
     # Only for the look-up: loading another model need not wait for this one.
     with _places_lock:
-        place = _places.setdefault(settings, _SharedModel())
-    with place.lock:
-        if place.server is None:
-            place.server = LoadedModel(settings)
-        place.users += 1
-        return place.server
+        shared = _shared.setdefault(settings, _SharedModel())
+    with shared.lock:
+        if shared.server is None:
+            shared.server = LoadedModel(settings)
+        shared.users += 1
+        return shared.server
 
 
 def release_server(server: LoadedModel, *, evict: bool = False) -> None:
@@ -375,19 +375,19 @@ def release_server(server: LoadedModel, *, evict: bool = False) -> None:
     Args:
         evict: Other clients may load it again.
     """
-    place = _places[server.settings]
-    with place.lock:
-        place.users -= 1
-        if place.users == 0 and place.server is not None:
-            place.server.is_evicted = evict
-            place.server.close()
-            place.server = None
+    shared = _shared[server.settings]
+    with shared.lock:
+        shared.users -= 1
+        if shared.users == 0 and shared.server is not None:
+            shared.server.is_evicted = evict
+            shared.server.close()
+            shared.server = None
 
 
 @atexit.register
 def _close_all() -> None:
     """Close what clients left open: all of our threads have been joined by now."""
-    for place in _places.values():
-        if place.server is not None:
-            place.server.close()
-            place.server = None
+    for shared in _shared.values():
+        if shared.server is not None:
+            shared.server.close()
+            shared.server = None

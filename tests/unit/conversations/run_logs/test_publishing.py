@@ -8,16 +8,16 @@ from typing import Any
 
 from vibe_llms.conversations.run_logs import publishing
 from vibe_llms.conversations.run_logs.log import LogLine
-from vibe_llms.conversations.run_logs.publishing import find_place, publish, subscribe
+from vibe_llms.conversations.run_logs.publishing import find_topic, publish, subscribe
 from vibe_llms.events.engine import RunEndedEvent
 
 ENDED = RunEndedEvent(run_id="r", reason="answered")
 
 
-def test_the_place_of_a_log_is_what_it_says() -> None:
-    told: Any = SimpleNamespace(place="there")
+def test_the_topic_of_a_log_is_what_it_says() -> None:
+    told: Any = SimpleNamespace(topic="there")
     silent: Any = SimpleNamespace()
-    assert (find_place(told), find_place(silent)) == ("there", None)
+    assert (find_topic(told), find_topic(silent)) == ("there", None)
 
 
 def test_lines_are_heard_by_all_who_hear_at_that_place() -> None:

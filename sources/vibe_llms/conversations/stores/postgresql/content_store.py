@@ -64,9 +64,9 @@ class PostgresqlContents:
         """Store the data and return their id."""
         # Content in the database is held by the transaction that adds it.
         with nullcontext() if self._backend is None else self.hold():
-            return self.place(data, mime_type=mime_type, name=name)
+            return self.add_held(data, mime_type=mime_type, name=name)
 
-    def place(self, data: bytes, *, mime_type: str, name: str | None = None) -> str:
+    def add_held(self, data: bytes, *, mime_type: str, name: str | None = None) -> str:
         """Store the data and return their id; for an external place, the caller has the hold."""
         content_id = compute_content_id(data)
         if self._renew(content_id, len(data)):
@@ -254,7 +254,7 @@ class PostgresqlContents:
             except LockNotAvailable as error:
                 if time.monotonic() > deadline:
                     raise StoreError(
-                        path=self._database.place,
+                        path=self._database.location,
                         detail=f"Other processes kept adding content for {self._wait_seconds:g} "
                         "seconds.",
                         remedy="Try again when they are done.",
@@ -362,7 +362,7 @@ class PostgresqlContents:
         return row
 
     def _name(self, content_id: str) -> str:
-        return f"{self._database.place} content {content_id}"
+        return f"{self._database.location} content {content_id}"
 
 
 def _mend(text: Any) -> Any:

@@ -99,7 +99,7 @@ class Database:
     _process: int = attrs.field(factory=os.getpid)
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """URL for display, without a password."""
         parts = urlsplit(self.url)
         user, at, host = parts.netloc.rpartition("@")
@@ -197,7 +197,7 @@ class Database:
             try:
                 if prepares and not self._is_prepared:
                     connection.isolation_level = connection.read_only = None
-                    prepare(connection, self.place)
+                    prepare(connection, self.location)
                     self._is_prepared = True
                 connection.isolation_level = (
                     psycopg.IsolationLevel.REPEATABLE_READ if reading else None
@@ -207,7 +207,7 @@ class Database:
             finally:
                 self._put_back(connection)
         except psycopg.Error as error:
-            raise describe(error, self.place) from error
+            raise describe(error, self.location) from error
 
     def _open(self) -> psycopg.Connection[Any]:
         import psycopg
@@ -276,20 +276,20 @@ def _is_refused(error: Exception) -> bool:
     return "FATAL:" in said and any(each in said for each in _REFUSALS)
 
 
-def describe(error: psycopg.Error, place: str) -> StoreError:
+def describe(error: psycopg.Error, location: str) -> StoreError:
     """Create the StoreError for an error of PostgreSQL."""
     import psycopg
 
     said = str(error).strip().partition("\n")[0] or type(error).__name__
     if isinstance(error, psycopg.errors.LockNotAvailable):
-        detail = f"{place}: locked by other processes for more than {LOCK_SECONDS:g} seconds."
-        return StoreUnavailableError(path=place, detail=detail, remedy="Try again later.")
-    detail = f"{place}: {said.rstrip('.')}."
+        detail = f"{location}: locked by other processes for more than {LOCK_SECONDS:g} seconds."
+        return StoreUnavailableError(path=location, detail=detail, remedy="Try again later.")
+    detail = f"{location}: {said.rstrip('.')}."
     if is_outage(error):
         remedy = (
             "Check that the server is running and accepts your login: `psql` takes the same URL."
         )
-        return StoreUnavailableError(path=place, detail=detail, remedy=remedy)
+        return StoreUnavailableError(path=location, detail=detail, remedy=remedy)
     remedy = ""
     if _is_refused(error):
         remedy = "Correct the user, password and database: `psql` takes the same URL."
@@ -297,4 +297,4 @@ def describe(error: psycopg.Error, place: str) -> StoreError:
         remedy = (
             "Allow this role to create and use tables: GRANT USAGE, CREATE ON SCHEMA public TO it."
         )
-    return StoreError(path=place, detail=detail, remedy=remedy)
+    return StoreError(path=location, detail=detail, remedy=remedy)

@@ -174,8 +174,8 @@ class PostgresqlStore(StoreDefaults):
         # Add content first, each in its own transaction: two writers of the same content in a
         # different order would deadlock. It is held until a line names it.
         with self.contents.hold() if holds else nullcontext():
-            place = self.contents.place
-            stored = detach_media(canisters, self.contents, place=place) if holds else canisters
+            add = self.contents.add_held
+            stored = detach_media(canisters, self.contents, add=add) if holds else canisters
             lines = [encode_canister(canister).decode() for canister in stored]
             position = self._add(identity, stored, lines, after) if lines else None
             if position is None:
@@ -346,4 +346,4 @@ class PostgresqlStore(StoreDefaults):
         return StoredConversation.access(connection, identity, place, changing=changing)
 
     def _place(self, identity: str) -> str:
-        return f"{self.database.place} {identity}"
+        return f"{self.database.location} {identity}"

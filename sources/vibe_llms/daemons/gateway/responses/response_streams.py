@@ -46,7 +46,7 @@ class ResponseReader:
     def _hear(self, event: Mapping[str, Any]) -> None:
         kind = event.get("type")
         if kind == "response.output_text.delta":
-            self._texts.setdefault(_place(event), []).append(str(event.get("delta", "")))
+            self._texts.setdefault(_position(event), []).append(str(event.get("delta", "")))
         elif kind in _ENDS or kind in _BEGINNINGS:
             response = event.get("response")
             if isinstance(response, dict):
@@ -55,7 +55,7 @@ class ResponseReader:
         elif kind in ("response.output_item.added", "response.output_item.done"):
             item = event.get("item")
             if isinstance(item, dict):
-                self._items[_place(event)[0]] = item
+                self._items[_position(event)[0]] = item
 
     def compose(self) -> Fields:
         """Return the response with the output that has arrived."""
@@ -114,7 +114,7 @@ class Restater:
         return before + mark + b" " + msgspec.json.encode(fields)
 
 
-def _place(event: Mapping[str, Any]) -> tuple[int, int]:
+def _position(event: Mapping[str, Any]) -> tuple[int, int]:
     index, part = event.get("output_index"), event.get("content_index")
     return (index if isinstance(index, int) else 0, part if isinstance(part, int) else 0)
 

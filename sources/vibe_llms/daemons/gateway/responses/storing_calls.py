@@ -48,10 +48,10 @@ class StoringCall(HttpCall):
     __slots__ = (
         "_call",
         "_head",
-        "_hearer",
         "_held",
         "_is_begun",
         "_is_settled",
+        "_reader",
         "_restater",
         "_sink",
     )
@@ -60,7 +60,7 @@ class StoringCall(HttpCall):
         super().__init__(call.scope, call._receive, call._send, request_id=call.request_id, limit=0)
         self._call = call
         self._sink = sink
-        self._hearer = ResponseReader(limits)
+        self._reader = ResponseReader(limits)
         self._head: tuple[int, Mapping[str, str]] | None = None
         self._held: list[bytes] = []
         self._restater = Restater(sink.told) if sink.told else None
@@ -87,13 +87,13 @@ class StoringCall(HttpCall):
     async def send(self, data: bytes) -> None:
         """Send a piece: the first after storing the beginning, the last after storing the end."""
         if not self._is_begun or (self._sink.is_heard and not self._is_settled):
-            self._hearer.feed(data)
+            self._reader.feed(data)
         if not self._is_begun:
             self._held.append(data)
-            if self._hearer.response is None:
+            if self._reader.response is None:
                 return
             try:
-                await self._sink.begin(self._hearer.response)
+                await self._sink.begin(self._reader.response)
             except StoreError:  # the client has received nothing, not even an id
                 self.status, self._head, self._held = 0, None, []
                 raise
@@ -101,8 +101,8 @@ class StoringCall(HttpCall):
             data = b"".join(self._held)
             self._held = []
         await self._tell_head()
-        if self._hearer.is_over and not self._is_settled:
-            await self._settle(self._hearer.compose())
+        if self._reader.is_over and not self._is_settled:
+            await self._settle(self._reader.compose())
         await self._pass_on(data)
 
     async def _pass_on(self, data: bytes) -> None:
@@ -138,7 +138,7 @@ class StoringCall(HttpCall):
         """Store an interrupted response as such. May be called twice."""
         if self._is_begun and not self._is_settled:
             status = "cancelled" if self._call.is_gone else "incomplete"
-            await self._settle(interrupt_body(self._hearer.compose(), status))
+            await self._settle(interrupt_body(self._reader.compose(), status))
 
 
 def _read_response(body: bytes) -> Fields | None:

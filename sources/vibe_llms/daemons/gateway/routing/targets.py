@@ -49,20 +49,20 @@ class Target:
         self.configured = configured
         self._circuit = Circuit()
         self._held_until = 0.0
-        self._places = Admission(_limit(configured.settings))
+        self._slots = Admission(_limit(configured.settings))
 
     @property
     def is_free(self) -> bool:
         """True if a request would be answered without waiting."""
         bound = self.configured.settings.concurrency
-        return bound is None or (self._places.taken < bound and not self._places.waiting)
+        return bound is None or (self._slots.taken < bound and not self._slots.waiting)
 
     def adopt(self, configured: ConfiguredTarget) -> None:
         """Apply a new configuration."""
         if configured.circuit != self.configured.circuit:
             self._circuit = Circuit()
         self.configured = configured
-        self._places.adopt(_limit(configured.settings))
+        self._slots.adopt(_limit(configured.settings))
 
     def find_hold(self, now: float) -> float:
         """Return the seconds for which its vendor accepts no requests."""
@@ -79,11 +79,11 @@ class Target:
 
     async def enter(self) -> None:
         """Take a slot, waiting if none is free. Raises LimitError."""
-        await self._places.take()
+        await self._slots.take()
 
     def leave(self) -> None:
         """Return the slot."""
-        self._places.give()
+        self._slots.give()
 
     def begin(self) -> bool:
         """Note that a request is sent; return whether it is a probe, for :meth:`end`."""
@@ -127,7 +127,7 @@ def expand(
 ) -> list[list[ConfiguredTarget]]:
     """Return the targets of a model, then those of each fallback, in order."""
     return [
-        [_place(models[owner], owner, target, find_provider) for target in group]
+        [_configure(models[owner], owner, target, find_provider) for target in group]
         for owner, group in _survey_groups(models, name, set())
     ]
 
@@ -145,7 +145,7 @@ def _survey_groups(
     return groups
 
 
-def _place(
+def _configure(
     model: ModelSettings,
     owner: str,
     settings: TargetSettings,

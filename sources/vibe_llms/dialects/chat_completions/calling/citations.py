@@ -20,8 +20,8 @@ def read_citation(annotation: Mapping[str, Any]) -> Citation:
     source = annotation.get(str(annotation.get("type")))
     source = source if isinstance(source, Mapping) else annotation
     return Citation(
-        start=_find_place(source.get("start_index")),
-        end=_find_place(source.get("end_index")),
+        start=_read_index(source.get("start_index")),
+        end=_read_index(source.get("end_index")),
         cited_text=read_text(source.get("content")),
         title=read_text(source.get("title")) or read_text(source.get("name")),
         url=read_text(source.get("url")),
@@ -30,7 +30,7 @@ def read_citation(annotation: Mapping[str, Any]) -> Citation:
     )
 
 
-def _find_place(value: object) -> int | None:
+def _read_index(value: object) -> int | None:
     """Return an index into a text, which some vendors write with a decimal point."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)

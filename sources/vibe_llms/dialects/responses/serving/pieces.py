@@ -139,7 +139,7 @@ class PiecesWriter:
             written += self._open_thought(channel)
         self.channel = channel
         self._texts.setdefault(channel, [])
-        self._head = self._frames.compose_head(f"{word}.delta", item, **self._find_place(channel))
+        self._head = self._frames.compose_head(f"{word}.delta", item, **self._locate(channel))
         told = b',"logprobs":[]' if word == "response.output_text" else b""
         self._tail = told + b',"sequence_number":'
         return written + self.go_on(text)
@@ -152,7 +152,7 @@ class PiecesWriter:
         written = b""
         for annotation in write_citations((citation,), "content", self._ledger, None):
             told = {"annotation_index": self._annotations, "annotation": annotation}
-            place = self._find_place("text")
+            place = self._locate("text")
             written += self._frames.tell(
                 "response.output_text.annotation.added", self._items.item, **place, **told
             )
@@ -192,7 +192,7 @@ class PiecesWriter:
         written = b"" if is_written else self.add("text", content.text)
         canister = AssistantCanister((content,))
         part = self._items.write_part(canister, path) or {}
-        place = self._find_place("text")
+        place = self._locate("text")
         for citation in getattr(content, "citations", ())[len(self._citations) :]:
             written += self.cite(citation)
         told: dict[str, Any] = {"refusal": content.text}
@@ -258,7 +258,7 @@ class PiecesWriter:
         assert item is not None
         item.contents.append(content)
         item.native = native
-        place = self._find_place("text")
+        place = self._locate("text")
         return written + self._frames.tell("response.content_part.done", item, **place, part=part)
 
     def _open_thought(self, channel: Channel) -> bytes:
@@ -266,7 +266,7 @@ class PiecesWriter:
         kind, part = "content_part", "reasoning_text"
         if channel == "summary":
             kind, part = "reasoning_summary_part", "summary_text"
-        told = {**self._find_place(channel), "part": {"type": part, "text": ""}}
+        told = {**self._locate(channel), "part": {"type": part, "text": ""}}
         return self._frames.tell(f"response.{kind}.added", self._items.item, **told)
 
     def _end_channel(self) -> bytes:
@@ -278,7 +278,7 @@ class PiecesWriter:
         kind, part = "content_part", "reasoning_text"
         if channel == "summary":
             kind, part = "reasoning_summary_part", "summary_text"
-        place, text = self._find_place(channel), "".join(self._texts[channel])
+        place, text = self._locate(channel), "".join(self._texts[channel])
         told = {"part": {"type": part, "text": text}}
         word = _WORDS["reasoning", channel]
         return self._frames.tell(f"{word}.done", item, **place, text=text) + self._frames.tell(
@@ -292,7 +292,7 @@ class PiecesWriter:
         self._summary += 1
         return written
 
-    def _find_place(self, channel: str) -> dict[str, int]:
+    def _locate(self, channel: str) -> dict[str, int]:
         """Return the indices of a channel within the item."""
         start, item = self._start, self._items.item
         assert start is not None

@@ -84,7 +84,7 @@ class TopApp(App[None]):
         self.board = Board()
         self.runs = runs
         self.feed = BoardFeed(runs, self.board, name)
-        self._place = place
+        self._location = place
         self._drawn: tuple[View, int, int] | None = None
         self._rows: list[tuple[str, str]] = []
         self._texts: dict[str, str | Content] = {}
@@ -129,7 +129,7 @@ class TopApp(App[None]):
             return
         before = self._drawn[0] if self._drawn else None
         self._drawn = state
-        self._write("#page", screen_texts.describe_page(view, self._place))
+        self._write("#page", screen_texts.describe_page(view, self._location))
         self._write("#trouble", screen_texts.describe_trouble(view), hides=True)
         self._write("#notice", screen_texts.flatten(view.notice))
         self._draw_rows(view, list_width, now)
@@ -177,7 +177,7 @@ class TopApp(App[None]):
             "#stands",
             " · ".join(each for each in (screen_texts.describe_now(view), stands) if each),
         )
-        self._write("#waiting", screen_texts.describe_waiting(view, self._place), hides=True)
+        self._write("#waiting", screen_texts.describe_waiting(view, self._location), hides=True)
         if before is None or before.course.lines != view.course.lines:
             self._write("#lines", _compose_course(view))
         self._write("#said", sanitize(view.course.said.strip()), hides=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vibe_llms.interfaces.cli.access import open_place
+from vibe_llms.interfaces.cli.access import open_store_at
 from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.interfaces.cli.options import command, json_option
 from vibe_llms.interfaces.cli.output import note, write_json, write_table
@@ -44,7 +44,9 @@ def copy(source: str, target: str, as_json: bool) -> int:
     from vibe_llms.runs.copying import copy_store
 
     progress = TerminalProgress("conversations") if sys.stderr.isatty() else None
-    report = copy_store(open_place(source, is_there=True), open_place(target), progress=progress)
+    report = copy_store(
+        open_store_at(source, is_there=True), open_store_at(target), progress=progress
+    )
     if as_json:
         write_json(_describe(report))
     else:
