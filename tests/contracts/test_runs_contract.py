@@ -29,7 +29,7 @@ from vibe_llms.exceptions import (
     UnknownConversationError,
     UnknownNameError,
 )
-from vibe_llms.flows.outlines import read_outline
+from vibe_llms.flows.outlining import read_outline
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import allow
 from vibe_llms.messages.canisters import SupervisorCanister, UserCanister

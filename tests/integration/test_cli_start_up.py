@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -224,3 +226,41 @@ def test_who_has_registered_for_the_end_is_told(tmp_path: Path, waits: bool) -> 
     assert finished.returncode == 4
     assert finished.stdout == (b"closed\n" if waits else b"")
     assert finished.stderr.startswith(b"vibe: error: ")
+
+
+def _survey_daemon(home: Path, *arguments: str) -> set[str]:
+    """Starts a daemon in a process of its own; returns what it has imported when it is ready."""
+    with subprocess.Popen(
+        [sys.executable, "-c", _PROBE, "serve", *arguments, "--port", "0"],
+        env=produce_environment(home),
+        cwd=home,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    ) as daemon:
+        assert daemon.stderr is not None
+        while b" on http://" not in (line := daemon.stderr.readline()):
+            assert line, "it ended"
+        os.kill(daemon.pid, signal.SIGINT)
+        return set(daemon.stderr.read().decode().split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "later"),
+    [
+        (("tools",), {"mcp", "mcp_types", "pydantic", "starlette", "anyio", "uvicorn"}),
+        (
+            ("agents", "--gateway", "http://127.0.0.1:1"),
+            {"mcp", "pydantic", "sqlalchemy", "dbos", "aiohttp", "vibe_llms.mermaid"}
+            | {"vibe_llms.flows.adapter", "vibe_llms.batches.work"},
+        ),
+    ],
+    ids=["tools", "agents"],
+)
+def test_a_daemon_is_ready_before_it_imports_what_serves_requests(
+    tmp_path: Path, arguments: tuple[str, ...], later: set[str]
+) -> None:
+    """Flows, batches, the package mcp: the first request that needs them imports them."""
+    modules = _survey_daemon(tmp_path, *arguments)
+
+    assert "vibe_llms.daemons.service" in modules
+    assert modules.isdisjoint(later)

@@ -13,15 +13,13 @@ import logging
 import platform
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
+from importlib import import_module
 from io import FileIO
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote
 
-from vibe_llms.agents.deferred_batches import UNSENT, DeferredBatches, answer
 from vibe_llms.application import Application
-from vibe_llms.batches.vendor_backend import find_batches
-from vibe_llms.batches.vendor_chunks import SUFFIX, ChunkLog
 from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.engine import GenerationAnsweredEvent, GenerationDeferredEvent
@@ -38,6 +36,10 @@ from vibe_llms.logs import locks
 from vibe_llms.runs.delivering import deliver
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.summaries import RunState
+
+if TYPE_CHECKING:
+    from vibe_llms.agents.deferred_batches import DeferredBatches
+    from vibe_llms.batches.vendor_chunks import ChunkLog
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -124,9 +126,15 @@ class DeferredRequests:
             raise refuse_workers()
         address = str(self._application.resolve_address(address))
         async with self._opening:
+            # Most runs ask directly; the first deferred one imports it, in a thread.
+            await asyncio.to_thread(import_module, "vibe_llms.agents.deferred_batches")
             return self._models.get(address) or await self._open_model(address)
 
     async def _open_model(self, address: str) -> DeferredBatches:
+        from vibe_llms.agents.deferred_batches import DeferredBatches
+        from vibe_llms.batches.vendor_backend import find_batches
+        from vibe_llms.batches.vendor_chunks import ChunkLog
+
         try:
             batches = find_batches(await self._application.access_model(address, holder=self))
             if self._lock is None:
@@ -174,6 +182,8 @@ class DeferredRequests:
 
     def _open(self) -> None:
         """Lock the folder and read the submissions. Raises StoreError."""
+        from vibe_llms.batches.vendor_chunks import SUFFIX, ChunkLog
+
         self._folder.mkdir(parents=True, exist_ok=True)
         path = self._folder / "lock"
         path.touch(0o600)
@@ -193,6 +203,8 @@ class DeferredRequests:
 
     def _return_unsent(self) -> list[str]:
         """Have runs defer again those requests that were gathered but never submitted."""
+        from vibe_llms.agents.deferred_batches import UNSENT, answer
+
         held = {
             str(item.id)
             for log in self._logs.values()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, cast
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 
@@ -17,11 +18,6 @@ from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.contexts import RunEvent
 from vibe_llms.events.flow import FlowEvent, FlowStartedEvent, VisitEvent
 from vibe_llms.events.runs import RunRequestedEvent
-from vibe_llms.flows.adapter import UniversalAdapter
-from vibe_llms.flows.budgets import BUDGETS
-from vibe_llms.flows.resources import Share
-from vibe_llms.flows.results import AdapterResult
-from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.instruments.engines import Engine, Tool
@@ -29,6 +25,11 @@ from vibe_llms.invocables.ensemble_pools import EnsemblePool
 from vibe_llms.invocables.ensembles import Ensemble, gather_ensembles
 from vibe_llms.runs.opening import ClaimedRun
 from vibe_llms.runs.spending import measure_spent
+
+if TYPE_CHECKING:
+    from vibe_llms.flows.resources import Share
+    from vibe_llms.flows.results import AdapterResult
+    from vibe_llms.flows.settings import AdapterConfig
 
 HOLDING_SECONDS: Final = 60.0
 
@@ -156,6 +157,10 @@ class RunExecutor:
     async def _perform_flow(
         self, spec: RunSpec, claimed: ClaimedRun, tools: Sequence[Ensemble], share: Share
     ) -> None:
+        # The first flow imports it, in a thread: that takes a quarter of a second.
+        await asyncio.to_thread(import_module, "vibe_llms.flows.adapter")
+        from vibe_llms.flows.adapter import UniversalAdapter
+
         conversation, log = claimed.conversation, claimed.events
         adapter = UniversalAdapter(
             self._bound_flow(spec, log),
@@ -179,6 +184,9 @@ class RunExecutor:
 
     def _bound_flow(self, spec: RunSpec, log: Sequence[LoggedEvent]) -> AdapterConfig:
         """Return the limits of a whole flow: the time left and its specification's budgets."""
+        from vibe_llms.flows.budgets import BUDGETS
+        from vibe_llms.flows.settings import AdapterConfig
+
         left = spec.bound(self.limits).run_seconds - measure_spent(log).seconds
         budgets = {name: spec.limits.get(limit) for name, limit in BUDGETS.items()}
         return AdapterConfig(

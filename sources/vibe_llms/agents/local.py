@@ -43,11 +43,7 @@ from vibe_llms.exceptions import (
     StoreUnavailableError,
     UnknownConversationError,
 )
-from vibe_llms.flows.forking import begin_fork
-from vibe_llms.flows.outlines import Outline, read_outline
-from vibe_llms.flows.recipients import find_recipient
-from vibe_llms.flows.task_reading import examine_task
-from vibe_llms.flows.visiting import begin_conversation
+from vibe_llms.flows.outlines import Outline
 from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.foundation.portal import finish, in_thread
@@ -190,6 +186,8 @@ class LocalRuns:
     @in_thread
     def outline(self, run_id: str, *, subject: str = "") -> Outline:
         """Return the progress of a flow's run, for drawing it."""
+        from vibe_llms.flows.outlining import read_outline  # the first flow imports it
+
         if self._find(run_id, subject).kind != "flow":
             raise _refuse("run", "This run is a conversation; it has no diagram.")
         return read_outline(self.store, run_id)
@@ -268,6 +266,8 @@ class LocalRuns:
 
         def write() -> RunSummary:
             if node:
+                from vibe_llms.flows.forking import begin_fork
+
                 identity = begin_fork(
                     self.store, run_id, node, wanted, visit=visit, variables=variables
                 )
@@ -354,6 +354,9 @@ class LocalRuns:
             raise _refuse("canisters", "A task has its own first message: do not pass another.")
         metadata = ConversationMetadata(model=spec.model or None)
         if spec.task is not None:
+            from vibe_llms.flows.task_reading import examine_task
+            from vibe_llms.flows.visiting import begin_conversation
+
             flow = begin_conversation(examine_task(spec.task, strict=False).task, identity)
             canisters, metadata = flow.canisters, flow.metadata
         wanted = RunRequestedEvent(spec=spec.export(), canisters=tuple(canisters), subject=subject)
@@ -369,6 +372,8 @@ class LocalRuns:
 
     def _send_to_visit(self, run_id: str, message: MessageReceivedEvent) -> None:
         """Send a message to the visit of a flow that asks a model."""
+        from vibe_llms.flows.recipients import find_recipient
+
         identity = find_recipient(self.store, run_id)
         if identity is None:
             raise _refuse(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import attrs
 
@@ -14,15 +14,15 @@ from vibe_llms.agents.queues import DEFAULT_QUEUE, PRIORITY, QUEUE
 from vibe_llms.application import Application
 from vibe_llms.engine.limits import export_limits
 from vibe_llms.exceptions import ConfigurationError, Finding
-from vibe_llms.flows.budgets import BUDGETS
-from vibe_llms.flows.task_reading import examine_task
-from vibe_llms.flows.tasks import Task
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.foundation.suggestions import end_among
 from vibe_llms.tables.kinds import Choice, is_whole
 from vibe_llms.tables.reading import read_table, require
+
+if TYPE_CHECKING:
+    from vibe_llms.flows.tasks import Task
 
 CHANNEL = Choice(("", VENDOR))
 _IDENTITY_DIGITS = 32
@@ -140,6 +140,8 @@ class RunRules:
             raise ConfigurationError(findings=tuple(findings))
 
     def _check_task(self, spec: RunSpec, application: Application) -> Iterable[Finding]:
+        from vibe_llms.flows.task_reading import examine_task  # the first flow imports it
+
         reading = examine_task(spec.task or {}, strict=False)
         if reading.errors:
             return reading.errors
@@ -183,7 +185,10 @@ class RunRules:
 
     def _check_limits(self, spec: RunSpec) -> Iterable[Finding]:
         most = export_limits(self.limits)
-        if spec.task is not None:  # these hold for each of its visits; it may have many
+        if spec.task is not None:
+            from vibe_llms.flows.budgets import BUDGETS
+
+            # these hold for each of its visits; it may have many
             most = dict.fromkeys(BUDGETS.values(), sys.maxsize) | {_TIME: most[_TIME]}
         for name, value in spec.limits.items():
             place = f"run.limits.{name}"

@@ -47,6 +47,18 @@ def needing(extra: str, package: str, what: str) -> Iterator[None]:
         ) from error
 
 
+def find_package(package: str) -> None:
+    """Check that a package is installed, without importing it.
+
+    Raises:
+        ImportError: It is not installed.
+    """
+    from importlib import util
+
+    if util.find_spec(package) is None:
+        raise ImportError(package)
+
+
 def advise_packages(*requirements: str) -> str:
     """Return the end of an error about a missing package: how to install it."""
     return f"Install it: {compose_command(*requirements)}"

@@ -1,4 +1,8 @@
-"""HTTP endpoint of the tools daemon: one path with MCP's streamable HTTP transport."""
+"""HTTP endpoint of the tools daemon: one path with MCP's streamable HTTP transport.
+
+The first request imports the package ``mcp``, which takes 30 MB and most of a second: the daemon is
+ready before that, and stays small while it has no clients.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from vibe_llms.daemons.arrivals import admit
 from vibe_llms.daemons.asgi import HttpCall
@@ -16,10 +20,13 @@ from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.routes import Route, write_plain_error
 from vibe_llms.daemons.server.asgi_types import Application
 from vibe_llms.daemons.tools.settings import SessionLimits
-from vibe_llms.invocables.mcp.serving.messages import MalformedMessage, read_message
-from vibe_llms.invocables.mcp.serving.sessions import HEARD, produce_manager, produce_user
-from vibe_llms.invocables.mcp.serving.tool_server import ToolServer
 from vibe_llms.plugins.specification.daemons import Authorizer, Grant
+
+if TYPE_CHECKING:
+    from vibe_llms.invocables.mcp.serving.tool_server import ToolServer
+
+OpenServer: TypeAlias = "Callable[[], AbstractAsyncContextManager[ToolServer]]"
+"""Opens the server that answers requests; imports the package ``mcp``, in a thread."""
 
 PATH: Final = "/mcp"
 FACE: Final = "mcp"
@@ -73,7 +80,7 @@ class ToolEndpoint:
     """HTTP endpoint of a tool server.
 
     Args:
-        open_server: Opens the server that answers requests.
+        connect: Connects the offered ensembles.
         authorizer: Authorizer of requests; by default all are allowed.
         hosts: Host names of the endpoint; ``None`` for any.
         request_bytes: Maximum size of a request's body.
@@ -83,7 +90,7 @@ class ToolEndpoint:
 
     def __init__(
         self,
-        open_server: Callable[[], AbstractAsyncContextManager[ToolServer]],
+        connect: Callable[[], AbstractAsyncContextManager[OpenServer]],
         *,
         authorizer: Authorizer | None,
         hosts: Collection[str] | None,
@@ -91,21 +98,17 @@ class ToolEndpoint:
         sessions: SessionLimits,
         has_sessions: bool = True,
     ) -> None:
-        self._open_server = open_server
+        self._connect = connect
         self._authorizer = authorizer
         self._hosts = hosts
-        self._produce_manager = partial(
-            produce_manager,
-            has_sessions=has_sessions,
-            sessions=sessions.sessions,
-            idle_seconds=sessions.idle_seconds,
-            request_bytes=request_bytes,
-        )
+        self._has_sessions, self._sessions = has_sessions, sessions
+        self._request_bytes = request_bytes
         self._answer: Application | None = None
         self._server: ToolServer | None = None
         self._standing: dict[asyncio.Task[object], HttpCall] = {}
         self._entries = Entries()
         self._life: asyncio.Task[None] | None = None
+        self._wanted, self._opened = asyncio.Event(), asyncio.Event()
         self._ending = asyncio.Event()
 
     def produce_routes(self) -> list[Route]:
@@ -124,14 +127,19 @@ class ToolEndpoint:
         ]
 
     async def start(self) -> None:
-        """Connect the offered ensembles, and accept sessions, in a task of their own.
+        """Connect the offered ensembles, in a task of their own that also accepts sessions.
 
         Raises:
             ConverseError: An ensemble cannot be connected.
         """
         begun = asyncio.Event()
         self._life = asyncio.create_task(self._live(begun))
-        waiting = asyncio.create_task(begun.wait())
+        await self._wait(begun)
+
+    async def _wait(self, event: asyncio.Event) -> None:
+        """Wait for an event in the life of the server; raise the error that ends it."""
+        assert self._life is not None
+        waiting = asyncio.create_task(event.wait())
         try:
             await asyncio.wait((waiting, self._life), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -142,6 +150,7 @@ class ToolEndpoint:
     async def stop(self) -> None:
         """End all sessions with their pending work, and disconnect the ensembles."""
         self._ending.set()
+        self._wanted.set()
         if self._life is not None:
             await self._life
         if self._authorizer is not None:
@@ -155,12 +164,31 @@ class ToolEndpoint:
             call.leave(task)
 
     async def _live(self, begun: asyncio.Event) -> None:
-        async with self._open_server() as server:
-            manager = self._produce_manager(server)
-            self._server, self._answer = server, manager.handle_request
-            async with manager.run():
-                begun.set()
-                await self._ending.wait()
+        async with self._connect() as open_server:
+            begun.set()
+            await self._wanted.wait()
+            if self._ending.is_set():
+                return
+            async with open_server() as server:
+                from vibe_llms.invocables.mcp.serving.sessions import produce_manager
+
+                manager = produce_manager(
+                    server,
+                    has_sessions=self._has_sessions,
+                    sessions=self._sessions.sessions,
+                    idle_seconds=self._sessions.idle_seconds,
+                    request_bytes=self._request_bytes,
+                )
+                self._server, self._answer = server, manager.handle_request
+                async with manager.run():
+                    self._opened.set()
+                    await self._ending.wait()
+
+    async def _open(self) -> None:
+        """Open the server, at the first request."""
+        if not self._opened.is_set():
+            self._wanted.set()
+            await self._wait(self._opened)
 
     async def admit(self, call: HttpCall, record: CallRecord) -> Grant | None:
         """Return the caller's grant; ``None`` if access is open to all. Raises AccessError."""
@@ -171,6 +199,10 @@ class ToolEndpoint:
         record.face = FACE
         grant = await self.admit(call, record)
         body = await read_json_body(call)
+        await self._open()
+        from vibe_llms.invocables.mcp.serving.messages import MalformedMessage, read_message
+        from vibe_llms.invocables.mcp.serving.sessions import HEARD, produce_user
+
         if call.method == "POST":
             try:
                 read_message(body)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -13,15 +15,17 @@ from vibe_llms.daemons.arrivals import find_hosts
 from vibe_llms.daemons.health import add_health
 from vibe_llms.daemons.records import Listener
 from vibe_llms.daemons.service import Service
+from vibe_llms.daemons.tools.endpoint import OpenServer, ToolEndpoint
 from vibe_llms.daemons.tools.refusing import refuse_providers
 from vibe_llms.daemons.tools.settings import ToolsSettings
 from vibe_llms.exceptions import ConverseError, UnknownNameError
-from vibe_llms.foundation.optional_packages import needing
+from vibe_llms.foundation.optional_packages import find_package, needing
 from vibe_llms.invocables.ensembles import Ensemble
 from vibe_llms.invocables.registry import Registry
 from vibe_llms.plugins.specification.daemons import Authorizer
 
 if TYPE_CHECKING:
+    from vibe_llms.invocables.approvals import DeferringApprover
     from vibe_llms.invocables.mcp.serving.tool_server import ToolServer
 
 _LOGGER: Final = logging.getLogger("vibe_llms.daemons.tools")
@@ -50,10 +54,9 @@ def produce_service(
     """
     refuse_providers(application.configuration)
     with needing("mcp", "mcp", "Serving tools"):
-        from vibe_llms.daemons.tools.endpoint import ToolEndpoint
-
+        find_package("mcp")  # imported by the first request
     endpoint = ToolEndpoint(
-        partial(open_server, application, settings, secret=secret),
+        partial(connect_tools, application, settings, secret=secret),
         authorizer=authorizer,
         hosts=find_hosts(settings.server.host, settings.hosts),
         request_bytes=settings.limits.request_bytes,
@@ -86,23 +89,20 @@ async def serve_stdio(application: Application, settings: ToolsSettings) -> None
 
     limits = settings.limits
     with stdio.ending_by_signals():
-        async with open_server(application, settings) as server:
+        async with connect_tools(application, settings) as open_server, open_server() as server:
             await stdio.serve(server, message_bytes=limits.request_bytes, requests=limits.requests)
 
 
 @asynccontextmanager
-async def open_server(
+async def connect_tools(
     application: Application, settings: ToolsSettings, *, secret: bytes | None = None
-) -> AsyncIterator[ToolServer]:
-    """Connect the ensembles, and return the server that offers them.
+) -> AsyncIterator[OpenServer]:
+    """Connect the ensembles, and return the function that opens the server that offers them.
 
     Raises:
         ConverseError: A named ensemble cannot be connected. If none was named, the failure is
             logged, and the others are offered.
     """
-    from vibe_llms.invocables.mcp.serving.approving import CallApprover
-    from vibe_llms.invocables.mcp.serving.tool_server import HostLimits, ToolServer
-
     policy = await application.produce_approver(settings.approver)
     is_named = bool(settings.ensembles or settings.mcp)
     ensembles = await _produce_ensembles(application, settings, is_named=is_named)
@@ -110,25 +110,39 @@ async def open_server(
         for failure in registry.failures.values():
             _LOGGER.warning("%s", failure)
         _ensure_known(settings.allowed, registry)
-        sessions = settings.sessions
-        server = ToolServer(
-            registry,
-            CallApprover(allowed=settings.allowed, policy=policy),
-            secret=secret,
-            limits=HostLimits(
-                waiting=sessions.waiting,
-                wait_seconds=sessions.wait_seconds,
-                subscriptions=sessions.subscriptions,
-                # With several processes, a client's next request may reach another process.
-                can_wait=settings.server.workers == 1,
-            ),
-        )
-        await server.begin()
         application.restrict()  # connected ensembles are installed by now
-        try:
-            yield server
-        finally:
-            await server.end()
+        yield partial(_open_server, registry, policy, settings, secret)
+
+
+@asynccontextmanager
+async def _open_server(
+    registry: Registry,
+    policy: DeferringApprover | None,
+    settings: ToolsSettings,
+    secret: bytes | None,
+) -> AsyncIterator[ToolServer]:
+    await asyncio.to_thread(importlib.import_module, "vibe_llms.invocables.mcp.serving.sessions")
+    from vibe_llms.invocables.mcp.serving.approving import CallApprover
+    from vibe_llms.invocables.mcp.serving.tool_server import HostLimits, ToolServer
+
+    sessions = settings.sessions
+    server = ToolServer(
+        registry,
+        CallApprover(allowed=settings.allowed, policy=policy),
+        secret=secret,
+        limits=HostLimits(
+            waiting=sessions.waiting,
+            wait_seconds=sessions.wait_seconds,
+            subscriptions=sessions.subscriptions,
+            # With several processes, a client's next request may reach another process.
+            can_wait=settings.server.workers == 1,
+        ),
+    )
+    await server.begin()
+    try:
+        yield server
+    finally:
+        await server.end()
 
 
 async def _produce_ensembles(
