@@ -41,8 +41,12 @@ if TYPE_CHECKING:
     from vibe_llms.instruments.engines import SyncEngine as SyncEngine
     from vibe_llms.instruments.models import Model as Model
     from vibe_llms.instruments.models import SyncModel as SyncModel
+    from vibe_llms.instruments.moderators import Moderator as Moderator
+    from vibe_llms.instruments.moderators import SyncModerator as SyncModerator
     from vibe_llms.instruments.parsers.parsers import Parser as Parser
     from vibe_llms.instruments.prompts.prompt import Prompt as Prompt
+    from vibe_llms.instruments.rankers import Ranker as Ranker
+    from vibe_llms.instruments.rankers import SyncRanker as SyncRanker
     from vibe_llms.invocables.invokers import Invoker as Invoker
     from vibe_llms.invocables.invokers import invocable as invocable
     from vibe_llms.messages.canisters import AssistantCanister as AssistantCanister
@@ -92,9 +96,11 @@ _HOMES = {
     "InvocationCanister": "messages.canisters",
     "Invoker": "invocables.invokers",
     "Model": "instruments.models",
+    "Moderator": "instruments.moderators",
     "NativeContent": "messages.contents",
     "Parser": "instruments.parsers.parsers",
     "Prompt": "instruments.prompts.prompt",
+    "Ranker": "instruments.rankers",
     "ReasoningContent": "messages.contents",
     "RefusalContent": "messages.contents",
     "Request": "messages.requests",
@@ -106,6 +112,8 @@ _HOMES = {
     "SyncEmbedder": "instruments.embedders",
     "SyncEngine": "instruments.engines",
     "SyncModel": "instruments.models",
+    "SyncModerator": "instruments.moderators",
+    "SyncRanker": "instruments.rankers",
     "SyncVendorBatchChannel": "batches.synchrony",
     "ToolChannel": "instruments.channels.tools",
     "TextualContent": "messages.contents",

@@ -35,12 +35,13 @@ if TYPE_CHECKING:
     from vibe_llms.invocables.mcp.ensembles import Answerers, McpEnsemble
     from vibe_llms.models.addresses import ModelAddress
     from vibe_llms.models.catalogue import Catalogue
+    from vibe_llms.models.genera import Genus
     from vibe_llms.plugins.specification.daemons import Authorizer
     from vibe_llms.plugins.specification.users import Consent, Progress
     from vibe_llms.providers.interfaces import (
+        CallModel,
         Client,
         ConverserModel,
-        EmbedderModel,
         ModelDescriptor,
         Provider,
     )
@@ -164,26 +165,28 @@ class Application(Closing):
             shared.models[resolved.name] = model
         return model
 
-    async def access_embedder(self, address: str = "", *, holder: object = None) -> EmbedderModel:
-        """Return a model that turns texts into vectors.
+    async def access(
+        self, genus: Genus, address: str = "", *, holder: object = None
+    ) -> CallModel[Any, Any]:
+        """Return a model of another genus than converser, such as an embedder.
 
         Args:
-            address: ``provider:name``, or a provider that has a default embedder; empty for the
-                configured one.
+            address: ``provider:name``, or a provider that has a default model of the genus; empty
+                for the configured one.
             holder: As for :meth:`access_model`.
 
         Raises:
-            UnknownNameError: No such provider, or it has no embedders.
+            UnknownNameError: No such provider, or it has no models of the genus.
             ConverseError: The provider cannot be loaded.
         """
         from vibe_llms.models.addresses import ModelAddress
-        from vibe_llms.providers.genera import access_embedder
+        from vibe_llms.providers.genera import access_model
 
-        text = (address or self.configuration.embedder).strip()
+        text = address.strip() or self.configuration.find_default(genus)
         resolved = ModelAddress.parse(self.configuration.follow_aliases(text))
         shared = await self._access_client(resolved.provider, holder or self)
         self._ensure_configured(resolved, shared.client.provider)
-        return await access_embedder(shared.client, resolved.name)
+        return await access_model(shared.client, resolved.name, genus)
 
     def restrict(self, named: Iterable[str] = ()) -> None:
         """Restrict from now on which models and files the clients of a daemon can use.

@@ -168,10 +168,19 @@ class Configuration(NamedTuple):
         """The default model: ``provider:name``, or a provider for its default model."""
         return str(self.settings["model"].value)
 
-    @property
-    def embedder(self) -> str:
-        """The default embedder: ``provider:name``, or a provider with a default one."""
-        return str(self.settings["embedder"].value)
+    def find_default(self, genus: str) -> str:
+        """Return the default model of another genus than converser, as :attr:`model` is.
+
+        Raises:
+            ConfigurationError: There is none.
+        """
+        if genus in self.settings:
+            return str(self.settings[genus].value)
+        from vibe_llms.exceptions import ConfigurationError
+
+        raise ConfigurationError(
+            detail=f"There is no default {genus}.", remedy="Name one, as provider:model."
+        )
 
     @property
     def aliases(self) -> dict[str, str]:

@@ -116,6 +116,12 @@ _SETTINGS = (
         is_harmless=True,
     ),
     Definition(
+        name="ranker",
+        kind=ADDRESS,
+        summary="Default ranker, as provider:model; an embedder ranks by its vectors.",
+        is_harmless=True,
+    ),
+    Definition(
         name="stream",
         kind=BOOLEAN,
         summary="Show answers while they arrive.",

@@ -44,7 +44,7 @@ def is_harmless(
     """
     table, *rest = setting.path
     # A model can be the path of a file, which would be opened for an untrusted folder.
-    if setting.path in (("model",), ("embedder",)):
+    if setting.path in (("model",), ("embedder",), ("ranker",)):
         return not _may_name_file(setting.value)
     if table in FREE_TABLES:
         return True

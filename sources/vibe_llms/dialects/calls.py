@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.messages.call_results import CallResult
 from vibe_llms.messages.losses import Translation
 from vibe_llms.models.descriptors import ModelDescriptor
 
-In = TypeVar("In")
-Out = TypeVar("Out")
+
+class Call(Protocol):
+    """A call: a frozen attrs value."""
+
+    @property
+    def strict(self) -> bool:
+        """Whether a loss of the translation is an error."""
+
+
+In = TypeVar("In", bound=Call)
+Out = TypeVar("Out", bound=CallResult)
 
 
 @frozen(kw_only=True)
@@ -19,7 +29,6 @@ class CallForm(Generic[In, Out]):
     """A vendor's form of one kind of call.
 
     Attributes:
-        protocol: The name of the form, as results record it.
         path: The path after the base URL.
         most_inputs: Maximum inputs of one call.
         most_bytes: Maximum size of the inputs of one call.
@@ -28,7 +37,6 @@ class CallForm(Generic[In, Out]):
             body, without secrets or long texts.
     """
 
-    protocol: str
     path: str
     most_inputs: int
     most_bytes: int = 500_000

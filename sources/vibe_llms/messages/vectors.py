@@ -11,9 +11,9 @@ from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import is_integer
 from vibe_llms.foundation.reprs import represent
+from vibe_llms.messages.call_results import join_losses, join_origins
 from vibe_llms.messages.canisters import Origin, Usage
 from vibe_llms.messages.losses import Loss, ensure_losses
-from vibe_llms.messages.views import add_usages
 
 Purpose: TypeAlias = Literal["query", "passage", "similarity", "classification", "clustering"]
 """The use of vectors. Most models embed a question differently from the passage that answers it."""
@@ -23,7 +23,8 @@ PURPOSES: Final[tuple[Purpose, ...]] = get_args(Purpose)
 FLOAT_BYTES: Final = 4
 
 
-def _ensure_texts(given: Iterable[str]) -> tuple[str, ...]:
+def ensure_texts(given: Iterable[str]) -> tuple[str, ...]:
+    """Return texts as a tuple. Raises RequestError if there are none, or one is blank."""
     texts = (given,) if isinstance(given, str) else tuple(given)
     if not texts:
         raise RequestError(path="texts", detail="There are no texts.", remedy="Give at least one.")
@@ -52,7 +53,7 @@ class EmbeddingRequest:
         RequestError: There are no texts, one of them is blank, or a field is invalid.
     """
 
-    texts: tuple[str, ...] = attrs.field(converter=_ensure_texts)
+    texts: tuple[str, ...] = attrs.field(converter=ensure_texts)
     dimensions: int | None = None
     purpose: Purpose | None = None
     strict: bool = False
@@ -135,12 +136,9 @@ def join_vectors(parts: Sequence[Vectors]) -> Vectors:
     """
     if len(parts) == 1:
         return parts[0]
-    first = parts[0]
-    losses = dict.fromkeys(loss for part in parts for loss in part.losses)
-    usage = add_usages(part.usage for part in parts)
     return Vectors(
         data=b"".join(part.data for part in parts),
-        width=first.width,
-        origin=attrs.evolve(first.origin, usage=usage, response_id=None),
-        losses=tuple(losses),
+        width=parts[0].width,
+        origin=join_origins(parts),
+        losses=join_losses(parts),
     )

@@ -8,8 +8,12 @@ import enum
 class Genus(enum.StrEnum):
     """The purpose of a model.
 
-    A ``converser`` answers in a conversation; an ``embedder`` turns texts into vectors.
+    A ``converser`` answers in a conversation, an ``embedder`` turns texts into vectors, a
+    ``moderator`` tells which texts are harmful, a ``ranker`` orders texts by their relevance to a
+    query.
     """
 
     CONVERSER = "converser"
     EMBEDDER = "embedder"
+    MODERATOR = "moderator"
+    RANKER = "ranker"

@@ -64,7 +64,7 @@ KEYS: Final = (
     _word("pattern", "A regular expression that is searched in the model's name."),
     _word("model", "The exact name of one model, in place of a pattern."),
     _word("provider", "In the user's configuration: the only provider that the table applies to."),
-    _word("genus", "The purpose of the model: ``converser`` or ``embedder``."),
+    _word("genus", "Its purpose: ``converser``, ``embedder``, ``moderator`` or ``ranker``."),
     _word("controls", "Definitions of controls, by name."),
     _word("source", "Source of the values in the table."),
     _word("date", "Date on which the source was read."),

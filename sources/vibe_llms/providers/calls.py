@@ -1,66 +1,91 @@
-"""Calls of a vendor that are answered in one piece: sent, retried, limited and decoded."""
+"""Models over the network that answer each call in one piece."""
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
-from vibe_llms.dialects.calls import CallForm
+import attrs
+
+from vibe_llms.dialects.calls import Call, CallForm
 from vibe_llms.exceptions import ConverseError, Stage
 from vibe_llms.foundation.json_types import JsonObject
-from vibe_llms.messages.canisters import Usage
+from vibe_llms.messages.call_results import CallResult
+from vibe_llms.messages.losses import refuse_losses
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.providers.rates import Ticket
 from vibe_llms.providers.retries import RetryPolicy, repeat
 from vibe_llms.providers.vendors import VendorClient
 
-
-class CallResult(Protocol):
-    """Result of a call, with its usage."""
-
-    @property
-    def usage(self) -> Usage | None:
-        """Usage of the call; ``None`` if the vendor did not report any."""
-
-
-In = TypeVar("In")
+In = TypeVar("In", bound=Call)
 Out = TypeVar("Out", bound=CallResult)
 
 
-async def call(
-    client: VendorClient,
-    model: ModelDescriptor,
-    form: CallForm[In, Out],
-    asked: In,
-    native: JsonObject,
-) -> Out:
-    """Send a call, as often as the retry policy allows, and return its result.
+class RemoteCallModel(Generic[In, Out]):
+    """A model of a vendor, of any genus that is called in one piece.
 
     Args:
-        form: The vendor's form of this kind of call.
-        asked: The call.
-        native: Its body, as the form has written it.
-
-    Raises:
-        ConverseError: It could not be sent, or the answer is an error or invalid.
+        form: The vendor's form of these calls.
     """
-    context = client.vendor.context
 
-    async def ask() -> tuple[bytes, Ticket]:
+    def __init__(
+        self, descriptor: ModelDescriptor, client: VendorClient, form: CallForm[In, Out]
+    ) -> None:
+        self._descriptor = descriptor
+        self._client = client
+        self._form = form
+
+    @property
+    def descriptor(self) -> ModelDescriptor:
+        """The model's name and attributes."""
+        return self._descriptor
+
+    @property
+    def most_inputs(self) -> int:
+        """Maximum inputs of one call."""
+        return self._form.most_inputs
+
+    @property
+    def most_bytes(self) -> int:
+        """Maximum size of the inputs of one call."""
+        return self._form.most_bytes
+
+    async def call(self, asked: In) -> Out:
+        """Translate a call, send it as often as the retry policy allows, and read the answer.
+
+        Raises:
+            TranslationLossError: There are losses, and the call is strict.
+            ConverseError: The call failed, or its answer is invalid.
+        """
+        translation = self._form.write(asked, self._descriptor)
+        if asked.strict:
+            refuse_losses(translation.losses)
+        client, context = self._client, self._client.vendor.context
+
+        async def send() -> tuple[bytes, Ticket]:
+            return await self._send(translation.value)
+
+        body, ticket = await repeat(send, RetryPolicy.of(context.limits), context.clock)
+        try:
+            result = self._form.read(body, asked, self._descriptor)
+        except ValueError as error:
+            provider, path = self._descriptor.provider, self._form.path
+            detail = f"{provider} answered {path} with an invalid body: {error}."
+            raise client.clean(ConverseError(detail=detail, stage=Stage.DECODE)) from None
+        if result.usage is not None:
+            ticket.settle(result.usage)
+        if not translation.losses:
+            return result
+        losses = (*translation.losses, *result.losses)
+        return cast(Out, attrs.evolve(cast(Any, result), losses=losses))
+
+    async def _send(self, native: JsonObject) -> tuple[bytes, Ticket]:
+        """Send a body once; return the answer, and the ticket that its usage settles."""
+        client, model = self._client, self._descriptor.name
         ticket = Ticket(client.limiter)
         try:
-            exchange = await client.send("POST", form.path, native, model=model.name, turn=ticket)
+            exchange = await client.send("POST", self._form.path, native, model=model, turn=ticket)
             async with exchange:
                 return await exchange.read(), ticket
         except ConverseError as error:
             ticket.heed(error)
             raise
-
-    body, ticket = await repeat(ask, RetryPolicy.of(context.limits), context.clock)
-    try:
-        result = form.read(body, asked, model)
-    except ValueError as error:
-        detail = f"{model.provider} answered {form.path} with an invalid body: {error}."
-        raise client.clean(ConverseError(detail=detail, stage=Stage.DECODE)) from None
-    if result.usage is not None:
-        ticket.settle(result.usage)
-    return result

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vibe_llms.dialects import chat_completions
+from vibe_llms.dialects.call_quirks import CallQuirks
 from vibe_llms.dialects.chat_completions.quirks import Quirks
+from vibe_llms.models.genera import Genus
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.vendors import Vendor, VendorClient
 from vibe_llms.tables.kinds import COUNT
 
 if TYPE_CHECKING:
     from vibe_llms.dialects.calls import CallForm
-    from vibe_llms.dialects.embeddings.quirks import EmbeddingQuirks
-    from vibe_llms.messages.vectors import EmbeddingRequest, Vectors
     from vibe_llms.providers.surveys import SurveyedModel, Told
 
 
@@ -28,20 +28,28 @@ class CompletionsVendor(Vendor):
         """Return the path after the base URL, which ends in the version."""
         return "/chat/completions"
 
-    def find_embedding_form(
-        self, model: ModelDescriptor
-    ) -> CallForm[EmbeddingRequest, Vectors] | None:
-        """Return the form of ``/embeddings``; ``None`` if the service has no embeddings."""
-        quirks = self.access_embedding_quirks()
-        if quirks is None:
-            return None
-        from vibe_llms.dialects.embeddings.openai import produce_form
+    def find_form(self, genus: Genus, model: ModelDescriptor) -> CallForm[Any, Any] | None:
+        """Return the common form of a genus, with the service's quirks; ``None`` without any."""
+        match genus:
+            case Genus.EMBEDDER if (embeddings := self.call_quirks.embeddings) is not None:
+                from vibe_llms.dialects.embeddings.openai import produce_form
 
-        return produce_form(quirks)
+                return produce_form(embeddings)
+            case Genus.RANKER if (rankings := self.call_quirks.rankings) is not None:
+                from vibe_llms.dialects import rankings as form
 
-    def access_embedding_quirks(self) -> EmbeddingQuirks | None:
-        """Return the quirks of its embeddings; by default it has none."""
-        return None
+                return form.produce_form(rankings)
+            case Genus.MODERATOR if self.call_quirks.moderates:
+                from vibe_llms.dialects.moderations import FORM
+
+                return FORM
+            case _:
+                return None
+
+    @property
+    def call_quirks(self) -> CallQuirks:
+        """The quirks of its calls by genus; by default it has none."""
+        return CallQuirks()
 
     async def survey(self, client: VendorClient) -> Sequence[SurveyedModel]:
         """List the models. Raises ConverseError."""

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, Final, cast
 
 from vibe_llms.exceptions import UnknownNameError
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.models.genera import Genus
-from vibe_llms.providers.interfaces import Client, EmbedderModel, GenusClient
+from vibe_llms.providers.interfaces import CallModel, Client, GenusClient
+
+COMMANDS: Final = {
+    Genus.EMBEDDER: "embed",
+    Genus.MODERATOR: "moderate",
+    Genus.RANKER: "rank",
+}
+"""The commands that call models of other genera than conversers."""
 
 
-async def access_embedder(client: Client, name: str) -> EmbedderModel:
-    """Return an embedder of a client. Raises UnknownNameError if it has none."""
+async def access_model(client: Client, name: str, genus: Genus) -> CallModel[Any, Any]:
+    """Return a client's model of a genus. Raises UnknownNameError if it has none."""
     if not isinstance(client, GenusClient):
-        raise refuse_genus(client.provider.name, Genus.EMBEDDER)
-    return cast(EmbedderModel, await client.access(name, Genus.EMBEDDER))
+        raise refuse_genus(client.provider.name, genus)
+    return cast(CallModel[Any, Any], await client.access(name, genus))
 
 
 def ensure_converser(model: ModelDescriptor) -> None:
@@ -24,8 +31,8 @@ def ensure_converser(model: ModelDescriptor) -> None:
         raise UnknownNameError(
             kind="converser",
             name=str(model),
-            detail=f"{model} is an {genus}, which does not converse.",
-            remedy="Use `vibe embed`, or Embedder in Python.",
+            detail=f"The model {model} does not converse; it is of the genus {genus}.",
+            remedy=f"Use `vibe {COMMANDS[genus]}`.",
         )
 
 
@@ -39,13 +46,13 @@ def refuse_genus(provider: str, genus: Genus) -> UnknownNameError:
     )
 
 
-def require_name(name: str, provider: str) -> str:
-    """Return the name of an embedder. Raises UnknownNameError if it is empty."""
+def require_name(name: str, provider: str, genus: Genus) -> str:
+    """Return the name of a model. Raises UnknownNameError if it is empty."""
     if name:
         return name
     raise UnknownNameError(
-        kind="embedder",
+        kind=str(genus),
         name=provider,
-        detail=f"The provider {provider!r} has no default embedder.",
+        detail=f"The provider {provider!r} has no default {genus}.",
         remedy=f"Name one, as {provider}:MODEL.",
     )

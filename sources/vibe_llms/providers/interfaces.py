@@ -3,14 +3,14 @@
 A :class:`Provider` makes a :class:`Client`, which owns connections or loaded weights and gives
 access to a :class:`ConverserModel`, which answers requests. Four stateless processors
 (:mod:`vibe_llms.dialects.processors`) translate between our values and the vendor's. A client with
-models of other genera, such as an :class:`EmbedderModel`, is a :class:`GenusClient`.
+models of other genera, each a :class:`CallModel`, is a :class:`GenusClient`.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from vibe_llms.dialects.processors import ControlsProcessor as ControlsProcessor
 from vibe_llms.dialects.processors import ConversationTokenizer as ConversationTokenizer
@@ -27,8 +27,11 @@ from vibe_llms.models.tokens import TokenCount as TokenCount
 from vibe_llms.providers.words import iterate_words
 
 if TYPE_CHECKING:
-    from vibe_llms.messages.vectors import EmbeddingRequest, Vectors
     from vibe_llms.models.genera import Genus
+
+
+In = TypeVar("In", contravariant=True)
+Out = TypeVar("Out", covariant=True)
 
 
 class AsyncStream(AbstractAsyncContextManager["AsyncStream"], Protocol):
@@ -110,31 +113,34 @@ class ConverserModel(Protocol):
         """Stream the answer to a request. Nothing is sent before the stream is entered."""
 
 
-class EmbedderModel(Protocol):
-    """A model that turns texts into vectors: returned by ``GenusClient.access``."""
+class CallModel(Protocol[In, Out]):
+    """A model that answers each call in one piece: returned by ``GenusClient.access``.
+
+    The genus determines the types of the call and of its result.
+    """
 
     @property
     def descriptor(self) -> ModelDescriptor:
         """The model's name and attributes."""
 
     @property
-    def most_texts(self) -> int:
-        """Maximum texts of one request."""
+    def most_inputs(self) -> int:
+        """Maximum inputs of one call, such as texts."""
 
     @property
     def most_bytes(self) -> int:
-        """Maximum size of the texts of one request, in UTF-8."""
+        """Maximum size of the inputs of one call, in UTF-8."""
 
-    async def embed(self, request: EmbeddingRequest) -> Vectors:
-        """Return the vectors of the texts, in their order.
+    async def call(self, asked: In) -> Out:
+        """Return the result of a call.
 
         Raises:
-            TranslationLossError: There are losses, and the request is strict.
-            ConverseError: The request failed, or its answer is invalid.
+            TranslationLossError: There are losses, and the call is strict.
+            ConverseError: The call failed, or its answer is invalid.
         """
 
 
-GenusModel: TypeAlias = ConverserModel | EmbedderModel
+GenusModel: TypeAlias = ConverserModel | CallModel[Any, Any]
 """A model of any genus."""
 
 

@@ -10,6 +10,7 @@ from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.foundation.optional_packages import advise_extra, needing
 from vibe_llms.foundation.secrets import Secret
+from vibe_llms.models.genera import Genus
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.requirements import Requirement, find_packages
 from vibe_llms.providers.settings import RemoteSettings
@@ -18,7 +19,6 @@ from vibe_llms.tables.kinds import TEXT, Kind
 
 if TYPE_CHECKING:
     from vibe_llms.dialects.calls import CallForm
-    from vibe_llms.messages.vectors import EmbeddingRequest, Vectors
     from vibe_llms.providers.batches import VendorBatches
     from vibe_llms.providers.vendors import VendorClient
 
@@ -80,10 +80,16 @@ class OpenAIService(Vendor):
 
         return FileBatches(client, self.compose_path(model, streaming=False))
 
-    def find_embedding_form(self, model: ModelDescriptor) -> CallForm[EmbeddingRequest, Vectors]:
-        """Return the form of ``/embeddings``."""
+    def find_form(self, genus: Genus, model: ModelDescriptor) -> CallForm[Any, Any] | None:
+        """Return the form of ``/embeddings`` or ``/moderations``."""
+        if genus is Genus.MODERATOR:
+            from vibe_llms.dialects.moderations import FORM
+
+            return FORM
+        if genus is not Genus.EMBEDDER:
+            return None
+        from vibe_llms.dialects.call_quirks import EmbeddingQuirks
         from vibe_llms.dialects.embeddings.openai import produce_form
-        from vibe_llms.dialects.embeddings.quirks import EmbeddingQuirks
 
         return produce_form(EmbeddingQuirks())
 

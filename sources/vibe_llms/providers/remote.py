@@ -145,14 +145,14 @@ class RemoteClient:
         """
         if genus is Genus.CONVERSER:
             return await self.access_model(name)
-        from vibe_llms.providers.embedders import RemoteEmbedder
+        from vibe_llms.providers.calls import RemoteCallModel
         from vibe_llms.providers.genera import refuse_genus, require_name
 
-        descriptor = self.describe(require_name(name, self.provider.name))
-        form = self.vendor.find_embedding_form(descriptor)
+        descriptor = self.describe(require_name(name, self.provider.name, genus))
+        form = self.vendor.find_form(genus, descriptor)
         if form is None:
             raise refuse_genus(self.provider.name, genus)
-        return RemoteEmbedder(descriptor, self, form)
+        return RemoteCallModel(descriptor, self, form)
 
     async def choose_model(self) -> str:
         """Return the default model; for a server of the user's own, its only model.

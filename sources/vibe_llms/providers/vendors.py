@@ -32,7 +32,7 @@ from vibe_llms.providers.transports import ensure_files
 
 if TYPE_CHECKING:
     from vibe_llms.dialects.calls import CallForm
-    from vibe_llms.messages.vectors import EmbeddingRequest, Vectors
+    from vibe_llms.models.genera import Genus
     from vibe_llms.providers.batches import VendorBatches
     from vibe_llms.providers.rates import RateLimiter, Ticket
     from vibe_llms.providers.request_encoding import EncodedBody
@@ -220,10 +220,11 @@ class Vendor(abc.ABC):
         """Return the vendor's batches; by default it has none."""
         return None
 
-    def find_embedding_form(
-        self, model: ModelDescriptor
-    ) -> CallForm[EmbeddingRequest, Vectors] | None:
-        """Return the form of the vendor's embeddings; by default it has none."""
+    def find_form(self, genus: Genus, model: ModelDescriptor) -> CallForm[Any, Any] | None:
+        """Return the form of the vendor's calls of a genus; by default it has none.
+
+        The genus determines the types of the call and its result.
+        """
         return None
 
     def produce_error(

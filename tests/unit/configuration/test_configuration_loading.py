@@ -125,6 +125,7 @@ def test_every_setting_of_the_table_has_its_variable(load: Load) -> None:
     texts = {
         "model": ("p:m", "p:m"),
         "embedder": ("p:v", "p:v"),
+        "ranker": ("p:r", "p:r"),
         "stream": ("off", False),
         "window": ("drop", "drop"),
         "lenient": ("true", True),

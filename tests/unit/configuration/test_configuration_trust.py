@@ -154,7 +154,15 @@ def test_no_further_setting_is_a_projects_to_make() -> None:
     """Who adds one that a project may make unasked has to say so here, too."""
     harmless = {name for name, each in SETTINGS.items() if each.is_harmless}
 
-    assert harmless == {"model", "embedder", "stream", "window", "lenient", "plugins.disabled"}
+    assert harmless == {
+        "model",
+        "embedder",
+        "ranker",
+        "stream",
+        "window",
+        "lenient",
+        "plugins.disabled",
+    }
 
 
 def test_an_untrusted_plugin_is_listed_as_such(tmp_path: Path) -> None:

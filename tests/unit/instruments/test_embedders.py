@@ -11,11 +11,12 @@ import pytest
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import ConverseError, ProviderError, ProviderFault, UnknownNameError
-from vibe_llms.instruments.embedders import Embedder, SyncEmbedder, split_request
+from vibe_llms.instruments.embedders import Embedder, SyncEmbedder
+from vibe_llms.instruments.genera import split_call
 from vibe_llms.instruments.models import Model
 from vibe_llms.messages.vectors import EmbeddingRequest
 from vibe_llms.testing.simulator import Simulator
-from vibe_llms.testing.simulator.embeddings import draw
+from vibe_llms.testing.simulator.calls import draw
 
 
 def produce_application(**settings: Any) -> Application:
@@ -64,13 +65,13 @@ async def test_an_error_of_one_request_ends_the_others() -> None:
 def test_requests_are_split_by_count_and_size() -> None:
     request = EmbeddingRequest(texts=["aa", "bb", "cc", "ddddd", "é"], dimensions=3)
 
-    by_count = [part.texts for part in split_request(request, 2, 100)]
-    by_size = [part.texts for part in split_request(request, 10, 4)]
+    by_count = [part.texts for part in split_call(request, 2, 100)]
+    by_size = [part.texts for part in split_call(request, 10, 4)]
 
     assert by_count == [("aa", "bb"), ("cc", "ddddd"), ("é",)]
     assert by_size == [("aa", "bb"), ("cc",), ("ddddd",), ("é",)]
-    assert all(part.dimensions == 3 for part in split_request(request, 2, 100))
-    assert list(split_request(request, 10, 100)) == [request]
+    assert all(part.dimensions == 3 for part in split_call(request, 2, 100))
+    assert list(split_call(request, 10, 100)) == [request]
 
 
 def test_the_synchronous_face_does_the_same() -> None:

@@ -22,7 +22,7 @@ PROVIDERS = Catalogue().survey_providers()
 OPENAI = """
     gpt-6.2-sol gpt-6-luna gpt-5.6-sol gpt-5.5-pro gpt-5.4 gpt-5.4-mini gpt-5.3-chat-latest gpt-5.2
     gpt-5.1 gpt-5 gpt-5-nano gpt-4.1 gpt-4.1-mini gpt-4o gpt-4o-mini gpt-audio-mini o3 o4-mini
-    gpt-4-turbo text-embedding-3-small
+    gpt-4-turbo text-embedding-3-small omni-moderation-latest
 """
 TOLD = {
     "anthropic": """

@@ -28,7 +28,7 @@ from vibe_llms.providers.openai_compatible import produce_provider as produce_co
 from vibe_llms.providers.openai_compatible.kinds import read_services
 from vibe_llms.providers.openai_responses import produce_provider as produce_openai
 from vibe_llms.testing.simulator import Simulator
-from vibe_llms.testing.simulator.embeddings import draw
+from vibe_llms.testing.simulator.calls import draw
 
 TEXTS = ("red house", "blue sky", "a third, longer text")
 PROVIDERS: dict[str, tuple[Any, str, dict[str, Any]]] = {
@@ -66,7 +66,7 @@ def produce(name: str, directory: Path, address: str, **limits: Any) -> Any:
 async def embed(client: Any, model: str, **fields: Any) -> Any:
     """Embeds texts with a model of the client."""
     embedder = await client.access(model, Genus.EMBEDDER)
-    return await embedder.embed(EmbeddingRequest(**{"texts": TEXTS, **fields}))
+    return await embedder.call(EmbeddingRequest(**{"texts": TEXTS, **fields}))
 
 
 def is_near(row: Any, numbers: list[float]) -> bool:
@@ -98,9 +98,9 @@ async def test_vertex_has_a_method_for_each_kind_of_model(
     client = produce("vertex", tmp_path, simulator.url)
     try:
         embedder = await client.access(model, Genus.EMBEDDER)
-        few = TEXTS[: embedder.most_texts]
+        few = TEXTS[: embedder.most_inputs]
         request = EmbeddingRequest(texts=few, purpose="query", dimensions=4)
-        vectors = await embedder.embed(request)
+        vectors = await embedder.call(request)
     finally:
         await client.close()
 
@@ -248,7 +248,9 @@ async def test_the_simulator_answers_the_official_library(simulator: Simulator) 
 
 
 def test_services_with_embeddings_name_their_form() -> None:
-    rows = {name: row.embeddings for name, row in read_services().items() if row.embeddings}
+    rows = {
+        name: row.calls.embeddings for name, row in read_services().items() if row.calls.embeddings
+    }
 
     assert {"jina", "mistral", "voyage", "openrouter", "nvidia"} <= set(rows)
     assert rows["voyage"].purposes["passage"] == "document"

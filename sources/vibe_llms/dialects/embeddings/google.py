@@ -52,7 +52,7 @@ def produce_form(path: str, resource: str) -> CallForm[EmbeddingRequest, Vectors
     def write(request: EmbeddingRequest, model: ModelDescriptor) -> Translation[JsonObject]:
         return nativize(request, resource)
 
-    return CallForm(protocol=PROTOCOL, path=path, most_inputs=100, write=write, read=read)
+    return CallForm(path=path, most_inputs=100, write=write, read=read)
 
 
 def nativize(request: EmbeddingRequest, resource: str) -> Translation[JsonObject]:

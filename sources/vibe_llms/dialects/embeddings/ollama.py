@@ -47,5 +47,5 @@ def read(answer: bytes, request: EmbeddingRequest, model: ModelDescriptor) -> Ve
 
 
 FORM: Final = CallForm[EmbeddingRequest, Vectors](
-    protocol=PROTOCOL, path="/api/embed", most_inputs=512, write=nativize, read=read
+    path="/api/embed", most_inputs=512, write=nativize, read=read
 )

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
+from vibe_llms.dialects.call_quirks import EmbeddingQuirks
 from vibe_llms.dialects.calls import CallForm
-from vibe_llms.dialects.embeddings.quirks import EmbeddingQuirks
 from vibe_llms.dialects.embeddings.results import decode, produce_vectors
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.foundation.json_types import JsonObject
@@ -46,9 +46,7 @@ def produce_form(
     def write(request: EmbeddingRequest, model: ModelDescriptor) -> Translation[JsonObject]:
         return nativize(request, model, quirks)
 
-    return CallForm(
-        protocol=PROTOCOL, path=path, most_inputs=quirks.most_texts, write=write, read=read
-    )
+    return CallForm(path=path, most_inputs=quirks.most_texts, write=write, read=read)
 
 
 def nativize(

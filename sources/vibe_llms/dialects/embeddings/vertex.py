@@ -64,12 +64,8 @@ def produce_form(model: str, path: str) -> CallForm[EmbeddingRequest, Vectors]:
         path: The path of the method that :func:`takes_contents` tells.
     """
     if takes_contents(model):
-        return CallForm(
-            protocol=PROTOCOL, path=path, most_inputs=1, write=_write_content, read=_read_embedded
-        )
-    return CallForm(
-        protocol=PROTOCOL, path=path, most_inputs=5, write=_write_instances, read=_read_predictions
-    )
+        return CallForm(path=path, most_inputs=1, write=_write_content, read=_read_embedded)
+    return CallForm(path=path, most_inputs=5, write=_write_instances, read=_read_predictions)
 
 
 def _write_content(request: EmbeddingRequest, model: ModelDescriptor) -> Translation[JsonObject]:

@@ -10,6 +10,8 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "batches": ("", "Watch, stop and resume batches that workers process."),
         "flow": ("", "Run a task whose program is a Mermaid diagram."),
         "embed": ("embed:embed", "Turn texts into vectors."),
+        "rank": ("rank:rank", "Order texts by their relevance to a query."),
+        "moderate": ("moderate:moderate", "Tell which texts are harmful."),
     },
     "Conversations": {
         "list": ("listing:list_", "List conversations, newest first."),

@@ -13,6 +13,7 @@ from vibe_llms.dialects.generate_content.quirks import Quirks
 from vibe_llms.exceptions import UnknownNameError
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.foundation.secrets import Secret
+from vibe_llms.models.genera import Genus
 from vibe_llms.providers.interfaces import ModelDescriptor, Processors, TokenCount
 from vibe_llms.providers.tokenizers import VendorTokenizer
 from vibe_llms.providers.vendors import Vendor, VendorClient
@@ -20,7 +21,6 @@ from vibe_llms.tables.kinds import WORD, Kind
 
 if TYPE_CHECKING:
     from vibe_llms.dialects.calls import CallForm
-    from vibe_llms.messages.vectors import EmbeddingRequest, Vectors
     from vibe_llms.providers.surveys import SurveyedModel, Told
 
 _PAGE = 1000
@@ -79,8 +79,10 @@ class GoogleVendor(Vendor):
             processors, tokenizer=_GoogleTokenizer(client, self.compose_count, self.count_field)
         )
 
-    def find_embedding_form(self, model: ModelDescriptor) -> CallForm[EmbeddingRequest, Vectors]:
+    def find_form(self, genus: Genus, model: ModelDescriptor) -> CallForm[Any, Any] | None:
         """Return the form of ``batchEmbedContents``."""
+        if genus is not Genus.EMBEDDER:
+            return None
         from vibe_llms.dialects.embeddings.google import produce_form
 
         path = self.compose_method(model, "batchEmbedContents")

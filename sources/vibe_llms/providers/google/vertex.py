@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import quote
 
 from vibe_llms.dialects.generate_content.quirks import Quirks
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.foundation.secrets import Secret
+from vibe_llms.models.genera import Genus
 from vibe_llms.providers.google.client import GoogleVendor, quote_name
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.requirements import Requirement, find_variable, refuse_requirements
@@ -19,7 +20,6 @@ from vibe_llms.tables.kinds import WORD, Choice, Kind
 
 if TYPE_CHECKING:
     from vibe_llms.dialects.calls import CallForm
-    from vibe_llms.messages.vectors import EmbeddingRequest, Vectors
     from vibe_llms.providers.surveys import SurveyedModel
 
 GLOBAL: Final = "global"
@@ -76,8 +76,10 @@ class VertexVendor(GoogleVendor):
         location = quote(self._access_location())
         return f"projects/{quote(self._access_project())}/locations/{location}/{name}"
 
-    def find_embedding_form(self, model: ModelDescriptor) -> CallForm[EmbeddingRequest, Vectors]:
+    def find_form(self, genus: Genus, model: ModelDescriptor) -> CallForm[Any, Any] | None:
         """Return the form of ``embedContent``, or of ``predict`` for earlier models."""
+        if genus is not Genus.EMBEDDER:
+            return None
         from vibe_llms.dialects.embeddings.vertex import produce_form, takes_contents
 
         method = "embedContent" if takes_contents(model.name) else "predict"

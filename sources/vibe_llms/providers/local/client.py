@@ -191,10 +191,13 @@ class LocalClient:
         """
         if genus is Genus.CONVERSER:
             return await self.access_model(name)
-        from vibe_llms.providers.local.embedding import NAME, LocalEmbedder, choose_pin, refuse_name
+        from vibe_llms.providers.genera import refuse_genus
+        from vibe_llms.providers.local.embedding import NAME, LocalEmbedder, choose_pin
 
+        if genus is not Genus.EMBEDDER:
+            raise refuse_genus(self.provider.name, genus)
         if name not in ("", NAME):
-            raise refuse_name(name)
+            raise UnknownNameError(kind="local embedder", name=name, known=(NAME,))
         weights = await self._acquire_weights(choose_pin())
         attributes = self.provider.context.produce_attributes().integrate(NAME)
         descriptor = ModelDescriptor(provider=self.provider.name, name=NAME, attributes=attributes)

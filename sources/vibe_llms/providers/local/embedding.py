@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from vibe_llms.dialects.embeddings.results import produce_vectors
-from vibe_llms.exceptions import DependencyError, UnknownNameError
+from vibe_llms.exceptions import DependencyError
 from vibe_llms.foundation.optional_packages import advise_packages
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.messages.losses import Loss, LossKind, refuse_losses
@@ -43,19 +43,14 @@ def choose_pin() -> Pin:
     )
 
 
-def refuse_name(name: str) -> UnknownNameError:
-    """Return the error for an unknown embedder."""
-    return UnknownNameError(kind="local embedder", name=name, known=(NAME,))
-
-
 class LocalEmbedder:
-    """The embedder; see :class:`vibe_llms.providers.interfaces.EmbedderModel`.
+    """The embedder; see :class:`vibe_llms.providers.interfaces.CallModel`.
 
     Args:
         load: Returns the library with its weights; blocks.
     """
 
-    most_texts = 64  # so that a cancellation takes effect within a second or two
+    most_inputs = 64  # so that a cancellation takes effect within a second or two
     most_bytes = 200_000
 
     def __init__(self, descriptor: ModelDescriptor, load: Callable[[], E5Library]) -> None:
@@ -67,22 +62,22 @@ class LocalEmbedder:
         """The model's name and attributes."""
         return self._descriptor
 
-    async def embed(self, request: EmbeddingRequest) -> Vectors:
+    async def call(self, asked: EmbeddingRequest) -> Vectors:
         """Return the vectors of the texts.
 
         Texts may have any length: of a long one, the vectors of its parts are averaged.
 
         Raises:
-            TranslationLossError: There are losses, and the request is strict.
+            TranslationLossError: There are losses, and the asked is strict.
         """
-        losses = list(_survey_losses(request))
-        if request.strict:
+        losses = list(_survey_losses(asked))
+        if asked.strict:
             refuse_losses(losses)
         library = await asyncio.to_thread(self._load)
-        is_query = request.purpose == "query"
-        rows, tokens = await asyncio.to_thread(library.embed, request.texts, is_query)
+        is_query = asked.purpose == "query"
+        rows, tokens = await asyncio.to_thread(library.embed, asked.texts, is_query)
         usage = Usage(input_tokens=tokens)
-        return produce_vectors(rows, request, self._descriptor, "local", usage, losses=losses)
+        return produce_vectors(rows, asked, self._descriptor, "local", usage, losses=losses)
 
 
 def _survey_losses(request: EmbeddingRequest) -> Sequence[Loss]:

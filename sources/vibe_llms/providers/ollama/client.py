@@ -25,6 +25,7 @@ from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.counting import estimate_request
+from vibe_llms.models.genera import Genus
 from vibe_llms.models.tokens import TokenCount
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.children import ChildSettings
@@ -39,7 +40,6 @@ from vibe_llms.providers.vendors import VendorClient
 
 if TYPE_CHECKING:
     from vibe_llms.dialects.calls import CallForm
-    from vibe_llms.messages.vectors import EmbeddingRequest, Vectors
     from vibe_llms.providers.surveys import SurveyedModel
 
 DEFAULT_PORT: Final = 11434
@@ -185,8 +185,10 @@ class OllamaVendor(HostedVendor):
         least = count_least(self._take_estimate(request, model.attributes))
         return OllamaDecoder(provider=model.provider, model=model.name, least_tokens=least)
 
-    def find_embedding_form(self, model: ModelDescriptor) -> CallForm[EmbeddingRequest, Vectors]:
+    def find_form(self, genus: Genus, model: ModelDescriptor) -> CallForm[Any, Any] | None:
         """Return the form of ``/api/embed``."""
+        if genus is not Genus.EMBEDDER:
+            return None
         from vibe_llms.dialects.embeddings.ollama import FORM
 
         return FORM

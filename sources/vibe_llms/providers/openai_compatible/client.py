@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from vibe_llms.dialects.call_quirks import CallQuirks, EmbeddingQuirks, RankingQuirks
 from vibe_llms.dialects.chat_completions.quirks import Quirks
-from vibe_llms.dialects.embeddings.quirks import EmbeddingQuirks
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.foundation.suggestions import end_among
 from vibe_llms.providers.completions import CompletionsVendor
@@ -35,8 +35,10 @@ _UNKNOWN: Final = Quirks(fields={"max_tokens": "max_tokens"})
 """Assumed quirks of a service of the user's own."""
 
 
-_UNKNOWN_TEXTS: Final = 32
-"""Texts of one request to a service of the user's own: the default limit of TEI, the smallest."""
+_UNKNOWN_CALLS: Final = CallQuirks(
+    embeddings=EmbeddingQuirks(most_texts=32), rankings=RankingQuirks(most_texts=32)
+)
+"""The same of its other calls; 32 texts are the default limit of TEI, the smallest."""
 
 
 class CompatibleVendor(CompletionsVendor):
@@ -71,10 +73,11 @@ class CompatibleVendor(CompletionsVendor):
             self.server_command = service.start
         return settings
 
-    def access_embedding_quirks(self) -> EmbeddingQuirks | None:
-        """Return those of the kind; for a service of the user's own, usual ones."""
+    @property
+    def call_quirks(self) -> CallQuirks:
+        """The quirks of its calls: those of the kind, or of a service of the user's own."""
         service = self._find_service()
-        return EmbeddingQuirks(most_texts=_UNKNOWN_TEXTS) if service is None else service.embeddings
+        return _UNKNOWN_CALLS if service is None else service.calls
 
     @property
     def known_quirks(self) -> Quirks:

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import attrs
 
+from vibe_llms.dialects.call_quirks import CallQuirks
 from vibe_llms.dialects.chat_completions.quirks import Quirks
-from vibe_llms.dialects.embeddings.quirks import EmbeddingQuirks
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.package_data import access_data
 from vibe_llms.tables.annotations import Date, OptionalKind, String, Strings, survey_kinds
@@ -32,7 +32,7 @@ class CompatibleService:
         base_url_variables: Environment variables that override the address.
         models: The names of its models, if it does not provide a list.
         start: The command that starts it, if the user runs the server, which needs no key.
-        embeddings: The quirks of its embeddings; ``None`` if it has none.
+        calls: The quirks of its calls of other genera than converser.
         source: The source of the row.
         date: The date on which the source was read, as ``2026-11-22``.
     """
@@ -45,7 +45,7 @@ class CompatibleService:
     models: Strings = ()
     start: String = ""
     quirks: Quirks
-    embeddings: EmbeddingQuirks | None = None
+    calls: CallQuirks = CallQuirks()
     source: str
     date: Date
 

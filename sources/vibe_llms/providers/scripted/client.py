@@ -88,8 +88,11 @@ class ScriptedClient:
         """Return a script, or the embedder ``words``. Raises UnknownNameError."""
         if genus is Genus.CONVERSER:
             return await self.access_model(name)
+        from vibe_llms.providers.genera import refuse_genus
         from vibe_llms.providers.scripted.embedding import NAME, WordsEmbedder
 
+        if genus is not Genus.EMBEDDER:
+            raise refuse_genus(self.provider.name, genus)
         if name not in ("", NAME):
             raise UnknownNameError(kind="scripted embedder", name=name, known=(NAME,))
         return WordsEmbedder(self._describe(NAME))

@@ -25,7 +25,7 @@ _WORD: Final = re.compile(r"\w+")
 class WordsEmbedder:
     """An embedder that counts words: each adds to one number, chosen by its hash."""
 
-    most_texts = 256
+    most_inputs = 256
     most_bytes = 1_000_000
 
     def __init__(self, descriptor: ModelDescriptor) -> None:
@@ -36,19 +36,19 @@ class WordsEmbedder:
         """The model's name and attributes."""
         return self._descriptor
 
-    async def embed(self, request: EmbeddingRequest) -> Vectors:
+    async def call(self, asked: EmbeddingRequest) -> Vectors:
         """Return the vectors of the texts, of length 1. Raises TranslationLossError."""
         losses: tuple[Loss, ...] = ()
-        if request.purpose is not None:
+        if asked.purpose is not None:
             reason = "the embedder treats all texts alike"
             losses = (Loss(kind=LossKind.DROPPED, path="purpose", reason=reason),)
-        if request.strict:
+        if asked.strict:
             refuse_losses(losses)
-        width = request.dimensions or DIMENSIONS
-        words = [_WORD.findall(text.lower()) for text in request.texts]
+        width = asked.dimensions or DIMENSIONS
+        words = [_WORD.findall(text.lower()) for text in asked.texts]
         usage = Usage(input_tokens=sum(map(len, words)))
         rows = [_count(each, width) for each in words]
-        return produce_vectors(rows, request, self._descriptor, "scripted", usage, losses=losses)
+        return produce_vectors(rows, asked, self._descriptor, "scripted", usage, losses=losses)
 
 
 def _count(words: list[str], width: int) -> array[float]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from vibe_llms.dialects.call_quirks import CallQuirks, EmbeddingQuirks, RankingQuirks
 from vibe_llms.dialects.chat_completions.quirks import Quirks
-from vibe_llms.dialects.embeddings.quirks import EmbeddingQuirks
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.foundation.optional_packages import advise_packages
 from vibe_llms.providers.children import ChildSettings
@@ -45,9 +45,10 @@ class VllmVendor(CompletionsVendor, HostedVendor):
     server_command = "vllm serve MODEL"
     quirks = _QUIRKS
 
-    def access_embedding_quirks(self) -> EmbeddingQuirks:
-        """Return the quirks of a server that was started with an embedding model."""
-        return EmbeddingQuirks()
+    @property
+    def call_quirks(self) -> CallQuirks:
+        """The quirks of a server that was started with an embedding or ranking model."""
+        return CallQuirks(embeddings=EmbeddingQuirks(), rankings=RankingQuirks())
 
     def compose_child(self) -> ChildSettings:
         """Return how to start the server: with the model in the settings.

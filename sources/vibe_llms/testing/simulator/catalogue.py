@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
+from vibe_llms.testing.simulator.calls import CALLS
 from vibe_llms.testing.simulator.chat_completions import CHAT
 from vibe_llms.testing.simulator.complaints import SimulatedRefusal
-from vibe_llms.testing.simulator.embeddings import embed
 from vibe_llms.testing.simulator.faces import SimulatedFace, SimulatedFrame, SimulatedRequest
 from vibe_llms.testing.simulator.generate_content import GEMINI
 from vibe_llms.testing.simulator.messages import MESSAGES
@@ -52,8 +52,8 @@ def answer_smaller(
             return _show(setting)
         case "pull":
             return _pull(setting)
-        case "embeddings" | "embed" | "embed_contents" | "embed_content" | "predict":
-            return embed(route.purpose, setting)
+        case purpose if purpose in CALLS:
+            return CALLS[purpose](setting)
     raise SimulatedRefusal(404, "missing", "There is no such thing.")
 
 

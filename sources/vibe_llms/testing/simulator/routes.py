@@ -51,6 +51,8 @@ _ROUTES: Final[tuple[tuple[SimulatedFace, str, str, str], ...]] = (
     (CHAT, "GET", r"/batches/(?P<batch>[^/]+)", "batch"),
     (CHAT, "POST", r"/batches/(?P<batch>[^/]+)/cancel", "batch_cancel"),
     (CHAT, "POST", r"/embeddings", "embeddings"),
+    (CHAT, "POST", r"/rerank", "rerank"),
+    (CHAT, "POST", r"/moderations", "moderations"),
     (RESPONSES, "POST", r"/responses/input_tokens", "count"),
     (RESPONSES, "POST", r"/responses", "answer"),
     (RESPONSES, "GET", r"/responses/(?P<response>[^/]+)", "stored"),

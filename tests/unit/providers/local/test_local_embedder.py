@@ -75,12 +75,12 @@ async def test_similar_meanings_have_similar_vectors(tmp_path: Path) -> None:
             "Die Brücke führt über den Fluss.",
             "Cheese is from milk.",
         )
-        vectors = await model.embed(EmbeddingRequest(texts=texts, purpose="passage"))
-        long = await model.embed(EmbeddingRequest(texts="bridge " * 2000))
-        query = await model.embed(EmbeddingRequest(texts=texts[0], purpose="query"))
+        vectors = await model.call(EmbeddingRequest(texts=texts, purpose="passage"))
+        long = await model.call(EmbeddingRequest(texts="bridge " * 2000))
+        query = await model.call(EmbeddingRequest(texts=texts[0], purpose="query"))
         with pytest.raises(TranslationLossError, match="384"):
-            await model.embed(EmbeddingRequest(texts="a", dimensions=3, strict=True))
-        both = await asyncio.gather(*(model.embed(EmbeddingRequest(texts=text)) for text in texts))
+            await model.call(EmbeddingRequest(texts="a", dimensions=3, strict=True))
+        both = await asyncio.gather(*(model.call(EmbeddingRequest(texts=text)) for text in texts))
     finally:
         await client.close()
 
@@ -95,4 +95,4 @@ async def test_similar_meanings_have_similar_vectors(tmp_path: Path) -> None:
     assert list(query[0]) != list(vectors[0])
     assert list(both[0][0]) == pytest.approx(list(vectors[0]), abs=1e-3)
     with pytest.raises(ConverseError):
-        await model.embed(EmbeddingRequest(texts="a"))
+        await model.call(EmbeddingRequest(texts="a"))

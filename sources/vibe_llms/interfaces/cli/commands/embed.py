@@ -15,7 +15,8 @@ from vibe_llms.interfaces.cli.options import (
     strict_option,
     yes_option,
 )
-from vibe_llms.interfaces.cli.output import note, write_table
+from vibe_llms.interfaces.cli.output import write_table
+from vibe_llms.interfaces.cli.texts import describe_call, file_option, gather_texts, tell_result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,13 +31,7 @@ _SHOWN_NUMBERS = 4
 
 @command("embed")
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
-@click.option(
-    "--file",
-    "-f",
-    "path",
-    type=click.Path(allow_dash=True),
-    help="Embed each line of a file; - is standard input.",
-)
+@file_option
 @click.option("--model", "-m", type=MODEL, help="Embedder, as provider:model.")
 @click.option(
     "--dimensions", "-d", type=click.IntRange(min=1), help="Length of the vectors, if it varies."
@@ -66,7 +61,7 @@ async def embed(texts: tuple[str, ...], path: str | None, **options: Any) -> Non
     output = options["output"]
     if output is not None and not output.endswith((".npy", ".jsonl")):
         raise click.UsageError(f"Unknown format of {output!r}. Use .npy or .jsonl.")
-    lines = _gather(texts, path)
+    lines = gather_texts(texts, path)
     application = load_application(yes=options["yes"])
     tell_untrusted(application.configuration)
     from vibe_llms.instruments.embedders import Embedder
@@ -84,34 +79,7 @@ async def embed(texts: tuple[str, ...], path: str | None, **options: Any) -> Non
     ):
         vectors = await _embed(embedder, lines)
     _write(lines, vectors, output, as_json=options["as_json"])
-    _tell(vectors)
-
-
-def _gather(texts: Sequence[str], path: str | None) -> list[str]:
-    """Return the texts of the arguments, or the lines of the file that are not blank."""
-    if texts and path is not None:
-        raise click.UsageError("Give texts or --file, not both.")
-    if texts:
-        return list(texts)
-    if path is None and sys.stdin.isatty():
-        raise click.UsageError("The text is missing. Give one, or --file.")
-    from vibe_llms.foundation.encodings import explain_misencoding
-    from vibe_llms.foundation.files import read_file
-
-    try:
-        raw = sys.stdin.buffer.read() if path in (None, "-") else read_file(path, _FILE_BYTES)
-        lines = [line for line in raw.decode("utf-8-sig").splitlines() if line.strip()]
-    except UnicodeDecodeError as error:
-        raise click.UsageError(explain_misencoding(raw, path or "-")) from error
-    except OSError as error:
-        reason = error.strerror or error
-        raise click.UsageError(f"Cannot read {path}: {reason}.") from error
-    if not lines:
-        raise click.UsageError(f"There are no lines in {path or 'standard input'}.")
-    return lines
-
-
-_FILE_BYTES = 1_000_000_000
+    tell_result(vectors, f"{len(vectors)} texts, {vectors.width} dimensions")
 
 
 async def _embed(embedder: Any, lines: Sequence[str]) -> Vectors:
@@ -145,10 +113,8 @@ def _write(lines: Sequence[str], vectors: Vectors, output: str | None, *, as_jso
 
         write_json(
             {
-                "model": f"{vectors.origin.provider}:{vectors.origin.model}",
+                **describe_call(vectors),
                 "dimensions": vectors.width,
-                "input_tokens": vectors.usage and vectors.usage.total_input_tokens,
-                "losses": [str(loss) for loss in vectors.losses],
                 "vectors": [list(vector) for vector in vectors],
             }
         )
@@ -181,13 +147,3 @@ def _encode_npy(vectors: Vectors) -> bytes:
     padding = -(len(header) + 11) % 64
     text = (header + " " * padding + "\n").encode("latin-1")
     return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + vectors.data
-
-
-def _tell(vectors: Vectors) -> None:
-    """Note losses, usage and price on standard error."""
-    for loss in vectors.losses:
-        note(f"Loss: {loss}")
-    usage = vectors.usage
-    tokens = None if usage is None else usage.total_input_tokens
-    if tokens is not None and sys.stderr.isatty():
-        note(f"{len(vectors)} texts, {tokens} tokens, {vectors.width} dimensions")

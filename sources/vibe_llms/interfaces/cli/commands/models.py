@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from vibe_llms.providers.surveys import Survey
 
 
-GENERA = ("converser", "embedder")
+GENERA = ("converser", "embedder", "moderator", "ranker")
 """Those of ``models.genera``, which is not imported before it is used."""
 _PLUGIN_KEYS = ("module", "package", "enabled", "kind")
 """Settings of a provider that select its code and say nothing about its models."""
@@ -235,7 +235,9 @@ async def pull(address: str | None, yes: bool) -> None:
     is_embedder = resolved.name and _find_genus(application, str(resolved)) == "embedder"
     async with application:
         if is_embedder:
-            await application.access_embedder(str(resolved))
+            from vibe_llms.models.genera import Genus
+
+            await application.access(Genus.EMBEDDER, str(resolved))
         else:
             await application.access_model(target)
     if not is_embedder:

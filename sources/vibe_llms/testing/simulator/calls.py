@@ -1,13 +1,13 @@
-"""Embeddings of OpenAI, Ollama, the Gemini API and Vertex AI: vectors drawn from a text's hash."""
+"""Embeddings, rankings and moderation: numbers drawn from a text's hash."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import sqrt
-from typing import Any
+from typing import Any, Final
 
 from vibe_llms.testing.simulator.complaints import require
 from vibe_llms.testing.simulator.credentials import check_model
@@ -33,22 +33,6 @@ def draw(text: str, width: int = WIDTH) -> list[float]:
     return [number / length for number in numbers]
 
 
-def embed(purpose: str, setting: SimulatedRequest) -> Mapping[str, Any]:
-    """Answer a request for embeddings. Raises SimulatedRefusal."""
-    body = setting.body
-    match purpose:
-        case "embeddings":
-            return _embed_openai(body)
-        case "embed":
-            return _embed_ollama(body)
-        case "embed_contents":
-            return _embed_gemini(setting)
-        case "embed_content":
-            return _embed_vertex(body)
-        case _:
-            return _predict(body)
-
-
 def _count(texts: list[str]) -> int:
     return sum(len(text.split()) for text in texts)
 
@@ -66,7 +50,8 @@ def _read_texts(given: Any, most: int) -> list[str]:
     return list(texts)
 
 
-def _embed_openai(body: Mapping[str, Any]) -> dict[str, Any]:
+def _embed_openai(setting: SimulatedRequest) -> dict[str, Any]:
+    body = setting.body
     check_model(str(body.get("model")))
     texts = _read_texts(body.get("input"), MOST_TEXTS)
     form = body.get("encoding_format", "float")
@@ -87,7 +72,8 @@ def _embed_openai(body: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _embed_ollama(body: Mapping[str, Any]) -> dict[str, Any]:
+def _embed_ollama(setting: SimulatedRequest) -> dict[str, Any]:
+    body = setting.body
     require(body.get("model"), "model is required")
     check_model(str(body["model"]))
     texts = _read_texts(body.get("input"), 1_000_000)
@@ -124,7 +110,8 @@ def _embed_gemini(setting: SimulatedRequest) -> dict[str, Any]:
     return {"embeddings": rows}
 
 
-def _embed_vertex(body: Mapping[str, Any]) -> dict[str, Any]:
+def _embed_vertex(setting: SimulatedRequest) -> dict[str, Any]:
+    body = setting.body
     text = _read_content(body)
     configuration = body.get("embedContentConfig") or {}
     require(configuration.get("taskType") in (None, *_TASKS), "Invalid value at taskType")
@@ -133,7 +120,8 @@ def _embed_vertex(body: Mapping[str, Any]) -> dict[str, Any]:
     return {"embedding": {"values": draw(text, width)}, "usageMetadata": usage, "truncated": False}
 
 
-def _predict(body: Mapping[str, Any]) -> dict[str, Any]:
+def _predict(setting: SimulatedRequest) -> dict[str, Any]:
+    body = setting.body
     instances = body.get("instances")
     require(isinstance(instances, list) and instances, "instances is required")
     width = _read_width((body.get("parameters") or {}).get("outputDimensionality"))
@@ -146,3 +134,49 @@ def _predict(body: Mapping[str, Any]) -> dict[str, Any]:
         row = {"values": draw(text, width), "statistics": statistics}
         predictions.append({"embeddings": row})
     return {"predictions": predictions}
+
+
+def score(query: str, text: str) -> float:
+    """Return the relevance of a text: the share of the query's words that are in it."""
+    words = query.lower().split()
+    return sum(word in text.lower().split() for word in words) / len(words)
+
+
+def _rank(setting: SimulatedRequest) -> dict[str, Any]:
+    body = setting.body
+    check_model(str(body.get("model")))
+    texts = _read_texts(body.get("documents"), 1000)
+    query = body.get("query")
+    require(isinstance(query, str) and query, "query is required")
+    is_voyage = "top_k" in body
+    most = body.get("top_k" if is_voyage else "top_n") or len(texts)
+    require(isinstance(most, int) and most > 0, "top_n must be positive")
+    scores = [(score(str(query), text), index) for index, text in enumerate(texts)]
+    best = sorted(scores, key=lambda each: (-each[0], each[1]))[:most]
+    rows = [{"index": index, "relevance_score": value} for value, index in best]
+    usage = {"total_tokens": _count(texts)}
+    return {"model": body["model"], "data" if is_voyage else "results": rows, "usage": usage}
+
+
+def _moderate(setting: SimulatedRequest) -> dict[str, Any]:
+    body = setting.body
+    check_model(str(body.get("model")))
+    results = []
+    for text in _read_texts(body.get("input"), 32):
+        harmful = "kill" in text.lower()
+        categories = {"violence": harmful, "harassment": False, "illicit": None}
+        scores = {"violence": 0.97 if harmful else 0.01, "harassment": 0.02, "illicit": None}
+        results.append({"flagged": harmful, "categories": categories, "category_scores": scores})
+    return {"id": "modr-1", "model": body["model"], "results": results}
+
+
+CALLS: Final[Mapping[str, Callable[[SimulatedRequest], dict[str, Any]]]] = {
+    "embed": _embed_ollama,
+    "embed_content": _embed_vertex,
+    "embed_contents": _embed_gemini,
+    "embeddings": _embed_openai,
+    "moderations": _moderate,
+    "predict": _predict,
+    "rerank": _rank,
+}
+"""Functions that answer a call, by the purpose of its route. Each may raise SimulatedRefusal."""

@@ -1,4 +1,4 @@
-"""Quirks of the services whose embeddings have OpenAI's form."""
+"""Quirks of services whose embeddings and rankings have the common forms."""
 
 from __future__ import annotations
 
@@ -31,3 +31,33 @@ class EmbeddingQuirks:
     format_field: String = "encoding_format"
     most_texts: Count = 2048
     truncation_field: String = ""
+
+
+@frozen(kw_only=True)
+class RankingQuirks:
+    """Differences between services with rankings.
+
+    Attributes:
+        path: The path after the base URL.
+        most_field: Field of the number of texts to return.
+        most_texts: Maximum texts of one request.
+    """
+
+    path: str = "/rerank"
+    most_field: str = "top_n"
+    most_texts: Count = 1000
+
+
+@frozen(kw_only=True)
+class CallQuirks:
+    """The quirks of a service's calls, by genus.
+
+    Attributes:
+        embeddings: Those of its embeddings; ``None`` if it has none.
+        rankings: Those of its rankings; ``None`` if it has none.
+        moderates: Whether it has moderation in OpenAI's form.
+    """
+
+    embeddings: EmbeddingQuirks | None = None
+    rankings: RankingQuirks | None = None
+    moderates: bool = False

@@ -1,0 +1,70 @@
+"""Moderation in the form of OpenAI, which Mistral shares.
+
+Source: types of the package openai 3.57.0, and https://docs.mistral.ai/api, 2026-11-29.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from vibe_llms.dialects.calls import CallForm
+from vibe_llms.dialects.embeddings.results import decode
+from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.messages.canisters import Origin, StopReason, Usage
+from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.moderations import Moderation, ModerationRequest, Verdict
+from vibe_llms.models.descriptors import ModelDescriptor
+
+PROTOCOL: Final = "moderations"
+
+
+class _Result(msgspec.Struct):
+    categories: dict[str, bool | None]
+    category_scores: dict[str, float | None]
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: int | None = None
+
+
+class _Answer(msgspec.Struct):
+    results: list[_Result]
+    id: str | None = None
+    model: str | None = None
+    usage: _Usage | None = None
+
+
+def _write(request: ModerationRequest, model: ModelDescriptor) -> Translation[JsonObject]:
+    return Translation({"model": model.name, "input": list(request.texts)})
+
+
+def _read(answer: bytes, request: ModerationRequest, model: ModelDescriptor) -> Moderation:
+    told: _Answer = decode(answer, _Answer)
+    if len(told.results) != len(request.texts):
+        raise ValueError(f"{len(told.results)} verdicts for {len(request.texts)} texts")
+    counted = None if told.usage is None else told.usage.prompt_tokens
+    origin = Origin(
+        provider=model.provider,
+        model=told.model or model.name,
+        protocol=PROTOCOL,
+        response_id=told.id,
+        stop_reason=StopReason.ANSWERED,
+        usage=None if counted is None else Usage(input_tokens=counted),
+    )
+    return Moderation(verdicts=tuple(map(_read_verdict, told.results)), origin=origin)
+
+
+def _read_verdict(result: _Result) -> Verdict:
+    # Some categories do not apply to texts: their values are null.
+    scores = {name: score for name, score in result.category_scores.items() if score is not None}
+    return Verdict(
+        categories=tuple(name for name, applies in result.categories.items() if applies),
+        scores=scores,
+    )
+
+
+FORM: Final = CallForm[ModerationRequest, Moderation](
+    path="/moderations", most_inputs=32, write=_write, read=_read
+)

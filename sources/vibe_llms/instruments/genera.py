@@ -1,0 +1,125 @@
+"""Shared parts of the instruments for models that answer each call in one piece."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
+
+import attrs
+
+from vibe_llms.application import Application, access_application
+from vibe_llms.foundation.async_closing import Closing
+from vibe_llms.foundation.reprs import represent
+from vibe_llms.models.genera import Genus
+
+if TYPE_CHECKING:
+    from vibe_llms.providers.interfaces import CallModel
+
+CONCURRENCY: Final = 8
+"""Requests at the same time: vendors answer many texts in one, so a few saturate a connection."""
+
+
+class CallInstrument(Closing):
+    """A model of a genus, by its address.
+
+    Use it as an asynchronous context manager, or close it at the end.
+
+    Args:
+        address: Such as ``openai:text-embedding-3-small``; empty for the configured model.
+        application: The configuration to use; by default that of this process.
+        strict: Raise an error if a translation loses anything.
+        concurrency: Maximum requests at the same time.
+    """
+
+    genus: ClassVar[Genus]
+
+    def __init__(
+        self,
+        address: str = "",
+        *,
+        application: Application | None = None,
+        strict: bool = False,
+        concurrency: int = CONCURRENCY,
+    ) -> None:
+        self.address = address
+        self.strict = strict
+        self.concurrency = concurrency
+        self._given_application = application
+
+    def __repr__(self) -> str:
+        return represent(type(self).__name__, (("", self.address),))
+
+    @property
+    def application(self) -> Application:
+        """The application in use; by default that of this process."""
+        return self._given_application or access_application()
+
+    async def access(self) -> CallModel[Any, Any]:
+        """Return the provider's model of this name."""
+        return await self.application.access(self.genus, self.address, holder=self)
+
+    async def close(self) -> None:
+        """Close connections and unload weights that nothing else in this event loop uses."""
+        await self.application.release(self)
+
+
+class TextsCall(Protocol):
+    """A call about texts: a frozen attrs value."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts."""
+
+
+In = TypeVar("In", bound=TextsCall)
+Out = TypeVar("Out")
+
+
+async def call_in_parts(model: CallModel[In, Out], call: In, concurrency: int) -> list[Out]:
+    """Split a call into ones of the size that the model allows, and return their results in order.
+
+    Several are made at once. If one fails, the others are cancelled.
+
+    Raises:
+        ConverseError: The first error.
+    """
+    parts = list(split_call(call, model.most_inputs, model.most_bytes))
+    if len(parts) == 1:
+        return [await model.call(call)]
+    results: dict[int, Out] = {}
+    waiting = iter(enumerate(parts))
+
+    async def work() -> None:
+        for place, part in waiting:  # shared: each worker takes the next one
+            results[place] = await model.call(part)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(concurrency, len(parts))):
+                group.create_task(work())
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return [results[place] for place in range(len(parts))]
+
+
+def split_call(call: In, most_inputs: int, most_bytes: int) -> Iterator[In]:
+    """Split a call into ones of at most this many texts and bytes, in order.
+
+    A text that is larger by itself gets its own call.
+    """
+    start, size = 0, 0
+    texts: Sequence[str] = call.texts
+    for place, text in enumerate(texts):
+        length = len(text.encode("utf-8", "replace"))
+        if place > start and (place - start == most_inputs or size + length > most_bytes):
+            yield _cut(call, texts[start:place])
+            start, size = place, 0
+        size += length
+    yield call if start == 0 else _cut(call, texts[start:])
+
+
+def _cut(call: In, texts: Sequence[str]) -> In:
+    changed: Any = call
+    part: In = attrs.evolve(changed, texts=tuple(texts))
+    return part

@@ -1,0 +1,54 @@
+"""A moderator by its name: verdicts about texts that may be harmful.
+
+``Moderator`` is for asynchronous code; ``SyncModerator`` is the same behind the portal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from vibe_llms.foundation.sync_faces import SyncFace, blocking, constructed_like
+from vibe_llms.instruments.genera import CallInstrument, call_in_parts
+from vibe_llms.messages.moderations import Moderation, ModerationRequest, join_moderations
+from vibe_llms.models.genera import Genus
+
+
+class Moderator(CallInstrument):
+    """A model that tells which texts are harmful, and in which way.
+
+    Use it as an asynchronous context manager, or close it at the end.
+
+    Args:
+        address: Such as ``openai:omni-moderation-latest``.
+        settings: ``application``, ``strict`` and ``concurrency``; see :class:`.CallInstrument`.
+    """
+
+    genus = Genus.MODERATOR
+
+    async def moderate(self, texts: str | Iterable[str]) -> Moderation:
+        """Return a verdict about each text, in their order.
+
+        Raises:
+            RequestError: There are no texts, or one of them is blank.
+            ConfigurationError: The moderator has no address.
+            ConverseError: A request failed.
+        """
+        request = ModerationRequest(texts=texts, strict=self.strict)
+        model = await self.access()
+        parts: list[Moderation] = await call_in_parts(model, request, self.concurrency)
+        return join_moderations(parts)
+
+
+class SyncModerator(SyncFace[Moderator]):
+    """A moderator for synchronous code, with the arguments of :class:`Moderator`.
+
+    It also works inside a running event loop. Use it as a context manager, or close it at the end.
+    """
+
+    @constructed_like(Moderator)
+    def __init__(self, *given: Any, **settings: Any) -> None:
+        super().__init__(Moderator(*given, **settings))
+
+    moderate = blocking(Moderator.moderate)
+    close = blocking(Moderator.close)

@@ -1,0 +1,105 @@
+"""A ranker by its name: texts by their relevance to a query.
+
+``Ranker`` is for asynchronous code; ``SyncRanker`` is the same behind the portal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import sqrt
+from typing import Any
+
+from vibe_llms.foundation.sync_faces import SyncFace, blocking, constructed_like
+from vibe_llms.instruments.genera import CallInstrument, call_in_parts, split_call
+from vibe_llms.messages.call_results import join_origins
+from vibe_llms.messages.losses import Loss, LossKind, refuse_losses
+from vibe_llms.messages.rankings import Ranking, RankingRequest, join_rankings, rank
+from vibe_llms.messages.vectors import EmbeddingRequest, Vectors, join_vectors
+from vibe_llms.models.genera import Genus
+
+
+class Ranker(CallInstrument):
+    """A model that orders texts by their relevance to a query.
+
+    An embedder can stand in for one: then texts are ordered by the similarity of their vectors to
+    that of the query, which is reported as a loss.
+
+    Use it as an asynchronous context manager, or close it at the end.
+
+    Args:
+        address: Such as ``jina:jina-reranker-v3``; empty for the configured ranker, by default an
+            embedder that runs on this machine.
+        settings: ``application``, ``strict`` and ``concurrency``; see :class:`.CallInstrument`.
+    """
+
+    genus = Genus.RANKER
+
+    async def rank(self, query: str, texts: Iterable[str], *, most: int | None = None) -> Ranking:
+        """Return texts by their relevance to a query, the most relevant first.
+
+        Args:
+            most: Return only the best ones; ``None`` for all.
+
+        Raises:
+            RequestError: There are no texts, or one of them or the query is blank.
+            TranslationLossError: An embedder stands in for a ranker, and the ranker is strict.
+            ConverseError: A request failed.
+        """
+        request = RankingRequest(query=query, texts=texts, most=most, strict=self.strict)
+        if await self._is_embedder():
+            return await self._rank_by_vectors(request)
+        model = await self.access()
+        parts: list[Ranking] = await call_in_parts(model, request, self.concurrency)
+        split = split_call(request, model.most_inputs, model.most_bytes)
+        return join_rankings(parts, [len(part.texts) for part in split], request)
+
+    async def _is_embedder(self) -> bool:
+        """Return whether the model is an embedder, by what is known about it."""
+        application = self.application
+        text = self.address.strip() or application.configuration.find_default(self.genus)
+        resolved = application.resolve_address(text)
+        if not resolved.name:
+            return False
+        attributes = application.catalogue.access_attributes(resolved)
+        return attributes.genus is Genus.EMBEDDER
+
+    async def _rank_by_vectors(self, request: RankingRequest) -> Ranking:
+        text = self.address.strip() or self.application.configuration.find_default(self.genus)
+        model = await self.application.access(Genus.EMBEDDER, text, holder=self)
+        reason = "an embedder stands in for a ranker: texts are ordered by their vectors"
+        loss = Loss(kind=LossKind.COERCED, path="query", reason=reason)
+        if request.strict:
+            refuse_losses([loss])
+
+        async def embed(texts: Sequence[str], purpose: Any) -> Vectors:
+            asked = EmbeddingRequest(texts=texts, purpose=purpose)
+            return join_vectors(await call_in_parts(model, asked, self.concurrency))
+
+        asked = await embed([request.query], "query")
+        passages = await embed(request.texts, "passage")
+        query = asked[0]
+        scores = ((place, compare(query, row)) for place, row in enumerate(passages))
+        # Vendors without purposes embed all texts alike, which is part of the same loss.
+        origin = join_origins([asked, passages])
+        return Ranking(ranked=rank(scores, request), origin=origin, losses=(loss,))
+
+
+def compare(first: Sequence[float], second: Sequence[float]) -> float:
+    """Return the cosine of the angle between two vectors."""
+    product = sum(a * b for a, b in zip(first, second, strict=True))
+    lengths = sqrt(sum(a * a for a in first)) * sqrt(sum(b * b for b in second))
+    return product / lengths if lengths else 0.0
+
+
+class SyncRanker(SyncFace[Ranker]):
+    """A ranker for synchronous code, with the arguments of :class:`Ranker`.
+
+    It also works inside a running event loop. Use it as a context manager, or close it at the end.
+    """
+
+    @constructed_like(Ranker)
+    def __init__(self, *given: Any, **settings: Any) -> None:
+        super().__init__(Ranker(*given, **settings))
+
+    rank = blocking(Ranker.rank)
+    close = blocking(Ranker.close)

@@ -1,0 +1,55 @@
+"""``vibe moderate``: verdicts about texts that may be harmful."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
+from vibe_llms.interfaces.cli.options import MODEL, command, json_option, yes_option
+from vibe_llms.interfaces.cli.output import write_json, write_table
+from vibe_llms.interfaces.cli.texts import describe_call, file_option, gather_texts, tell_result
+
+
+@command("moderate")
+@click.argument("texts", nargs=-1, metavar="[TEXT]...")
+@file_option
+@click.option(
+    "--model",
+    "-m",
+    type=MODEL,
+    required=True,
+    help="Moderator, such as openai:omni-moderation-latest.",
+)
+@json_option
+@yes_option
+async def moderate(texts: tuple[str, ...], path: str | None, **options: Any) -> int:
+    """Tell which texts are harmful, and in which way.
+
+    TEXT is a text; without it, each line of --file or of standard input is one. The exit code is 1
+    if one of them is harmful.
+    """
+    lines = gather_texts(texts, path)
+    application = load_application(yes=options["yes"])
+    tell_untrusted(application.configuration)
+    from vibe_llms.instruments.moderators import Moderator
+
+    async with application, Moderator(options["model"], application=application) as moderator:
+        moderation = await moderator.moderate(lines)
+    if options["as_json"]:
+        rows = [
+            {"text": line, "categories": verdict.categories, "scores": dict(verdict.scores)}
+            for line, verdict in zip(lines, moderation, strict=True)
+        ]
+        write_json({**describe_call(moderation), "verdicts": rows})
+    else:
+        shown = (
+            (", ".join(verdict.categories) or "harmless", line)
+            for line, verdict in zip(lines, moderation, strict=True)
+        )
+        write_table(shown, headers=("verdict", "text"), styles=("bold",))
+    sys.stdout.flush()
+    tell_result(moderation, f"{len(lines)} texts")
+    return int(moderation.is_harmful)

@@ -1,0 +1,73 @@
+"""Shared parts of the commands about texts: ``embed``, ``rank`` and ``moderate``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from vibe_llms.interfaces.cli.output import note
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vibe_llms.messages.call_results import CallResult
+
+_FILE_BYTES: Final = 1_000_000_000
+
+file_option = click.option(
+    "--file",
+    "-f",
+    "path",
+    type=click.Path(allow_dash=True),
+    help="Each line of a file is a text; - is standard input.",
+)
+
+
+def gather_texts(texts: Sequence[str], path: str | None) -> list[str]:
+    """Return the texts of the arguments, or the lines of the file that are not blank.
+
+    Raises:
+        click.UsageError: Both are given or neither, or the file cannot be read or has no lines.
+    """
+    if texts and path is not None:
+        raise click.UsageError("Give texts or --file, not both.")
+    if texts:
+        return list(texts)
+    if path is None and sys.stdin.isatty():
+        raise click.UsageError("The text is missing. Give one, or --file.")
+    from vibe_llms.foundation.encodings import explain_misencoding
+    from vibe_llms.foundation.files import read_file
+
+    raw = b""
+    try:
+        raw = sys.stdin.buffer.read() if path in (None, "-") else read_file(path, _FILE_BYTES)
+        lines = [line for line in raw.decode("utf-8-sig").splitlines() if line.strip()]
+    except UnicodeDecodeError as error:
+        raise click.UsageError(explain_misencoding(raw, path or "-")) from error
+    except OSError as error:
+        reason = error.strerror or error
+        raise click.UsageError(f"Cannot read {path}: {reason}.") from error
+    if not lines:
+        raise click.UsageError(f"There are no lines in {path or 'standard input'}.")
+    return lines
+
+
+def tell_result(result: CallResult, summary: str) -> None:
+    """Note losses on standard error, and on a terminal the summary with the usage."""
+    for loss in result.losses:
+        note(f"Loss: {loss}")
+    if sys.stderr.isatty():
+        tokens = None if result.usage is None else result.usage.total_input_tokens
+        note(summary if tokens is None else f"{summary}, {tokens} tokens")
+
+
+def describe_call(result: CallResult) -> dict[str, object]:
+    """Return what ``--json`` shows of every result: its model, usage and losses."""
+    usage = result.usage
+    return {
+        "model": f"{result.origin.provider}:{result.origin.model}",
+        "input_tokens": None if usage is None else usage.total_input_tokens,
+        "losses": [str(loss) for loss in result.losses],
+    }

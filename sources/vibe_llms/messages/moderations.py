@@ -1,0 +1,94 @@
+"""Verdicts about texts that may be harmful, and the request for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import overload
+
+import attrs
+
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.messages.call_results import join_losses, join_origins
+from vibe_llms.messages.canisters import Origin, Usage
+from vibe_llms.messages.losses import Loss, ensure_losses
+from vibe_llms.messages.vectors import ensure_texts
+
+
+@frozen(kw_only=True)
+class ModerationRequest:
+    """A request for verdicts about texts.
+
+    Attributes:
+        texts: The texts; one verdict is returned for each, in this order.
+        strict: Raise an error if the translation loses anything.
+
+    Raises:
+        RequestError: There are no texts, or one of them is blank.
+    """
+
+    texts: tuple[str, ...] = attrs.field(converter=ensure_texts)
+    strict: bool = False
+
+
+@frozen(kw_only=True)
+class Verdict:
+    """The verdict about one text.
+
+    Attributes:
+        categories: The categories of harm that the text belongs to, in the vendor's words.
+        scores: The score of each category, from 0 to 1.
+    """
+
+    categories: tuple[str, ...]
+    scores: Mapping[str, float]
+
+    @property
+    def is_harmful(self) -> bool:
+        """Whether the text belongs to a category of harm."""
+        return bool(self.categories)
+
+
+@frozen(kw_only=True)
+class Moderation(Sequence[Verdict]):
+    """Verdicts about texts, in their order.
+
+    Attributes:
+        verdicts: One for each text.
+        origin: The model, and its usage.
+        losses: Losses of the translation.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    origin: Origin
+    losses: tuple[Loss, ...] = attrs.field(default=(), converter=ensure_losses)
+
+    @property
+    def usage(self) -> Usage | None:
+        """Usage of all requests; ``None`` if the vendor did not report any."""
+        return self.origin.usage
+
+    @property
+    def is_harmful(self) -> bool:
+        """Whether one of the texts is harmful."""
+        return any(verdict.is_harmful for verdict in self.verdicts)
+
+    def __len__(self) -> int:
+        return len(self.verdicts)
+
+    @overload
+    def __getitem__(self, index: int) -> Verdict: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Verdict]: ...
+    def __getitem__(self, index: int | slice) -> Verdict | Sequence[Verdict]:
+        return self.verdicts[index]
+
+    def __iter__(self) -> Iterator[Verdict]:
+        return iter(self.verdicts)
+
+
+def join_moderations(parts: Sequence[Moderation]) -> Moderation:
+    """Return the verdicts of several requests as one value."""
+    if len(parts) == 1:
+        return parts[0]
+    verdicts = tuple(verdict for part in parts for verdict in part)
+    return Moderation(verdicts=verdicts, origin=join_origins(parts), losses=join_losses(parts))
