@@ -58,6 +58,20 @@ def test_an_embedder_stands_in_for_a_ranker_and_that_is_told() -> None:
         strict.rank("red house", texts)
 
 
+async def test_an_embedder_is_told_which_text_is_the_query() -> None:
+    async with Simulator() as simulator:
+        settings = {
+            "providers.google.base_url": simulator.url,
+            "providers.google.api_key": "canary",
+        }
+        application = Application(load_configuration(command_line=settings))
+        async with Ranker("google:gemini-embedding-2", application=application) as ranker:
+            await ranker.rank("red house", ["blue sea"])
+        asked = [request.body["requests"][0] for request in simulator.requests]
+
+    assert [each["taskType"] for each in asked] == ["RETRIEVAL_QUERY", "RETRIEVAL_DOCUMENT"]
+
+
 def test_the_similarity_of_vectors_does_not_depend_on_their_length() -> None:
     assert compare([1.0, 0.0], [5.0, 0.0]) == pytest.approx(1.0)
     assert compare([1.0, 0.0], [0.0, 2.0]) == 0.0
