@@ -12,7 +12,7 @@ from vibe_llms.messages.losses import Translation
 from vibe_llms.models.descriptors import ModelDescriptor
 
 
-class Call(Protocol):
+class CallRequest(Protocol):
     """A call: a frozen attrs value."""
 
     @property
@@ -20,7 +20,7 @@ class Call(Protocol):
         """Whether a loss of the translation is an error."""
 
 
-In = TypeVar("In", bound=Call)
+In = TypeVar("In", bound=CallRequest)
 Out = TypeVar("Out", bound=CallResult)
 
 

@@ -14,7 +14,7 @@ from vibe_llms.dialects.embeddings.results import decode
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import Origin, StopReason, Usage
 from vibe_llms.messages.losses import Translation
-from vibe_llms.messages.moderations import Moderation, ModerationRequest, Verdict
+from vibe_llms.messages.moderations import Moderation, ModerationRequest, ModerationVerdict
 from vibe_llms.models.descriptors import ModelDescriptor
 
 PROTOCOL: Final = "moderations"
@@ -56,10 +56,10 @@ def _read(answer: bytes, request: ModerationRequest, model: ModelDescriptor) -> 
     return Moderation(verdicts=tuple(map(_read_verdict, told.results)), origin=origin)
 
 
-def _read_verdict(result: _Result) -> Verdict:
+def _read_verdict(result: _Result) -> ModerationVerdict:
     # Some categories do not apply to texts: their values are null.
     scores = {name: score for name, score in result.category_scores.items() if score is not None}
-    return Verdict(
+    return ModerationVerdict(
         categories=tuple(name for name, applies in result.categories.items() if applies),
         scores=scores,
     )

@@ -31,7 +31,7 @@ class ModerationRequest:
 
 
 @frozen(kw_only=True)
-class Verdict:
+class ModerationVerdict:
     """The verdict about one text.
 
     Attributes:
@@ -49,7 +49,7 @@ class Verdict:
 
 
 @frozen(kw_only=True)
-class Moderation(Sequence[Verdict]):
+class Moderation(Sequence[ModerationVerdict]):
     """Verdicts about texts, in their order.
 
     Attributes:
@@ -58,7 +58,7 @@ class Moderation(Sequence[Verdict]):
         losses: Losses of the translation.
     """
 
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[ModerationVerdict, ...]
     origin: Origin
     losses: tuple[Loss, ...] = attrs.field(default=(), converter=ensure_losses)
 
@@ -76,13 +76,13 @@ class Moderation(Sequence[Verdict]):
         return len(self.verdicts)
 
     @overload
-    def __getitem__(self, index: int) -> Verdict: ...
+    def __getitem__(self, index: int) -> ModerationVerdict: ...
     @overload
-    def __getitem__(self, index: slice) -> Sequence[Verdict]: ...
-    def __getitem__(self, index: int | slice) -> Verdict | Sequence[Verdict]:
+    def __getitem__(self, index: slice) -> Sequence[ModerationVerdict]: ...
+    def __getitem__(self, index: int | slice) -> ModerationVerdict | Sequence[ModerationVerdict]:
         return self.verdicts[index]
 
-    def __iter__(self) -> Iterator[Verdict]:
+    def __iter__(self) -> Iterator[ModerationVerdict]:
         return iter(self.verdicts)
 
 

@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import attrs
 
-from vibe_llms.dialects.calls import Call, CallForm
+from vibe_llms.dialects.calls import CallForm, CallRequest
 from vibe_llms.exceptions import ConverseError, Stage
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.call_results import CallResult
@@ -16,7 +16,7 @@ from vibe_llms.providers.rates import Ticket
 from vibe_llms.providers.retries import RetryPolicy, repeat
 from vibe_llms.providers.vendors import VendorClient
 
-In = TypeVar("In", bound=Call)
+In = TypeVar("In", bound=CallRequest)
 Out = TypeVar("Out", bound=CallResult)
 
 

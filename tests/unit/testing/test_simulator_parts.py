@@ -68,11 +68,11 @@ def test_references_are_followed_and_recursion_ends() -> None:
 
 @given(text=st.text(), prefix=st.text(), other=st.text(), embeds_text=st.booleans())
 def test_a_signature_holds_for_its_text_and_prefix_alone(
-    text: str, prefix: str, other: str, carry: bool
+    text: str, prefix: str, other: str, embeds_text: bool
 ) -> None:
     """Another text, another kind, or another prefix where it is bound, are found out."""
-    signed = sign(text, kind="a", prefix=prefix, embeds_text=carry)
-    shown = None if carry else text
+    signed = sign(text, kind="a", prefix=prefix, embeds_text=embeds_text)
+    shown = None if embeds_text else text
     assert is_intact(signed, shown, kind="a")
     assert is_intact(signed, shown, kind="a", prefix=prefix)
     assert not is_intact(signed, shown, kind="b")
