@@ -18,6 +18,7 @@ from vibe_llms.batches.item_lines import decode_item
 from vibe_llms.batches.items import BUCKETS, BatchItem, read_buckets
 from vibe_llms.exceptions import LimitError, ParseError, ProviderError
 from vibe_llms.foundation.coalescing import Gatherer
+from vibe_llms.foundation.money import write_dollars
 from vibe_llms.instruments.estimates import AnyEstimator, count_money, read_money
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.telemetry.prices import Price, price_usage
@@ -136,8 +137,8 @@ class MemoryLedger:
         return LimitError(
             limit="cap",
             value=float(cap),
-            detail=f"The batch has cost ${cost:,.4f}; the next request could exceed its cap "
-            f"of ${cap:,.4f}.",
+            detail=f"The batch has cost {write_dollars(cost)}; the next request could exceed its "
+            f"cap of {write_dollars(cap)}.",
             remedy="Raise the cap to continue, if the batch has a journal.",
         )
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Final
 
 from vibe_llms.events.flow import FlowEndedEvent
 from vibe_llms.flows.courses import Sum, VisitState
+from vibe_llms.foundation.money import write_dollars
 from vibe_llms.runs.summaries import describe_ending
 
 TIMES: Final = "\N{MULTIPLICATION SIGN}"
@@ -45,9 +47,7 @@ def describe_cost(cents: float | None) -> str:
     """Describe an amount of money in dollars; empty if it is unknown."""
     if cents is None:
         return ""
-    if 0 < cents < 0.01:
-        return "<$0.0001"
-    return f"${cents / 100:,.4f}" if 0 < cents < 10 else f"${cents / 100:,.2f}"
+    return write_dollars(Decimal(str(cents)) / 100)
 
 
 def describe_sum(total: Sum) -> list[str]:

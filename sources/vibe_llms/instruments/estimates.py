@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.foundation.money import write_dollars
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.codec.canister_lines import decode_canisters, encode_canisters
 from vibe_llms.messages.contents import ImageContent
@@ -136,8 +137,9 @@ class RunEstimator:
         dollars = Decimal(0) if is_free else Decimal(cents) / 100
         if dollars > cap:
             message = (
-                f"One run may cost ${dollars:,.2f}, more than the cap of ${cap:,.2f}: raise "
-                f"the cap, or lower the engine's limit run_cents (now {cents})."
+                f"One run may cost {write_dollars(dollars)}, more than the cap of "
+                f"{write_dollars(cap)}: raise the cap, or lower the engine's limit run_cents "
+                f"(now {cents})."
             )
             raise ConfigurationError(findings=(Finding(place="cap", message=message),))
         self._amount = count_money(dollars)

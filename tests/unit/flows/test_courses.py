@@ -115,8 +115,8 @@ def test_a_visit_that_failed_is_seen_though_the_flow_went_on() -> None:
         (describe_tokens(999_999), "1.0M tokens"),
         (describe_cost(None), ""),
         (describe_cost(0), "$0.00"),
-        (describe_cost(0.001), "<$0.0001"),
-        (describe_cost(0.8), "$0.0080"),
+        (describe_cost(0.001), "$0.00001"),
+        (describe_cost(0.8), "$0.008"),
         (describe_cost(1234), "$12.34"),
     ],
 )

@@ -68,7 +68,7 @@ def test_a_diagram_tells_what_has_happened() -> None:
 
     assert {name: (node.label.text, node.classes) for name, node in diagram.nodes.items()} == {
         "START": ("Begin ✓", ("flow-done",)),
-        "P0": ("Ask<br/>▸ ×3 · 5.0 s<br/>1.4k tokens · $0.0060", ("flow-running",)),  # noqa: RUF001
+        "P0": ("Ask<br/>▸ ×3 · 5.0 s<br/>1.4k tokens · $0.006", ("flow-running",)),  # noqa: RUF001
         "COND": ('Is it "good"?<br/>✓ ×2', ("flow-done",)),  # noqa: RUF001
         "END": ("END", ("flow-unreached",)),
         "HELP": ("**Help**\nme", ("flow-unreached",)),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from vibe_llms.foundation.money import write_dollars
 from vibe_llms.interfaces.cli.output import measure_text, measure_width, shorten
 
 if TYPE_CHECKING:
@@ -77,11 +78,8 @@ def count(number: int, word: str) -> str:
 
 
 def write_amount(amount: Decimal | None) -> str:
-    """Format US dollars with two to six decimal places."""
-    if amount is None:
-        return _UNKNOWN
-    whole, _, places = f"{amount:,.6f}".partition(".")
-    return f"${whole}.{places.rstrip('0').ljust(2, '0')}"
+    """Format US dollars."""
+    return _UNKNOWN if amount is None else write_dollars(amount)
 
 
 def write_seconds(seconds: float | None) -> str:

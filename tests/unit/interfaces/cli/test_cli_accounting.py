@@ -133,10 +133,10 @@ def test_durations_are_written_as_people_say_them(seconds: float | None, text: s
 
 @pytest.mark.parametrize(
     ("amount", "text"),
-    [(None, "?"), ("0", "$0.00"), ("0.0000004", "$0.00"), ("1234.5", "$1,234.50")],
+    [(None, "?"), ("0", "$0.00"), ("0.0000004", "$0.0000004"), ("1234.5", "$1,234.50")],
 )
 def test_amounts_have_at_least_two_places(amount: str | None, text: str) -> None:
-    """And at most six; a document has them all."""
+    """And more where they would show nothing."""
     assert write_amount(None if amount is None else Decimal(amount)) == text
 
 

@@ -201,6 +201,6 @@ def test_a_row_says_what_a_node_took() -> None:
 
     assert [(each.head, each.cells) for each in rows] == [
         ("✓ START", ("", "", "", "")),
-        ("✓ Ask twice", ("×2", "4.0 s", "1.5k", "$0.0200")),  # noqa: RUF001
+        ("✓ Ask twice", ("×2", "4.0 s", "1.5k", "$0.02")),  # noqa: RUF001
         ("  END", ("", "", "", "")),
     ]

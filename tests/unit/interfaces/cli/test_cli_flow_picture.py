@@ -82,14 +82,14 @@ async def test_nodes_are_drawn_with_what_they_took_while_they_are_visited() -> N
 
     assert watching.look() == [
         "✓ START",
-        "✓ Outline  2.0 s  1.2k  $0.0150",
+        "✓ Outline  2.0 s  1.2k  $0.015",
         "✓ Both",
         "│ ▸ Facts  3.0 s",
         "│ ▸ Style  3.0 s",
         "  Weigh",
         "  END",
         "Facts: … ␛[31m pulls, and so on and on and on and on and on",
-        "5 visits · 5.0 s · 1.2k tokens · $0.0150",
+        "5 visits · 5.0 s · 1.2k tokens · $0.015",
     ]
 
     run.finish("P1", 3, branch=1)
@@ -97,13 +97,13 @@ async def test_nodes_are_drawn_with_what_they_took_while_they_are_visited() -> N
     watching.hear()
     assert watching.read() == [
         "✓ START",
-        "✓ Outline  2.0 s  1.2k  $0.0150",
+        "✓ Outline  2.0 s  1.2k  $0.015",
         "✓ Both",
         "│ ✓ Facts  3.0 s",
         "│ ✗ Style  3.0 s",
         "  Weigh",
         "  END",
-        "5 visits · 5.0 s · 1.2k tokens · $0.0150",
+        "5 visits · 5.0 s · 1.2k tokens · $0.015",
     ]
 
 

@@ -31,7 +31,7 @@ def test_it_says_what_it_asks_and_what_came_of_it(vibe: Vibe, identity: str) -> 
     told = json.loads(vibe("runs", "diff", identity, "--live", "--cap", "0.10", "--json").out)
 
     assert same.code == 0, same
-    assert "Asks scripted:echo up to 1 time, for at most $0.0000" in same.err
+    assert "Asks scripted:echo up to 1 time, for at most $0.00" in same.err
     assert "All 1 step are unchanged" in same.err
     assert told["of"] == 1
     assert told["steps"][0]["now"]["text"] == "Hello."

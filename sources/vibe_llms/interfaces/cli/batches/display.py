@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import attrs
 
 from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.money import write_dollars
 from vibe_llms.interfaces.cli.output import note, shorten, write_json
 
 if TYPE_CHECKING:
@@ -177,7 +178,7 @@ def describe_counts(tally: BatchTally, account: BatchNotes) -> str:
     if tokens:
         words.append(f"{tokens:,} tokens")
     if account.cost:
-        words.append(f"${account.cost:,.2f}")
+        words.append(write_dollars(account.cost))
     return "  ".join(words)
 
 
@@ -221,7 +222,7 @@ def describe_use(asked: int, answered: int, cost: Decimal, unpriced: int) -> str
     """
     words = f"; {asked:,} tokens in, {answered:,} out" if asked or answered else ""
     rest = f" and {unpriced:,} answers without a price" if unpriced else ""
-    return f"{words}, ${cost:,.4f}{rest}" if cost else words
+    return f"{words}, {write_dollars(cost)}{rest}" if cost else words
 
 
 def encode_summary(tally: BatchTally, account: BatchNotes, output: str | None) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from vibe_llms.foundation.money import write_dollars
 from vibe_llms.interfaces.cli.batches.channels import STANDARD, produce_channel
 from vibe_llms.interfaces.cli.batches.display import (
     BatchNotes,
@@ -66,8 +67,8 @@ class Pace:
         if tokens := found.input_tokens + found.output_tokens:
             words.append(f"{tokens:,} tokens")
         if found.cost:
-            of = "" if found.cap is None else f" of ${found.cap:,.2f}"
-            words.append(f"${found.cost:,.2f}{of}")
+            of = "" if found.cap is None else f" of {write_dollars(found.cap)}"
+            words.append(f"{write_dollars(found.cost)}{of}")
         if self.rate > 0 and found.state == "open":
             words.append(f"{_tell_time((_total(found) - found.done) / self.rate)} left")
         return "  ".join(words)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.money import write_dollars
 from vibe_llms.interfaces.cli.batches.channels import produce_channel, produce_model
 from vibe_llms.interfaces.cli.batches.inputs import InputForm, check_file, read_file
 from vibe_llms.interfaces.cli.output import note
@@ -140,14 +141,10 @@ def describe_prices(forecast: Forecast) -> list[str]:
         return [*lines, f"Their cost is unknown: {reason}"]
     for words, (asked, answered) in (("One by one:", usual), ("As a batch:", batch)):
         lines.append(
-            f"{words:<12} about {_show(asked)}, plus {_show(answered)} for each million "
-            "tokens of answers."
+            f"{words:<12} about {write_dollars(asked)}, plus {write_dollars(answered)} for each "
+            "million tokens of answers."
         )
     return lines
-
-
-def _show(amount: Decimal) -> str:
-    return f"${amount:,.2f}" if amount >= 1 else f"${amount:,.4f}"
 
 
 def _price(forecast: Forecast, tier: str) -> tuple[tuple[Decimal, Decimal] | None, str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import aclosing
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
 
+from vibe_llms.foundation.money import write_dollars
 from vibe_llms.interfaces.cli.access import load_application
 from vibe_llms.interfaces.cli.commands.runs.replaying import read_text
 from vibe_llms.interfaces.cli.errors import ExitCode
@@ -57,8 +59,8 @@ def _confirm(foresight: Foresight, options: Mapping[str, Any], *, is_agreed: boo
         note(remark)
     models, times = ", ".join(foresight.models), _count(foresight.steps, "time")
     note(
-        f"Asks {models} up to {times}, for at most ${foresight.cost:,.4f}; the cap is "
-        f"${options['cap']:,.4f}. Stops at the first step that differs."
+        f"Asks {models} up to {times}, for at most {write_dollars(foresight.cost)}; the cap "
+        f"is {write_dollars(options['cap'])}. Stops at the first step that differs."
     )
     if foresight.executed:
         names = ", ".join(foresight.executed)
@@ -80,18 +82,18 @@ async def _perform(
 
 
 def _tell(foresight: Foresight, steps: list[LiveStep], *, as_json: bool) -> int:
-    cost = sum(float(each.cost) for each in steps)
+    cost = sum((each.cost for each in steps), Decimal(0))
     different = next((each for each in steps if each.difference), None)
     if as_json:
         told = [{**attrs.asdict(each), "cost": float(each.cost)} for each in steps]
-        write_json({"steps": told, "of": foresight.steps, "cost": cost})
+        write_json({"steps": told, "of": foresight.steps, "cost": float(cost)})
     elif different is None:
-        note(f"All {_count(foresight.steps, 'step')} are unchanged; ${cost:,.4f}.")
+        note(f"All {_count(foresight.steps, 'step')} are unchanged; {write_dollars(cost)}.")
     else:
         for sign, deed in (("-", different.then), ("+", different.now)):
             write(f"{sign} {_describe(deed)}")
         of = f"step {len(steps)} of {foresight.steps}"
-        note(f"First difference: event {different.sequence} ({of}); ${cost:,.4f}.")
+        note(f"First difference: event {different.sequence} ({of}); {write_dollars(cost)}.")
     return ExitCode.SUCCESS if different is None else ExitCode.INCOMPLETE
 
 

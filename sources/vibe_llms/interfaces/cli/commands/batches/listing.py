@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vibe_llms.foundation.money import write_dollars
 from vibe_llms.interfaces.cli.interrupts import run
 from vibe_llms.interfaces.cli.options import command, json_option, runner_option
 from vibe_llms.interfaces.cli.output import note, write_json, write_moment, write_table
@@ -46,7 +47,7 @@ def list_(runner: str, limit: int, as_json: bool) -> None:
                 each.state,
                 f"{each.done:,}/{each.known:,}",
                 f"{each.failed:,}" if each.failed else "",
-                f"${each.cost:,.2f}" if each.cost else "",
+                write_dollars(each.cost) if each.cost else "",
                 write_moment(datetime.fromtimestamp(each.created)),
                 each.model,
             )
