@@ -1,7 +1,7 @@
-"""Writes the fidelity matrix from the walk that the tests make.
+"""Writer of the fidelity matrix, from the walk of the tests.
 
-``python documentation/draw_fidelity.py`` writes ``reference/fidelity.rst``; a test notices when
-the page and what the dialects do differ.
+``python documentation/draw_fidelity.py`` writes ``reference/fidelity.rst``; a test compares
+the page with the dialects.
 """
 
 from __future__ import annotations
@@ -18,32 +18,31 @@ if TYPE_CHECKING:
     from fidelity.matrix import Verdict
 
 HEAD = """\
-What goes from vendor to vendor
-===============================
+Fidelity: conversations with several vendors
+============================================
 
 .. This page is written by documentation/draw_fidelity.py from the walk of the tests.
 
-One conversation may move between vendors. These tables tell what becomes of everything in it; they
-are written by the program that tests it, and each translation of yours reports the same as its
-losses. Nothing goes missing without such a report: the tests alter every field in turn, for every
-pair of vendors, and compare.
+A conversation may move between vendors. These tables show how each part of it is sent; your
+translations report the same as losses. The tests that write the tables change every field in turn,
+for every pair of vendors, so that nothing is lost without a report.
 
 kept
-    It goes as it is.
+    Sent unchanged.
 in part
-    It goes, except for the fields named in the note.
+    Sent, except for the fields named in the note.
 coerced
-    It goes in another form.
+    Sent in another form.
 withheld
-    It stays behind, and goes again when the conversation returns to whom it belongs.
+    Not sent; sent again when the conversation returns to the vendor that can use it.
 dropped
-    There is no place for it.
+    Not sent: the vendor does not support it.
 refused
-    The request is an error, and nothing is sent.
+    An error; nothing is sent.
 
-What is *withheld* or *dropped* stays in your conversation in any case. A request with
-``strict=True`` makes an error of every loss before anything is sent. Of the vendors that speak Chat
-Completions, three stand for their kinds; what each model can do besides, its attributes say.
+What is *withheld* or *dropped* stays in your conversation. A request with ``strict=True`` turns
+every loss into an error before anything is sent. Three vendors of Chat Completions stand for the
+others; the attributes of a model list its capabilities.
 
 """
 
@@ -65,8 +64,8 @@ def draw() -> str:
     said = [
         (feature.title, [judge(feature, party) for party in PARTIES]) for feature in survey_said()
     ]
-    parts = [HEAD, _head("What you say, to each vendor", "-"), _draw_table(titles, said)]
-    parts.append(_head("What a vendor answered, to each other", "-"))
+    parts = [HEAD, _head("Your messages, to each vendor", "-"), _draw_table(titles, said)]
+    parts.append(_head("A vendor's answers, to the other vendors", "-"))
     for first in PARTIES:
         rows = [
             (feature.title, [judge(feature, party) for party in PARTIES])

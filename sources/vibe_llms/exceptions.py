@@ -158,7 +158,7 @@ class UnknownNameError(ConverseError, LookupError):
             return self.detail
         end = suggest(self.name, self.known)
         known = f" Known: {', '.join(sorted(self.known))}." if self.known and end == "." else ""
-        return f"There is no {self.kind} {self.name!r}{end}{known}"
+        return f"Unknown {self.kind} {self.name!r}{end}{known}"
 
 
 class WeightsError(ConverseError, OSError):
@@ -262,7 +262,7 @@ class ParseError(ConverseError, ValueError):
         if self.detail:
             return self.detail
         times = "" if self.attempts == 1 else f" after {self.attempts} attempts"
-        return f"The answer is no {self.kind}{times}: {'; '.join(self.faults)}."
+        return f"The answer is not a valid {self.kind}{times}: {'; '.join(self.faults)}."
 
 
 class LimitError(ConverseError, RuntimeError):
@@ -430,7 +430,7 @@ class UnknownConversationError(StoreError, LookupError):
     identity: str = ""
 
     def describe(self) -> str:
-        return self.detail or f"There is no conversation {self.identity!r}."
+        return self.detail or f"Unknown conversation {self.identity!r}."
 
 
 class AmbiguousIdentityError(StoreError, LookupError):
@@ -441,7 +441,10 @@ class AmbiguousIdentityError(StoreError, LookupError):
     candidates: tuple[str, ...] = ()
 
     def describe(self) -> str:
-        return self.detail or f"{self.identity!r} fits several: {', '.join(self.candidates)}."
+        return (
+            self.detail
+            or f"Ambiguous id {self.identity!r}: it matches {', '.join(self.candidates)}."
+        )
 
 
 class StoreUnavailableError(StoreError):
@@ -459,7 +462,7 @@ class StaleConversationError(StoreError):
     identity: str = ""
 
     def describe(self) -> str:
-        return self.detail or f"Conversation {self.identity} has grown: others write to it too."
+        return self.detail or f"Conversation {self.identity} has grown: another writer changed it."
 
 
 class CorruptionError(StoreError, ValueError):

@@ -31,7 +31,7 @@ from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request
 
 _KINDS: Final = (LossKind.DROPPED, LossKind.WITHHELD, LossKind.COERCED)
-NO_CONTROL: Final = "it goes, by its own name, only where the data of a model have this control"
+NO_CONTROL: Final = "sent by its own name, if the attributes of the model have this control"
 
 
 @attrs.frozen(kw_only=True)

@@ -203,7 +203,7 @@ async def test_orders_and_tasks_over_http_name_no_files(tmp_path: Path) -> None:
         ):
             status, said = await daemon.ask("POST", "/runs", order)
             assert status == 400, said
-            assert "There is no model" in said["error"]["message"]
+            assert "Unknown model" in said["error"]["message"]
         status, said = await daemon.ask("POST", "/runs", {"model": "play", **told})
         assert status == 201, said
 

@@ -281,8 +281,8 @@ async def test_the_log_says_what_a_client_is_told_that_it_says(
         "/v1/chat/completions", json={"model": "groq:x", "messages": TALK}
     ) as told:
         assert told.status == 500
-        assert "Its log says why" in find_openai(await told.json())
-    assert "There is no key for groq" in caplog.text
+        assert "Its log has the cause" in find_openai(await told.json())
+    assert "key for groq is missing" in caplog.text
     caplog.clear()
     async with session.post("/v1/chat/completions", json={"model": MODEL, "messages": []}) as told:
         assert told.status == 400

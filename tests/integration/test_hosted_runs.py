@@ -650,7 +650,7 @@ async def test_only_some_models_and_tools_may_be_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"run\.task\.ensembles"):
         await premises.runs.start(RunSpec(task=task))
     premises.runs.rules = RunRules(ensembles=frozenset())
-    with pytest.raises(ConfigurationError, match=r"run\.ensembles: .*'web'; known: none\."):
+    with pytest.raises(ConfigurationError, match=r"run\.ensembles: .*'web'. Known: none\."):
         await premises.runs.start(RunSpec(ensembles=("web",)))
 
 

@@ -52,7 +52,7 @@ CLOCK = InvocableDescription(
     description="Tells the time.",
     schema={"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
 )
-OWN = "id, status: only openai_responses knows it"
+OWN = "id, status: only openai_responses can read it"
 each_provider = pytest.mark.parametrize("name", sorted(PLACES))
 
 

@@ -248,7 +248,7 @@ def test_a_key_that_is_missing_is_named(home: Path, vibe: Vibe, name: str) -> No
     """By the variable that would hold it."""
     line = expect_one_line(vibe("ask", "-m", f"{name}:m", "Hello"), ExitCode.CONFIGURATION)
 
-    assert f"There is no key for {name}. Set " in line
+    assert f"key for {name} is missing. Set " in line
     assert "_API_KEY" in line
     assert vibe("list").out == ""  # nothing was begun that could not be answered
 
@@ -392,7 +392,7 @@ def test_the_name_of_a_vendor_is_enough(
 
     line = expect_one_line(vibe("ask", "--provider", name, "Hello"), ExitCode.CONFIGURATION)
 
-    assert "There is no key for" in line
+    assert "key for" in line
     assert "_API_KEY, or api_key_file in [providers." in line
 
 

@@ -196,9 +196,9 @@ def test_the_cause_is_kept() -> None:
         ),
         (
             UnknownNameError(kind="provider", name="lokal", known=("local", "scripted")),
-            "There is no provider 'lokal'; did you mean 'local'?",
+            "Unknown provider 'lokal'; did you mean 'local'?",
         ),
-        (UnknownNameError(name="x"), "There is no name 'x'."),
+        (UnknownNameError(name="x"), "Unknown name 'x'."),
         (ControlError(detail="Too warm.", control="temperature"), "Too warm."),
         (TranslationLossError(losses=("a", "b")), "The translation would lose: a; b."),
         (
@@ -214,14 +214,14 @@ def test_the_cause_is_kept() -> None:
             "local failed (overloaded): Busy.",
         ),
         (ProviderError(detail="Busy."), "The provider failed (unknown): Busy."),
-        (UnknownConversationError(identity="3f"), "There is no conversation '3f'."),
+        (UnknownConversationError(identity="3f"), "Unknown conversation '3f'."),
         (
             AmbiguousIdentityError(identity="3", candidates=("3a", "3b")),
-            "'3' fits several: 3a, 3b.",
+            "Ambiguous id '3': it matches 3a, 3b.",
         ),
         (
             StaleConversationError(identity="3a"),
-            "Conversation 3a has grown: others write to it too.",
+            "Conversation 3a has grown: another writer changed it.",
         ),
         (CorruptionError(path="m.jsonl", line=4, detail="Torn."), "m.jsonl:4: Torn."),
         (CorruptionError(path="m.jsonl", detail="Torn."), "m.jsonl: Torn."),

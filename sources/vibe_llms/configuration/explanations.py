@@ -36,7 +36,7 @@ def explain_configuration(configuration: Configuration) -> tuple[Explanation, ..
     if request is not None:
         # Listed beside the value in effect: otherwise users could not see why their file has no
         # effect.
-        condition = f"no effect until {request.folder} is trusted"
+        condition = f"ignored until {request.folder} is trusted"
         explained += [
             _explain(setting, f"{setting.source}, {condition}") for setting in request.settings
         ]

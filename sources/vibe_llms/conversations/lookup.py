@@ -27,7 +27,7 @@ def resolve(store: ConversationStore, prefix: str) -> str:
         )
     if len(fitting) > 1:
         raise AmbiguousIdentityError(
-            identity=prefix, candidates=tuple(sorted(fitting)), remedy="Type more of it."
+            identity=prefix, candidates=tuple(sorted(fitting)), remedy="Write more of the id."
         )
     return fitting[0]
 

@@ -50,8 +50,8 @@ def refuse_broken_media(canisters: Iterable[AnyCanister]) -> None:
                 shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
                 raise RequestError(
                     path=path,
-                    detail=f"Data that should be base 64 are none: {shown!r}.",
-                    remedy="Encode the bytes of the picture, sound or document anew.",
+                    detail=f"The data are not valid Base64: {shown!r}.",
+                    remedy="Encode the bytes of the image, audio or document as Base64.",
                 )
 
 
@@ -95,7 +95,9 @@ def _correct(canister: AnyCanister, path: str, losses: list[Loss]) -> AnyCaniste
         if found is None or content.mime_type not in _TOLD_APART or found == content.mime_type:
             continue
         contents[index] = attrs.evolve(content, mime_type=found)
-        reason = f"it is said to be {content.mime_type} and goes as {found}, as its bytes tell"
+        reason = (
+            f"it is labeled {content.mime_type}, but its bytes are {found}; it is sent as {found}"
+        )
         where = f"{path}.content[{index}].mime_type"
         losses.append(Loss(kind=LossKind.COERCED, path=where, reason=reason))
     return canister if len(losses) == count else attrs.evolve(canister, content=contents)

@@ -26,7 +26,7 @@ def refuse_nothing(path: str) -> RequestError:
     return RequestError(
         path=path,
         detail="The request has no message.",
-        remedy="Begin with one of the user's.",
+        remedy="Begin with a user message.",
         stage=Stage.FRAME,
     )
 

@@ -148,7 +148,7 @@ def compose_error_message(error: ConverseError) -> str:
     """
     match error:
         case ProviderError():
-            text = error.detail or "It gave no reason."
+            text = error.detail or "The vendor gave no reason."
         case ContextOverflowError() | RequestError(stage=Stage.PROVIDER):
             text = error.describe()  # the vendor's message; the remedy is for our own users
         case UnknownNameError():
@@ -164,24 +164,24 @@ def compose_error_message(error: ConverseError) -> str:
             text = LimitError(limit=error.limit, value=error.value).describe()
         case TransportTimeoutError():
             timeout = TransportTimeoutError(phase=error.phase, seconds=error.seconds)
-            text = timeout.describe().replace("The other side", "The server of the model", 1)
+            text = timeout.describe().replace("The peer", "The model's server", 1)
         case TransportError(should_retry=False):
             text = (
-                "The server of the model cannot be asked as things are set up here, and asking "
-                "again will not help."
+                "The model's server cannot be reached with this server's settings; a retry "
+                "will not help."
             )
         case TransportError():
-            text = "The server of the model could not be reached, or went away."
+            text = "The model's server is unreachable, or disconnected."
         case StreamTruncatedError():
-            text = "The answer of the model broke off before it was complete."
+            text = "The model's response ended before it was complete."
         case StoreUnavailableError():
-            text = "The database of this server is out of reach for now. Ask again later."
+            text = "The database of this server is unreachable. Try again later."
         case StoreError() if is_full(error):
-            text = "The disk of this server is full. Ask again when its operator has made room."
+            text = "The disk of this server is full. Try again when its operator has freed space."
         case _ if _is_nonsense(error):
-            text = "What the server of the model answered makes no sense."
+            text = "The model's server sent an invalid response."
         case _:
-            text = f"The server has failed (stage: {error.stage}). Its log says why."
+            text = f"Internal error of the server (stage: {error.stage}). Its log has the cause."
     # Some vendors repeat the wrong key; lone surrogates cannot be encoded as JSON.
     return KEY_SHAPES.sub(HIDDEN.encode(), text.encode("utf-8", "replace")).decode()
 

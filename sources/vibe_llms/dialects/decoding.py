@@ -34,7 +34,7 @@ _LOSS: Final = LossEvent(
     loss=Loss(
         kind=LossKind.COERCED,
         path="response",
-        reason="half a character (a lone UTF-16 surrogate) became U+FFFD",
+        reason="half a character (a lone UTF-16 surrogate) was replaced by U+FFFD",
     )
 )
 
@@ -92,7 +92,7 @@ class Explaining:
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, _NONSENSE) and not isinstance(error, ConverseError):
             raise ConverseError(
-                detail=f"{self.provider} sent {self.what} that makes no sense: {error!r}.",
+                detail=f"{self.provider} sent {self.what} that is invalid: {error!r}.",
                 stage=Stage.DECODE,
             ) from error
 
@@ -149,13 +149,12 @@ class ResponseDecoder(abc.ABC):
         if not self._has_ended():
             raise StreamTruncatedError(
                 detail=f"The stream of {self._provider} ended before its response was complete.",
-                remedy="What had arrived is kept; ask again.",
+                remedy="The received part is kept. Send the request again.",
             )
         if self._is_empty():
             raise ConverseError(
-                detail=f"{self._provider} answered with nothing: no content, nor why there is "
-                "none.",
-                remedy="Ask again; if it stays, the server may speak another protocol.",
+                detail=f"{self._provider} sent an empty response, without a reason.",
+                remedy="Try again. If it persists, the server may use another protocol.",
                 stage=Stage.DECODE,
             )
         self._finished = True

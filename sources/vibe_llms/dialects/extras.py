@@ -93,8 +93,8 @@ def read_native(native: Native, path: str) -> dict[str, Any]:
     except UNREADABLE as error:
         raise RequestError(
             path=f"{path}.native",
-            detail=f"What {path} has of its vendor is no JSON object: {error}.",
-            remedy="Leave the native out; the common fields go without it.",
+            detail=f"The native data of {path} are not a JSON object: {error}.",
+            remedy="Remove the native data; the common fields are sent without them.",
         ) from error
 
 

@@ -22,7 +22,7 @@ def survey_contents(canister: AnyCanister, path: str, ledger: Ledger) -> list[Co
     """
     contents, shift = canister.content, 0
     if isinstance(canister, DocumentCanister):
-        ledger.coerce(path, "a document goes as the user's words, between marks")
+        ledger.coerce(path, "a document is sent as text of the user, between marks")
         contents, shift = _frame(canister)
     return [(each, f"{path}.content[{index}]") for index, each in enumerate(contents, -shift)]
 

@@ -92,7 +92,7 @@ def repair_history(
             if not isinstance(canister, ResultCanister) or canister.owner is Owner.VENDOR:
                 entries.append(HistoryEntry(_rename(canister, names.get(index)), path))
             elif index not in answering:
-                ledger.coerce(path, "a result without its invocation goes as the user's words")
+                ledger.coerce(path, "a result without its invocation is sent as text of the user")
                 entries.append(HistoryEntry(tell_result(canister), path))
         owed = [index for index in run if _is_our_invocation(canisters[index])]
         entries += _place_results(canisters, owed, answers, names, breaks, ledger)
@@ -198,14 +198,14 @@ def _place_results(
     for position, index in given:
         path = f"canisters[{position}]"
         if breaks[index] != breaks[position]:
-            ledger.coerce(path, "the result moves to the turn of its invocation")
+            ledger.coerce(path, "the result is moved to the turn of its invocation")
         yield HistoryEntry(_rename(canisters[position], names.get(index)), path)
     for index in owed:
         if index in answers:
             continue
         path, canister = f"canisters[{index}]", canisters[index]
         assert isinstance(canister, InvocationCanister)
-        ledger.synthesize(path, "the invocation has no result; a note stands in for it")
+        ledger.synthesize(path, "the invocation has no result; a note was inserted")
         result = ResultCanister(
             NO_RESULT,
             id=f"{canister.id}-result",  # the same each time it is made up
@@ -244,9 +244,9 @@ def _survey_names(
             # An id with several aliases continues after the last of them.
             ways = derived.setdefault(name, _derive_aliases(name, rules))
             alias = next(alias for alias in ways if alias not in taken)
-            reason = f"the id {name!r} goes as {alias}: this vendor takes no such id"
+            reason = f"the id {name!r} is sent as {alias}: this vendor does not accept the id"
             if name in taken:
-                reason = f"the id {name!r} goes as {alias}: an earlier invocation has it"
+                reason = f"the id {name!r} is sent as {alias}: an earlier invocation has the same"
             ledger.coerce(f"canisters[{index}].invocation_id", reason)
             aliases[index] = name = alias
         taken.add(name)

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.models.attributes import Capability, ModelAttributes
 
-LATE: Final = "instructions amid a conversation go as the user's"
+LATE: Final = "instructions within a conversation are sent as text of the user"
 """The reason of the loss, in every dialect."""
 
 _ROLES: Final = ("system", "developer")
@@ -35,7 +35,7 @@ def settle_instructions(
         return list(messages)
     first = list(takewhile(lambda each: each[0]["role"] in _ROLES, messages))
     for _, path in first[1:]:
-        ledger.coerce(path, "it joins the instructions before it")
+        ledger.coerce(path, "it is joined to the preceding instructions")
     settled = [(join_instructions([each for each, _ in first]), first[0][1])] if first else []
     for message, path in messages[len(first) :]:
         if message["role"] in _ROLES:

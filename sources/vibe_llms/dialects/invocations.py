@@ -46,7 +46,7 @@ def write_object(canister: InvocationCanister, path: str, ledger: Ledger) -> str
         return text
     if canister.fault is None:
         return "{}"
-    reason = f"{canister.fault}; they go as text in the field {BROKEN_ARGUMENTS}"
+    reason = f"{canister.fault}; they are sent as text in the field {BROKEN_ARGUMENTS}"
     ledger.coerce(f"{path}.arguments", reason)
     return write_json({BROKEN_ARGUMENTS: text})
 
@@ -153,7 +153,7 @@ class InvocablesWriter:
                 tools[invocable.name] = tool
         names = [name for name, tool in tools.items() if self.can_be_chosen(tool)]
         if choice not in (*CHOICES, *names) or (choice == "required" and not names):
-            ledger.drop("invocation_choice", f"{choice}: it is not offered to this vendor")
+            ledger.drop("invocation_choice", f"{choice}: this tool is not sent to the vendor")
             choice = "auto"
         offer = Offer(tools, choice, invocables, quirks, ledger)
         return Translation(self.compose(offer), ledger.losses)

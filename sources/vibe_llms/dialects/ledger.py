@@ -77,7 +77,9 @@ class Ledger:
             path: Path of their owner.
         """
         if native is not None:
-            self._withhold_fields(read_native(native, path), path, "no place for it here")
+            self._withhold_fields(
+                read_native(native, path), path, "this protocol has no such field"
+            )
 
     def admits(
         self, native: Native | None, canister: AnyCanister | None = None
@@ -99,7 +101,7 @@ class Ledger:
         """Return whether this vendor executed a call itself; those of others are withheld."""
         if self.admits(canister.native, canister):
             return True
-        self.withhold(path, "what a vendor executed itself is shown to that vendor alone")
+        self.withhold(path, "only the vendor that executed it can receive it")
         return False
 
     def _knows(self, origin: Origin) -> bool:
@@ -151,7 +153,7 @@ class Ledger:
         )
         if content.file_id is None or not (is_theirs or id(content) in self.strange):
             return content
-        reason = f"another vendor holds the file {content.file_id}"
+        reason = f"the file {content.file_id} is stored by another vendor"
         if content.url is None and content.content_id is None:
             self.withhold(path, reason)
             return None
@@ -185,7 +187,7 @@ class Ledger:
         # Native data of a call's message are lost like those of the call.
         fields = {**(fields.pop(MESSAGE, None) or {}), **fields}
         going = {name: fields.pop(name) for name in shared if fields.get(name) is not None}
-        self._withhold_fields(fields, path, f"only {_whose(native, canister)} knows it")
+        self._withhold_fields(fields, path, f"only {_whose(native, canister)} can read it")
         return going
 
     def _withhold_fields(self, fields: Mapping[str, Any], path: str, reason: str) -> None:
@@ -229,8 +231,8 @@ def reading_natives(canister: AnyCanister, path: str) -> Iterator[None]:
             raise
         raise RequestError(
             path=path,
-            detail=f"What {path} has of its vendor makes no sense there: {error!r}.",
-            remedy="Leave its natives out; the common fields go without them.",
+            detail=f"The native data of {path} are invalid there: {error!r}.",
+            remedy="Remove the native data; the common fields are sent without them.",
         ) from error
 
 

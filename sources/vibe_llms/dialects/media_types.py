@@ -17,9 +17,9 @@ from vibe_llms.models.attributes import Capability, ModelAttributes
 _Medium = TypeVar("_Medium", bound=MediaContent)
 
 _CAPABILITIES: Final = {
-    "image": ("supports_images", "pictures"),
-    "audio": ("supports_audio", "sound"),
-    "video": ("supports_video", "moving pictures"),
+    "image": ("supports_images", "images"),
+    "audio": ("supports_audio", "audio"),
+    "video": ("supports_video", "video"),
     "file": ("supports_files", "documents"),
 }
 _TYPES: Final = {"image": "image_types", "file": "file_types"}
@@ -63,8 +63,8 @@ def read_untaken(
 
 def tell_words(content: FileContent, path: str, ledger: Ledger) -> None:
     """Record that only the text of a file is sent."""
-    ledger.coerce(path, "a file of plain text goes as text")
-    ledger.omit(content, path, "name", "title", "context", reason="its words go alone")
+    ledger.coerce(path, "a file of plain text is sent as text")
+    ledger.omit(content, path, "name", "title", "context", reason="only its text is sent")
     ledger.omit_native(content.native, path)
 
 
@@ -78,8 +78,8 @@ def ensure_capability(content: MediaContent, attributes: ModelAttributes | None,
         model=model,
         capability=name,
         path=path,
-        detail=f"The model {model} takes no {words}.",
-        remedy="Leave it out, or ask a model that does.",
+        detail=f"The model {model} does not accept {words}.",
+        remedy="Remove it, or use another model.",
     )
 
 
@@ -105,14 +105,14 @@ def admit_type(
     model, kind = str(attributes.address), content.mime_type
     taken = ", ".join(_list_types(content, attributes) or ())
     if isinstance(canister, ResultCanister):
-        ledger.withhold(path, f"{model} takes no {kind}; it takes {taken}")
+        ledger.withhold(path, f"{model} does not accept {kind}; it accepts {taken}")
         return False
     raise CapabilityError(
         model=model,
         capability=_TYPES[content.type],
         path=path,
-        detail=f"The model {model} takes no {kind} at {path}.",
-        remedy=f"Convert it to {taken}, or ask a model that takes it.",
+        detail=f"The model {model} does not accept {kind} at {path}.",
+        remedy=f"Convert it to {taken}, or use another model.",
     )
 
 

@@ -88,7 +88,7 @@ def produce_missing_bytes(content: MediaContent, path: str) -> RequestError:
     """Make the error of a medium whose bytes are still in a store."""
     return RequestError(
         path=path,
-        detail=f"The bytes of the {content.type} {content.content_id} are not in the request.",
+        detail=f"The data of the {content.type} {content.content_id} are not in the request.",
         remedy="Read them from the content store first.",
     )
 

@@ -157,7 +157,7 @@ class SequentialWriter(StreamWriter):
 
     def _resume(self, event: ContentDeltaEvent) -> None:
         self._queue[event.index] = [event]
-        reason = "it goes on behind what came in between, as a content of its own"
+        reason = "it continues after other content, as a separate content"
         loss = Loss(kind=LossKind.COERCED, path=f"contents[{event.index}]", reason=reason)
         if loss not in self._divided:
             self._divided.append(loss)

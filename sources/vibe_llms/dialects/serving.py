@@ -65,7 +65,7 @@ def explain_nonsense(what: str, protocol: str, path: str, error: Exception) -> R
     """Return the error for foreign data that could not be decoded."""
     return RequestError(
         path=path,
-        detail=f"{what} makes no sense: {_explain(error)}.",
+        detail=f"{what} is invalid: {_explain(error)}.",
         remedy=f"Compare it with the reference of {protocol}.",
     )
 
@@ -74,13 +74,13 @@ def _explain(error: Exception) -> str:
     """Explain an error in terms of the request, not of our code."""
     match error:
         case KeyError():
-            return f"it lacks {error.args[0]!r}" if error.args else "it lacks something"
+            return f"{error.args[0]!r} is missing" if error.args else "a field is missing"
         case msgspec.ValidationError():
             return str(error)
         case RecursionError():
             return "it nests too deeply"
         case _:
-            return "a value in it is not of the kind that belongs there"
+            return "a value has the wrong type"
 
 
 def compose_request(
@@ -170,7 +170,7 @@ def tell_merged(usage: Usage, merged: Mapping[str, str], ledger: Ledger) -> None
     """
     for bucket, field in merged.items():
         if getattr(usage, bucket):
-            ledger.coerce(f"usage.{bucket}", f"it is counted within {field}")
+            ledger.coerce(f"usage.{bucket}", f"it is included in {field}")
 
 
 def tell_unknown(usage: Usage, asked: str, answered: str, ledger: Ledger) -> None:
@@ -178,7 +178,7 @@ def tell_unknown(usage: Usage, asked: str, answered: str, ledger: Ledger) -> Non
     totals = ((asked, usage.total_input_tokens), (answered, usage.total_output_tokens))
     for field, total in totals:
         if total is None:
-            ledger.synthesize(f"usage.{field}", "the vendor has not told it, and 0 stands for it")
+            ledger.synthesize(f"usage.{field}", "the vendor did not report it; 0 was inserted")
 
 
 def nativize_openai_usage(
@@ -226,7 +226,7 @@ def tell_stop(origin: Origin, word: str, understood: StopReason, ledger: Ledger)
         understood: The reason as clients will understand it.
     """
     if understood is not origin.stop_reason:
-        reason = f"{origin.stop_reason} goes as {word!r}: this protocol has no word for it"
+        reason = f"{origin.stop_reason} is sent as {word!r}: this protocol has no such reason"
         ledger.coerce("metadata.origin.stop_reason", reason)
 
 

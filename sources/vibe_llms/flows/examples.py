@@ -50,7 +50,7 @@ class Example:
                 import tomli_w
 
                 return tomli_w.dumps(tree, multiline_strings=True).encode()
-        raise UnknownNameError(kind="form of tasks", name=suffix, known=SUFFIXES)
+        raise UnknownNameError(kind="task format", name=suffix, known=SUFFIXES)
 
 
 def survey_examples() -> tuple[Example, ...]:

@@ -23,18 +23,18 @@ _STDOUT = 1
 
 _DEFAULT_REMEDY = "Check that the disk has space and that the folder may be written to."
 _REMEDIES = {
-    errno.ENOSPC: "Make room on that disk, and do it again.",
-    errno.EDQUOT: "Remove something of yours there, or ask for a larger quota.",
-    errno.EROFS: "Choose another place; this disk may only be read.",
-    errno.EMFILE: "Close what this process has open, or allow it more: `ulimit -n 4096`.",
+    errno.ENOSPC: "Free space on that disk, and try again.",
+    errno.EDQUOT: "Delete files of yours there, or request a larger quota.",
+    errno.EROFS: "Use another path; this disk is read-only.",
+    errno.EMFILE: "Too many open files. Raise the limit: `ulimit -n 4096`.",
     errno.ENFILE: "Close programs that have many files open.",
-    errno.ENXIO: "Start first what is at its other end.",
+    errno.ENXIO: "Start the process at its other end first.",
     errno.ENOENT: "Check the path, each folder of it.",
     errno.ENOTDIR: "A file is where a folder should be: move it away.",
     errno.EISDIR: "A folder is where a file should be: move it away.",
-    errno.EINVAL: "Put the file in its place again.",
-    errno.EACCES: "Check whose it is, and that you may read and write it.",
-    errno.EPERM: "Check whose it is, and that you may read and write it.",
+    errno.EINVAL: "Restore the file.",
+    errno.EACCES: "Check its owner, and that you may read and write it.",
+    errno.EPERM: "Check its owner, and that you may read and write it.",
 }
 _REMEDIES_OF_NAMED = {
     errno.EINVAL: "Name a file.",
@@ -124,7 +124,7 @@ def ensure_regular(found: os.stat_result, path: str) -> None:
         return
     if stat.S_ISDIR(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    raise OSError(errno.EINVAL, "This is a pipe or a device, not a file", path)
+    raise OSError(errno.EINVAL, "It is a pipe or a device, not a file", path)
 
 
 def read_regular(path: str) -> bytes:
@@ -209,7 +209,7 @@ def _read_first(descriptor: int, is_pipe: bool, shown: str) -> bytearray:
             pass  # its writer is still at work
         else:
             if not data:
-                raise OSError(errno.ENXIO, "Nobody writes to this pipe", shown)
+                raise OSError(errno.ENXIO, "The pipe has no writer", shown)
     # Opened without waiting, to detect a missing writer; reading from it may wait.
     if _AT_ONCE and hasattr(os, "set_blocking"):
         os.set_blocking(descriptor, True)
@@ -292,7 +292,7 @@ def _open_stream(path: Path | str, found: os.stat_result) -> FileIO:
         file = open_handle(path, os.O_WRONLY | _AT_ONCE)
     except OSError as error:
         if error.errno == errno.ENXIO and stat.S_ISFIFO(found.st_mode):
-            raise OSError(errno.ENXIO, "Nobody reads from this pipe", os.fspath(path)) from error
+            raise OSError(errno.ENXIO, "The pipe has no reader", os.fspath(path)) from error
         raise
     if _AT_ONCE and hasattr(os, "set_blocking"):
         os.set_blocking(file.fileno(), True)

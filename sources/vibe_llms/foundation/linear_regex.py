@@ -90,7 +90,7 @@ def compile_pattern(text: str) -> Pattern:
     try:
         expression = re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
-        raise PatternError(f"it is no regular expression: {error}") from error
+        raise PatternError(f"invalid syntax: {error}") from error
     # The only flag that is allowed: it does not change the number of ways.
     reader = _Reader(text.removeprefix("(?i)"))
     ways = reader.read_alternatives()
@@ -100,8 +100,8 @@ def compile_pattern(text: str) -> Pattern:
         ways = _Ways(ways.constant, ways.repeats + 1)  # it may begin anywhere
     if ways.count(NAME_CHARACTERS) > WAYS_LIMIT:
         raise PatternError(
-            "it repeats too much, so that a search could take too long: begin it with '^', and "
-            "write fewer repetitions"
+            "it has too many repetitions, so a search could take too long: begin it with '^', or "
+            "use fewer repetitions"
         )
     return Pattern(text, expression, ways)
 
@@ -173,5 +173,5 @@ class _Reader:
 def _refuse(piece: str) -> PatternError:
     return PatternError(
         f"{piece[:20]!r} cannot be used here: a group may be followed by '?', not repeat, and "
-        "nothing may look around or back, so that a search ends soon"
+        "look-around and back references are not supported"
     )

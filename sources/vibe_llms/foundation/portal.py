@@ -91,7 +91,7 @@ class Portal:
         """
         if threading.current_thread() is self._thread:
             raise ConverseError(
-                detail="The synchronous face was called from inside the event loop it uses.",
+                detail="The synchronous API was called from inside its own event loop.",
                 remedy="Await the asynchronous counterpart there.",
                 stage=Stage.EXECUTE,
             )
@@ -197,8 +197,8 @@ class Portal:
 
 def _portal_closed() -> ConverseError:
     return ConverseError(
-        detail="The portal of the synchronous face was closed.",
-        remedy="Access a new one with access_portal().",
+        detail="The portal of the synchronous API was closed.",
+        remedy="Get a new one with access_portal().",
         stage=Stage.EXECUTE,
     )
 

@@ -65,7 +65,7 @@ class Secret:
         return bool(self._text)
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("A secret is not written down.")
+        raise TypeError("A secret cannot be serialized.")
 
 
 class Settings(Mapping[str, Any]):

@@ -38,13 +38,14 @@ def suggest(word: object, known: Iterable[str]) -> str:
 
 
 def end_among(word: object, known: Iterable[str]) -> str:
-    """Do the same as :func:`suggest_among`, with the full stop of the sentence."""
-    end = suggest_among(word, known)
-    return end if end.endswith("?") else f"{end}."
+    """Return the end of a sentence about an unknown word: the nearest known one, or all."""
+    known = list(known)
+    near = find_near(word, known)
+    return f"; did you mean {near[0]!r}?" if near else f". Known: {', '.join(known) or 'none'}."
 
 
 def suggest_among(word: object, known: Iterable[str]) -> str:
-    """Return the end of a sentence about an unknown word: the nearest known one, or all."""
+    """Do the same as :func:`end_among` for a part of a sentence."""
     known = list(known)
     near = find_near(word, known)
     return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known) or 'none'}"

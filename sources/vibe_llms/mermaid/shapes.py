@@ -51,4 +51,4 @@ def complain_about_shape(name: object) -> str:
     # "constructor" is a property of every JavaScript object, and so Mermaid accepts it.
     if isinstance(name, str) and (name in NAMES or name == "constructor"):
         return ""
-    return f"Mermaid knows no shape {name!r}{suggest(name, NAMES)}"
+    return f"Unknown shape {name!r}{suggest(name, NAMES)}"

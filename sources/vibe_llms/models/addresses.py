@@ -40,7 +40,7 @@ class ModelAddress:
             )
         if self.name != self.name.strip():
             raise ConfigurationError(
-                detail=f"The model's name {self.name!r} begins or ends with blanks.",
+                detail=f"The model name {self.name!r} begins or ends with blanks.",
                 remedy="Remove them.",
             )
 

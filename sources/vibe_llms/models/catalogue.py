@@ -98,7 +98,7 @@ class Catalogue:
             return ModelAddress(fitting[0], text)
         if fitting:
             known = tuple(f"{provider}:{text}" for provider in fitting)
-            detail = f"Several providers know a model {text!r}: {', '.join(known)}."
+            detail = f"Several providers have a model {text!r}: {', '.join(known)}."
             raise UnknownNameError(
                 kind="model", name=text, known=known, detail=detail, remedy="Add the provider."
             )
@@ -111,7 +111,7 @@ class Catalogue:
             kind="provider or model",
             name=text,
             known=tuple(dict.fromkeys((*called, *near, *providers))),
-            detail=meant and f"There is no provider or model {text!r}{meant}",
+            detail=meant and f"Unknown provider or model {text!r}{meant}",
             remedy="Write provider:model.",
         )
 

@@ -255,7 +255,7 @@ def _refuse(control: Control, path: str, fault: str) -> NoReturn:
         control=control.name,
         path=path,
         detail=f"The value at {path} {fault}.",
-        remedy=f"Give {describe_control(control)}.",
+        remedy=f"Pass {describe_control(control)}.",
     )
 
 
@@ -263,4 +263,4 @@ def _suggest(name: str, known: Sequence[str]) -> str:
     near = find_near(name, known)
     if near:
         return f"Did you mean {near[0]!r}?"
-    return f"It has: {', '.join(known)}." if known else "It takes none."
+    return f"Known: {', '.join(known)}." if known else "The model has no controls."

@@ -124,7 +124,7 @@ class ProviderFolder:
         for name in families:
             if name not in files or not files[name].is_file():
                 place = self.shared if "/" in name else folder
-                message = f"'families' names {name!r}, which {place.name} does not have."
+                message = f"'families' names {name!r}, which does not exist in {place.name}."
                 self._report(self.directory / "attributes.toml", message)
                 continue
             document = self._load(files[name])

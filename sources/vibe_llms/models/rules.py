@@ -143,7 +143,7 @@ class RuleReader:
     def _check_key(self, key: str, table: Mapping[str, object], path: KeyPath) -> None:
         # A dot means a field of a control, as in `temperature.maximum`.
         if "." in key:
-            self.tables.report((*path, key), "A key may not contain a dot.")
+            self.tables.report((*path, key), "A key must not contain a dot.")
         if key in KEYS_BY_NAME or key in _access_table(table, "controls"):
             return
         near = _find_near_key(key)
@@ -167,7 +167,7 @@ class RuleReader:
                 self.tables.report((*path, key), compose_sentence(error))
                 continue
             if resolve_spelling(key) in values:
-                self.tables.report((*path, key), "Another spelling of this key is set already.")
+                self.tables.report((*path, key), "This key is already set with another spelling.")
             values[resolve_spelling(key)] = value
         return values
 
@@ -179,11 +179,13 @@ class RuleReader:
                 definition = normalize_plain(raw)
                 word, content = read_directive(definition)
                 if word != "remove" and not isinstance(content, Mapping):
-                    raise MergeError(f"a definition is a table, not {name_kind(content)}")
+                    raise MergeError(f"a definition must be a table, not {name_kind(content)}")
                 if "." in name:
-                    raise MergeError("its name may not contain a dot")
+                    raise MergeError("a control name must not contain a dot")
                 if name in KEYS_BY_NAME and classify_key(name) is not KeyRole.CONTROL:
-                    raise MergeError(f"this is the name of {classify_key(name)!s}, not a control's")
+                    raise MergeError(
+                        f"the name {name!r} is reserved for a key ({classify_key(name)})"
+                    )
             except MergeError as error:
                 self.tables.report((*path, name), compose_sentence(error))
                 continue
@@ -198,7 +200,7 @@ class RuleReader:
         for key, entry in self.tables.survey(path, table.get("sources", {})):
             origin = self.tables.read_fields(ORIGIN, entry, (*path, key))
             if key not in table and key not in _access_table(table, "controls"):
-                self.tables.report((*path, key), "It is not set here.")
+                self.tables.report((*path, key), "The key is not set here.")
             source, date = inherited
             sources[resolve_spelling(key)] = (
                 origin.get("source", source),
@@ -254,4 +256,4 @@ def _normalize_capability(value: JsonValue) -> JsonValue:
         return "yes" if value else "no"
     if value in ("yes", "no", "unknown") or value == {"remove": True}:
         return value
-    raise MergeError(f"a capability is true, false or 'unknown', not {value!r}")
+    raise MergeError(f"a capability must be true, false or 'unknown', not {value!r}")

@@ -75,8 +75,8 @@ def add_plugin(
     ):
         raise TrustError(
             subject=f"package:{shown}",
-            detail=f"Adding {shown} was not consented to; nothing is changed.",
-            remedy="Answer with yes, or say --yes.",
+            detail=f"{shown} was not added: the installation was not confirmed.",
+            remedy="Answer yes, or use --yes.",
         )
     if (modules := _survey_installed(requirement)) is not None:
         return _write(_probe(requirement, modules, ""), "", None, configuration)
@@ -104,10 +104,8 @@ def find_added(name: str, configuration: Configuration) -> tuple[PluginEntry, ..
         kind="plugin",
         name=name,
         known=tuple(sorted({entry.name for entry in own})),
-        detail=f"{name!r} was not added by you." if ships else "",
-        remedy=f"To keep it from being loaded: vibe config set plugins.disabled '[\"{name}\"]'"
-        if ships
-        else "",
+        detail=f"The plugin {name!r} is not in your configuration file." if ships else "",
+        remedy=f"To disable it: vibe config set plugins.disabled '[\"{name}\"]'" if ships else "",
     )
 
 
@@ -147,7 +145,7 @@ def _read_package(package: str) -> Requirement:
         reason = getattr(error, "strerror", None) or error
         raise PluginError(
             plugin=package,
-            detail=f"{path} is no package: {reason}.",
+            detail=f"{path} is not a package: {reason}.",
             remedy="Name a folder with a pyproject.toml, a wheel, or a package on the index.",
         ) from error
     return read_requirement(f"{name} @ {path.resolve().as_uri()}", Source(Layer.COMMAND_LINE))
@@ -191,7 +189,7 @@ def _probe(
         raise PluginError(
             plugin=requirement.name,
             detail=f"{requirement.name} has no hooks in {', '.join(modules) or 'any module'}.",
-            remedy="Nothing was added. If they are in a module below, write its table by hand.",
+            remedy="Nothing was added. If they are in a submodule, write its table by hand.",
         )
     return found
 
@@ -211,7 +209,7 @@ def _write(
         if (there := known.get((table, name))) is not None:
             raise PluginError(
                 plugin=name,
-                detail=f"There is {name!r} in [{table}] already ({there.source}).",
+                detail=f"{name!r} already exists in [{table}] ({there.source}).",
                 remedy=f"Nothing was changed. To replace it, first run: vibe plugins remove {name}",
             )
         draft.set(f'{table}."{name}".module', json.dumps(module))

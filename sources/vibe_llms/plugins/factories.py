@@ -40,7 +40,7 @@ def make_provider(
     if callable(getattr(provider, "produce_client", None)):
         return provider
     raise _describe_misfit(
-        entry, f"provider {entry.name!r}", provider, "which cannot produce_client"
+        entry, f"provider {entry.name!r}", provider, "which lacks produce_client"
     )
 
 
@@ -64,7 +64,7 @@ def make_approver(
     approver = _call(entry, what, specification.factory, context)
     if callable(getattr(approver, "approve", None)):
         return approver
-    raise _describe_misfit(entry, what, approver, "which cannot approve")
+    raise _describe_misfit(entry, what, approver, "which lacks approve")
 
 
 def make_authorizer(
@@ -128,7 +128,7 @@ def _call(
     except (Exception, SystemExit) as error:
         raise PluginError(
             plugin=entry.name,
-            detail=f"The {what} ({entry.module}) cannot be made: {describe_error(error)}.",
+            detail=f"The {what} ({entry.module}) cannot be created: {describe_error(error)}.",
             remedy=remedy,
         ) from error
 

@@ -57,8 +57,8 @@ def ensure_installed(entry: PluginEntry, directory: Path, consent: Consent) -> N
         if not _holds(requirement, sys.path):
             raise DependencyError(
                 package=_show(requirement),
-                detail=f"The plugin {entry.name!r} needs {_show(requirement)}, and another version "
-                "of it is installed.",
+                detail=f"The plugin {entry.name!r} needs {_show(requirement)}, but another version "
+                "is installed.",
                 remedy=f"Run: {write_command('install', '--upgrade', _show(requirement))}",
             )
         return
@@ -104,15 +104,15 @@ def _install(
     if not consent.ask(f"package:{shown}", question):
         raise TrustError(
             subject=f"package:{shown}",
-            detail=f"The plugin {entry.name!r} needs {shown}, whose installation was not "
-            "consented to.",
-            remedy="Answer with yes, set VIBE_LLMS_YES=1, or install it yourself.",
+            detail=f"The plugin {entry.name!r} needs {shown}, but the installation was not "
+            "confirmed.",
+            remedy="Answer yes, set VIBE_LLMS_YES=1, or install it yourself.",
         )
     if importlib.util.find_spec("pip") is None:
         raise DependencyError(
             package=shown,
-            detail=f"The plugin {entry.name!r} needs {shown}, and this Python has no pip.",
-            remedy=f"Run with another one: {command}",
+            detail=f"The plugin {entry.name!r} needs {shown}, but this Python has no pip.",
+            remedy=f"Run: {command}",
         )
     pip = Pip(entry=entry, requirement=requirement, advice=f"To see more, run: {command}")
     # Next to the target: only within one file system is the rename atomic.
@@ -147,7 +147,7 @@ class Pip:
             for item in report["install"]
         ]
         if not found:
-            raise self.produce_error("it is installed, but without that module")
+            raise self.produce_error("the package is installed, but has no such module")
         return found
 
     def install(self, packages: Sequence[str], target: Path) -> None:

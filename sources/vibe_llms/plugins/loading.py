@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-_REPAIR = "Repair it, or add it to plugins.disabled."
+_REPAIR = "Correct it, or add it to plugins.disabled."
 _INSTALL = "Install the package with that module, or name it: package = '...'."
 
 
@@ -113,7 +113,7 @@ class PluginHost:
         try:
             self._register(entry, module)
         except (pluggy.PluginValidationError, ValueError) as error:
-            deed = f"has a hook of a wrong form: {describe_error(error)}"
+            deed = f"has an invalid hook: {describe_error(error)}"
             raise self._set_aside(entry, deed) from error
         # Last: a caller that sees the new number asks plugins, and must find these hooks.
         self.loaded += 1
@@ -159,7 +159,7 @@ class PluginHost:
         _discard(made)
         self._broken_factories.add(id(specification))
         kind = type(specification).__name__.removesuffix("Specification").lower()
-        reason = f"Its {kind} {specification.name!r} cannot be made: the factory {deed}."
+        reason = f"Its {kind} {specification.name!r} cannot be created: the factory {deed}."
         failure = PluginError(
             plugin=entry.name,
             detail=f"The plugin {entry.name!r} ({entry.module}, {entry.source}): {reason}",

@@ -70,7 +70,7 @@ class PluggedStore:
         except (Exception, SystemExit) as error:
             raise PluginError(
                 plugin=self.plugin,
-                detail=f"The {self.what} broke: {name} raised {describe_error(error)}.",
+                detail=f"The {self.what} failed: {name} raised {describe_error(error)}.",
                 remedy=self.remedy,
                 stage=Stage.STORE,
             ) from error

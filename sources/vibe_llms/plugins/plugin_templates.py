@@ -31,7 +31,7 @@ def make_plugin(name: str, kind: str, folder: Path) -> tuple[Path, ...]:
     if not is_plugin_name(name) or not module.isidentifier():
         raise PluginError(
             plugin=name,
-            detail=f"{name!r} cannot name a plugin.",
+            detail=f"Invalid plugin name {name!r}.",
             remedy="Use letters, digits and '-', as in: vibe plugins new my-vendor",
         )
     place = folder / name
@@ -61,8 +61,8 @@ def make_plugin(name: str, kind: str, folder: Path) -> tuple[Path, ...]:
     except OSError as error:
         raise PluginError(
             plugin=name,
-            detail=f"{place} cannot be made: {error.strerror}.",
-            remedy="Choose another name, or work in another folder.",
+            detail=f"{place} cannot be created: {error.strerror}.",
+            remedy="Use another name, or another folder.",
         ) from error
     return tuple(files)
 

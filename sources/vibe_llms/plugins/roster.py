@@ -100,14 +100,14 @@ class PluginRoster:
             raise PluginError(
                 plugin=entry.name,
                 detail=f"The plugin {entry.name!r} is disabled.",
-                remedy="Take it out of plugins.disabled, and out of its table 'enabled = false'.",
+                remedy="Remove it from plugins.disabled, and 'enabled = false' from its table.",
             )
         if not entry.is_trusted:
             raise TrustError(
                 subject=f"plugin:{entry.name}",
-                detail=f"{entry.source} wants to load {entry.module}, and that folder is not "
+                detail=f"{entry.source} loads the plugin {entry.module}, but that folder is not "
                 "trusted.",
-                remedy="If its code may run here, run: vibe trust",
+                remedy="To trust the folder and run its code: vibe trust",
             )
         host = self.access_host()
         host.load(entry, prepare=partial(self._prepare, entry))
@@ -139,7 +139,7 @@ class PluginRoster:
             detail=f"The module {entry.module} ({entry.source}) has no "
             f"{entry.table.removesuffix('s')} {entry.name!r}; its survey_{entry.table} names "
             f"{names}.",
-            remedy=failure.reason if failure else "Configure it under the name it has.",
+            remedy=failure.reason if failure else "Use one of these names.",
         )
 
     def survey(self, kind: type[_T]) -> list[tuple[PluginEntry, _T]]:
@@ -190,14 +190,14 @@ class PluginRoster:
         lost = [each for each in map(self.describe, plugins) if not each.is_usable]
         words = ", ".join(f"{each.entry.name} ({each.reason or each.state})" for each in lost)
         names = [shipped] * bool(shipped) + [each.name for _, each in found]
-        remedy = f"Set {setting} to one that there is"
+        remedy = f"Set {setting} to a known name"
         raise UnknownNameError(
             kind=setting,
             name=name,
             known=order_by_nearness(name, names),
             remedy=f"{remedy}. Plugins that cannot be used: {words}."
             if words
-            else f"{remedy}, or add the plugin that has it.",
+            else f"{remedy}, or add the plugin that provides it.",
         )
 
     def survey_directories(self, entry: PluginEntry) -> tuple[Path, ...]:
@@ -264,6 +264,6 @@ class PluginRoster:
             except OSError as error:
                 raise DependencyError(
                     package=entry.package,
-                    detail=f"The package of the plugin {entry.name!r} cannot be put into "
+                    detail=f"The package of the plugin {entry.name!r} cannot be installed in "
                     f"{directory}: {error.strerror}.",
                 ) from error

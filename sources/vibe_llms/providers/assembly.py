@@ -288,7 +288,7 @@ class Assembler:
                 Loss(
                     kind=LossKind.SYNTHESIZED,
                     path=f"contents[{event.index}].invocation_id",
-                    reason="The vendor gave the invocation no id.",
+                    reason="The vendor sent no id of the invocation; one was generated.",
                 )
             )
         self._contents[event.index] = _Growing(event, self._produce_id(), self._now())
@@ -429,6 +429,6 @@ def _refuse_beginning(origin: Origin) -> ConverseError:
     said = origin.native_stop_reason or origin.stop_reason
     return ConverseError(
         detail=f"{origin.provider} has not answered: state {said!r}{named}, no content.",
-        remedy="Send the request again; background responses are not polled.",
+        remedy="Send the request again: background responses are not polled.",
         stage=Stage.DECODE,
     )

@@ -93,7 +93,7 @@ def ensure_key(found: Secret, place: str) -> Secret:
     text = found.reveal().strip()
     if _is_key(text):
         return Secret(text)
-    message = "Invalid key: it is empty, or has blanks or unusual characters."
+    message = "Invalid key: it is empty, or contains blanks or non-ASCII characters."
     raise ConfigurationError.at(place, message)
 
 

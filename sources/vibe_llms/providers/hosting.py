@@ -60,7 +60,7 @@ class HostedVendor(Vendor):
         settings = super().read_settings()
         if settings.values.get("start") and "base_url" in settings.values:
             place = f"providers.{self.context.name}.start"
-            message = "start = true and base_url exclude each other: remove one of them."
+            message = "start = true and base_url cannot be combined: remove one of them."
             raise ConfigurationError.at(place, message)
         return settings
 

@@ -46,7 +46,7 @@ def store_key(provider: str, directory: Path, key: Secret) -> str:
         raise StoreError(
             path=str(directory),
             detail=f"The key of {provider} cannot be stored: {text.replace(key.reveal(), '***')}.",
-            remedy="Put it into a variable, or into a file that api_key_file names.",
+            remedy="Set it in an environment variable, or in a file that api_key_file names.",
         ) from None  # it may hold the key
     return f"{directory / _FILE}, which only you can read"
 

@@ -74,7 +74,9 @@ def lower(request: Request, names: Collection[str]) -> Translation[Request]:
     for index, each in enumerate(request.invocables):
         if each.name in names and each.schema is None:
             path = f"invocables[{index}]"
-            reason = f"{each.name} takes free text; it goes as a function with the text {FIELD!r}"
+            reason = (
+                f"{each.name} takes free text; it is sent as a function with the text {FIELD!r}"
+            )
             losses.append(Loss(kind=LossKind.COERCED, path=path, reason=reason))
             each = _lower(each, path)
         invocables.append(each)

@@ -148,7 +148,7 @@ def refuse_requirements(provider: str, requirements: Iterable[Requirement]) -> N
     for requirement in requirements:
         if requirement.kind is RequirementKind.KEY:
             raise ConfigurationError(
-                detail=f"There is no key for {provider}.", remedy=requirement.remedy
+                detail=f"The key for {provider} is missing.", remedy=requirement.remedy
             )
         if requirement.kind is RequirementKind.SETTING:
             detail = f"{requirement.name} is missing, which {provider} requires."

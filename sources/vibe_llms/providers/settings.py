@@ -189,8 +189,7 @@ def _check_transport(context: ProviderContext, reader: TableReader) -> None:
     if name == "sdk":
         for ignored in _LEFT_TO_PACKAGES:
             if ignored in context.settings:
-                message = "It does not reach the official package: transport = 'sdk' goes without"
-                reader.report((ignored,), f"{message} it.")
+                reader.report((ignored,), "transport = 'sdk' does not support this setting.")
     elif is_text(name) and name not in TRANSPORTS:
         known = [*TRANSPORTS, *(each.name for each in context.survey_transports())]
         if name not in known:

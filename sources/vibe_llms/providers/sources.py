@@ -37,7 +37,7 @@ def _blame_end(error: ConverseError) -> ConverseError:
         return error
     return StreamTruncatedError(
         detail="The stream ended within an event, before its response was complete.",
-        remedy="What had arrived is kept; ask again.",
+        remedy="The received part is kept. Send the request again.",
     )
 
 

@@ -354,8 +354,8 @@ async def close_quietly(source: EventSource, provider: str) -> None:
 def produce_truncation() -> StreamTruncatedError:
     """Make the error of a source that ends before the response does."""
     return StreamTruncatedError(
-        detail="The stream ended without saying that the response is complete.",
-        remedy="What had arrived is kept; ask again.",
+        detail="The stream ended before its end marker.",
+        remedy="The received part is kept. Send the request again.",
     )
 
 

@@ -48,7 +48,7 @@ class Summary:
         usages = [origin.usage for origin in self.origins if origin.usage is not None]
         read = sum(usage.total_input_tokens or 0 for usage in usages)
         written = sum(usage.total_output_tokens or 0 for usage in usages)
-        return f" (it took {read:,} tokens in, {written:,} out)" if read or written else ""
+        return f" ({read:,} tokens in, {written:,} out)" if read or written else ""
 
 
 async def summarize(

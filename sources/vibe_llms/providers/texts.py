@@ -134,7 +134,7 @@ class TextModel(ModelBase[Sequence[Utterance]]):
         ledger.omit_native(request.native, "request")
         for name in ("invocables", "schema", "continuation"):
             if getattr(request, name):
-                ledger.drop(name, "this model takes and gives words alone")
+                ledger.drop(name, "this model supports only text")
         history = repair_history(request.canisters, HistoryRules(), ledger)
         return Translation([_read(entry, ledger) for entry in history], ledger.losses)
 
@@ -155,7 +155,7 @@ def _read(entry: HistoryEntry, ledger: Ledger) -> Utterance:
     ledger.omit_native(canister.native, path)
     for name in ("title", "is_error"):
         if getattr(canister, name, None):
-            ledger.drop(f"{path}.{name}", "this model is told the words alone")
+            ledger.drop(f"{path}.{name}", "only the text is sent to this model")
     texts = list(filter(None, _read_texts(entry, ledger)))
     if isinstance(canister, InvocationCanister):
         ledger.coerce(path, "an invocation is sent as its name and arguments")
@@ -168,11 +168,11 @@ def _read_texts(entry: HistoryEntry, ledger: Ledger) -> Iterator[str]:
         place = f"{entry.path}.content[{index}]"
         match content:
             case ReasoningContent() | NativeContent():
-                ledger.withhold(place, "only the model that produced it understands it")
+                ledger.withhold(place, "only the model that produced it can read it")
             case TextualContent(text=text):
                 ledger.omit_native(content.native, place)
                 if content.citations:
-                    ledger.drop(f"{place}.citations", "this model is told the words alone")
+                    ledger.drop(f"{place}.citations", "only the text is sent to this model")
                 yield text
             case _ if hasattr(content, "text"):
                 ledger.omit_native(content.native, place)

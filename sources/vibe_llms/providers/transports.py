@@ -41,11 +41,11 @@ def produce_transport(context: ProviderContext, settings: RemoteSettings) -> Tra
         produce_direct=direct,
     )
     blame = Blame(specification, context.name)
-    with blame.laying("cannot be made: the factory"):
+    with blame.laying("cannot be created: the factory"):
         made = specification.factory(given)
     if all(callable(getattr(made, name, None)) for name in ("send", "close")):
         return PluggedTransport(made, blame)
-    raise blame.compose(f"cannot be made: the factory returned {type(made).__name__}")
+    raise blame.compose(f"cannot be created: the factory returned {type(made).__name__}")
 
 
 def ensure_files(context: ProviderContext, settings: RemoteSettings) -> None:

@@ -80,7 +80,7 @@ def parse_json_document(raw: bytes, place: str) -> JsonDocument:
     except ValueError as error:  # a number of thousands of digits, or NaN
         refuse(place, f"Invalid JSON: {error}.")
     if not isinstance(tree, dict):
-        refuse(place, "The document must be a table: a JSON object, which begins with '{'.", 1)
+        refuse(place, "The document must be a JSON object, which begins with '{'.", 1)
     excess = find_excess(tree)
     if excess is not None:
         refuse(place, excess)

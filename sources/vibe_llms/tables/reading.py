@@ -94,7 +94,7 @@ class TableReader:
         for key in sorted(set(required) - table.keys()):
             near = find_nearest(key, table.keys() - kinds.keys())  # which was reported itself
             if near is None:
-                self.report(path, f"The key {key!r} is missing: {kinds[key].words}.")
+                self.report(path, f"Missing key {key!r}; it must be {kinds[key].words}.")
         return values
 
     def survey(self, path: KeyPath, table: object) -> Iterable[tuple[str, Any]]:

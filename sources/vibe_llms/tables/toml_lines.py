@@ -55,7 +55,7 @@ class Scanner:
         """Skip the text that matches, and return it."""
         match = pattern.match(self.text, self.position)
         if match is None:
-            raise ValueError(f"No parser accepts this, from character {self.position} on.")
+            raise ValueError(f"Invalid syntax at character {self.position}.")
         self.position = match.end()
         return match.group()
 

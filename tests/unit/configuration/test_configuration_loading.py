@@ -221,12 +221,12 @@ provider = "local"
         "user.toml:12: providers.x.module: It must be the dotted name of a module, "
         "not 'not a module'.",
         "user.toml:14: providers.a b: A name may contain only letters, digits, '_', '.' and '-'.",
-        "user.toml:16: models[0].pattern: The pattern '(': it is no regular expression: missing ), "
+        "user.toml:16: models[0].pattern: The pattern '(': invalid syntax: missing ), "
         "unterminated subpattern at position 0.",
         "user.toml:18: models[1].pattern: The pattern '^(a+)+$': '+' cannot be used here: a group "
-        "may be followed by '?', not repeat, and nothing may look around or back, so that a search "
-        "ends soon.",
-        "user.toml:19: models[2]: The key 'pattern' is missing: a regular expression.",
+        "may be followed by '?', not repeat, and look-around and back references are not "
+        "supported.",
+        "user.toml:19: models[2]: Missing key 'pattern'; it must be a regular expression.",
         "VIBE_LLMS_STREM:0: Unknown variable; did you mean VIBE_LLMS_STREAM?",
         "user.toml:10: 'providers.harbour' has no 'module', and no shipped plugin has this name.",
     ]

@@ -172,7 +172,7 @@ def test_an_untrusted_plugin_is_listed_as_such(tmp_path: Path) -> None:
     entry = configuration.providers["evil"]
     assert (entry.module, entry.is_trusted, entry.source.line) == ("evil", False, 2)
     explained = {item.name: item.source for item in explain_configuration(configuration)}
-    assert "no effect until" in explained["providers.evil.module"]
+    assert "ignored until" in explained["providers.evil.module"]
 
 
 def test_a_project_can_never_answer_for_its_user(tmp_path: Path) -> None:

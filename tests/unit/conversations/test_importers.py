@@ -83,7 +83,7 @@ def test_chatgpt_shows_the_path_that_was_shown_last_and_tells_of_other_branches(
 
     conversation = found.value
     assert tell_said(conversation) == [("user", "Where?"), ("assistant", "Right.")]
-    assert tell_reasons(found) == ["a message on a branch other than the one shown"] * 2
+    assert tell_reasons(found) == ["a message of a branch that is not shown"] * 2
     assert conversation.metadata.name == "A walk"
     assert conversation.metadata.created == datetime.fromtimestamp(1_700_000_000, UTC)
     answer = conversation.canisters[1]
@@ -227,7 +227,7 @@ def test_claude_s_old_exports_have_texts_only_and_its_new_ones_branches(tmp_path
 
     assert tell_said(first.value) == [("user", "Hello")]
     assert tell_said(second.value) == [("user", "Hello"), ("assistant", "Hi")]
-    assert tell_reasons(second) == ["a message on a branch other than the one shown"]
+    assert tell_reasons(second) == ["a message of a branch that is not shown"]
 
 
 # llm: what llm 0.27 and 0.36 have really written

@@ -134,7 +134,7 @@ def test_002_a_write_that_fails_is_taken_back(failing: str, tmp_path: Path) -> N
     conversation = Conversation.restore(store, "a")
     conversation.add_user_message("important")
 
-    with pytest.raises(StoreError, match=r"No space left on device\. Make room") as caught:
+    with pytest.raises(StoreError, match=r"No space left on device\. ") as caught:
         conversation.save(store)
     assert caught.value.path == str(path)
     assert path.read_bytes() == before

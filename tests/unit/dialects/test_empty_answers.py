@@ -120,7 +120,7 @@ def encode(frame: Any) -> bytes:
 @pytest.mark.parametrize(("protocol", "body"), EMPTY_BODIES, ids=repr)
 def test_a_body_with_nothing_in_it_is_an_error(protocol: str, body: Any) -> None:
     """Neither a content nor a word on why there is none: nobody may take that for an answer."""
-    with pytest.raises(ConverseError, match="parrot answered with nothing") as caught:
+    with pytest.raises(ConverseError, match=r"parrot .* empty") as caught:
         produce_decoder(protocol).decode_response(encode(body))
 
     assert caught.value.stage is Stage.DECODE
@@ -132,8 +132,8 @@ def test_a_stream_with_nothing_in_it_is_an_error(protocol: str, frames: list[Any
     with pytest.raises(ConverseError) as caught:
         read_stream(protocol, [(encode(frame), "") for frame in frames])
 
-    said = "answered with nothing" in str(caught.value)
-    assert said or isinstance(caught.value, StreamTruncatedError)
+    is_empty = "empty" in str(caught.value)
+    assert is_empty or isinstance(caught.value, StreamTruncatedError)
 
 
 @pytest.mark.parametrize(("protocol", "body", "reason"), REASONED, ids=repr)

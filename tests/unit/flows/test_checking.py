@@ -281,12 +281,12 @@ def test_what_is_wrong_with_a_graph_is_found(lines: str, expected: tuple[str, ..
         (
             "START --> P0 --> END",
             ["a\n {{response:P9}}"],
-            "error prompts[0].template:2:2 Unknown node 'P9'; known: P0.",
+            "error prompts[0].template:2:2 Unknown node 'P9'. Known: P0.",
         ),
         (
             "START --> A --> P0 --> END",
             ["{{response:A}}"],
-            "error prompts[0].template:1:1 A has no response of its own;",
+            "error prompts[0].template:1:1 A has no response of its own.",
         ),
         (
             "START --> P0 --> END",
@@ -365,7 +365,7 @@ def test_what_is_wrong_with_a_graph_is_found(lines: str, expected: tuple[str, ..
         (
             'START --> P0 --> T[/"calc a=1 b={{response:P1}}"/] --> END',
             ["a"],
-            "error 2:33 Unknown node 'P1'; known: P0, T.",
+            "error 2:33 Unknown node 'P1'. Known: P0, T.",
         ),
     ],
 )
@@ -609,7 +609,7 @@ def test_subflows_are_looked_at_as_well(tmp_path: Path) -> None:
     assert [(Path(each.place).name, each.message) for each in found.errors] == [
         (
             "review.json",
-            "Unknown variable 'y'; known: input, topic, x. Set it in "
+            "Unknown variable 'y'. Known: input, topic, x. Set it in "
             "'variables', or when running the task.",
         ),
         (
@@ -664,7 +664,7 @@ def test_subflows_of_subflows_are_looked_at_once(tmp_path: Path) -> None:
 
     found = check_task(examine_task(tmp_path / "t0.json"), GIVEN)
 
-    assert [each.message[:29] for each in found.errors] == ["Unknown variable 'oops'; know"]
+    assert [each.message[:23] for each in found.errors] == ["Unknown variable 'oops'"]
 
 
 def test_the_guide_explains_every_rule() -> None:

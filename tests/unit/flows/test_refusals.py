@@ -97,7 +97,7 @@ def test_tools_for_a_model_that_cannot_invoke_any_are_a_mistake() -> None:
 @pytest.mark.parametrize(
     ("llm", "words"),
     [
-        ({"provider": "scripted", "model": "weather"}, "There is no script 'weather'"),
+        ({"provider": "scripted", "model": "weather"}, "Unknown script 'weather'"),
         ({"provider": "scripted", "model": "./gone.toml"}, "gone.toml"),
     ],
 )

@@ -117,7 +117,8 @@ def test_each_of_the_five_components_must_be_there(component: str) -> None:
     (found,) = find(task)
     left = find(task, strict=False)
 
-    assert f"'{component}' is missing" in found
+    assert f"'{component}'" in found
+    assert "missing" in found.lower()
     assert left == ([] if component == "resource_registry" else [found])
     if component == "resource_registry":
         reading = examine_task(task, strict=False)

@@ -92,7 +92,7 @@ async def check(given: TargetCondition, **named: Any) -> Verdict:
             "CUSTOM",
             "shirt",
             False,
-            "could not be tested: There is no predicate 'shirt'; did you",
+            "could not be tested: Unknown predicate 'shirt'; did you",
         ),
         ("CUSTOM", "clumsy", False, "could not be tested: The predicate 'clumsy'"),
         ("JUDGE", None, False, "No model could be asked."),

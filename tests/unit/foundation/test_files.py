@@ -55,7 +55,7 @@ def test_a_secret_that_does_not_read_is_in_no_error(tmp_path: Path) -> None:
     path.write_bytes(b"sk-\xff")
     os.mkfifo(tmp_path / "pipe")
 
-    for name, reason in (("key", "not UTF-8"), ("pipe", "Nobody writes"), ("none", "No such file")):
+    for name, reason in (("key", "not UTF-8"), ("pipe", "no writer"), ("none", "No such file")):
         with pytest.raises(ValueError, match=f"{name} cannot be read: .*{reason}") as caught:
             read_secret(tmp_path / name)
         assert caught.value.__cause__ is None
@@ -172,7 +172,7 @@ def test_what_has_no_name_of_its_own_is_written_into(tmp_path: Path) -> None:
     """A pipe that somebody reads, and a device; a pipe without a reader is not waited for."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with pytest.raises(OSError, match="Nobody reads from this pipe") as caught:
+    with pytest.raises(OSError, match="no reader") as caught:
         write_file(pipe, b"x")
     assert caught.value.filename == str(pipe)
 

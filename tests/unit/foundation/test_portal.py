@@ -115,7 +115,7 @@ def test_a_call_from_behind_the_portal_is_refused(portal: Portal) -> None:
     async def call_again() -> int:
         return portal.call(lambda: double(1))
 
-    with pytest.raises(ConverseError, match="from inside the event loop"):
+    with pytest.raises(ConverseError, match="from inside its own event loop"):
         portal.call(call_again)
 
 

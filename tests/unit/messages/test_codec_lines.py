@@ -293,7 +293,7 @@ def test_a_torn_line_never_reads(canister: AnyCanister, data: st.DataObject) -> 
         ),
         ('BASE,"is_error":1', "$.is_error", ["true or false is needed"]),
         ('BASE,"owner":"their"', "$.owner", ["known: ours, vendor"]),
-        ('BASE,"titel":"x"', "$.titel", ["no field 'titel'", "a newer vibe-llms"]),
+        ('BASE,"titel":"x"', "$.titel", ["field 'titel'", "a newer vibe-llms"]),
         (
             'BASE,"origin":{"provider":"p","model":"m","usage":{"input_tokens":1.0}}',
             "$.origin.usage.input_tokens",

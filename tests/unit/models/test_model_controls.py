@@ -153,7 +153,7 @@ def test_an_unlike_name_gets_the_names_there_are() -> None:
     """Where no name is near, all are told."""
     controls = [define("interval", name="seed")]
 
-    with pytest.raises(ControlError, match="It has: seed"):
+    with pytest.raises(ControlError, match="Known: seed"):
         check_controls({"zzz": 1}, controls)
 
 
@@ -168,7 +168,7 @@ def test_controls_that_are_not_given_are_not_filled_in() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({}, "it: The key 'kind' is missing"),
+        ({}, "it: Missing key 'kind'"),
         ({"kind": "intervall"}, "did you mean 'interval'"),
         ({"kind": "interval", "maximun": 2}, "did you mean 'maximum'"),
         ({"kind": "interval", "minimum": 2, "maximum": 1}, "above the maximum"),
@@ -177,9 +177,9 @@ def test_controls_that_are_not_given_are_not_filled_in() -> None:
         ({"kind": "interval", "minimum": "0"}, "minimum: It must be a finite number"),
         ({"kind": "interval", "maximum": math.inf}, "finite number"),
         ({"kind": "interval", "maximum": 1, "default": 2}, "default: It must be at most 1, not 2"),
-        ({"kind": "options"}, "The key 'options' is missing"),
+        ({"kind": "options"}, "Missing key 'options'"),
         ({"kind": "options", "options": [[]]}, "options: It must be a list of at least one"),
-        ({"kind": "sequence"}, "The key 'element' is missing"),
+        ({"kind": "sequence"}, "Missing key 'element'"),
         ({"kind": "sequence", "element": {"kind": "text"}, "maximum_items": 0}, "of at least 1"),
         ({"kind": "sequence", "element": {"kind": "txt"}}, "did you mean 'text'"),
         ({"kind": "sequence", "element": {"kind": "text", "default": ""}}, "have no default"),

@@ -73,7 +73,7 @@ def test_a_family_that_several_providers_share_is_named_with_a_slash(tmp_path: P
     (finding,) = report(tmp_path, {"vendor/attributes.toml": 'families = ["openai/x", "own"]'})
     assert (
         finding
-        == "attributes.toml: 'families' names 'openai/x', which model-families does not have."
+        == "attributes.toml: 'families' names 'openai/x', which does not exist in model-families."
     )
 
 
@@ -188,9 +188,9 @@ def test_a_name_that_nobody_or_everybody_knows_is_refused(tmp_path: Path) -> Non
         ("\na = b\n", "toml:2: Invalid TOML: Invalid value"),
         ("\nfamilie = []", "toml:2: familie: Unknown setting; did you mean"),
         ('families = "a"', "toml:1: families: It must be a list"),
-        ('families = ["a"]', "'families' names 'a', which model-families does not have"),
+        ('families = ["a"]', "'families' names 'a', which does not exist in model-families"),
         ("default_model = 5", "toml:1: default_model: It must be a text"),
-        ("[defaults.controls]\n'a.b' = {}", "defaults.controls.a.b: Its name may not contain"),
+        ("[defaults.controls]\n'a.b' = {}", "defaults.controls.a.b: A control name must not"),
         ("defaults = 5", "toml:1: defaults: It must be a table"),
         ("models = 5", "toml:1: models: It must be tables, each headed [[models]]"),
         ('[defaults]\npattern = "x"', "toml:1: defaults: It has no 'pattern'"),
@@ -198,22 +198,22 @@ def test_a_name_that_nobody_or_everybody_knows_is_refused(tmp_path: Path) -> Non
         ("[[models]]\npattern = '.'\ngenus = 'converser'\n[[models]]\npattern = '.'\ngenus = 1",
          "toml:6: models[1].genus: Unknown genus 1"),
         ("[[models]]\npattern = '(a+)+'", "toml:2: models[0].pattern: The pattern '(a+)+': '+' c"),
-        ("[[models]]\npattern = '['", "toml:2: models[0].pattern: The pattern '[': it is no"),
+        ("[[models]]\npattern = '['", "toml:2: models[0].pattern: The pattern '[': invalid"),
         ("[[models]]\npattern = 5", "toml:2: models[0].pattern: It must be a regular exp"),
         ("[defaults]\n\ntemprature = 1", "toml:3: defaults.temprature: Unknown key; "
          "did you mean 'temperature'"),
         ("[defaults]\nsupports_image = 1", "did you mean 'supports_images'"),
-        ("[defaults]\nsupports_images = 1", "A capability is true, false or 'unknown', not 1"),
+        ("[defaults]\nsupports_images = 1", "A capability must be true, false or 'unknown', not 1"),
         ("[defaults]\ngenus = 'conversor'", "did you mean 'converser'"),
         ("[defaults]\ntags = {merge = 5}", "toml:2: defaults.tags: 'merge' takes a list"),
-        ("[defaults]\n'a.b' = 5", "toml:2: defaults.a.b: A key may not contain a dot"),
+        ("[defaults]\n'a.b' = 5", "toml:2: defaults.a.b: A key must not contain a dot"),
         ("[defaults]\ncontrols = 5", "toml:2: defaults.controls: It must be a table"),
-        ("[defaults.controls]\nx = 5", "toml:2: defaults.controls.x: A definition is a"),
-        ("[defaults.controls]\ntitle = {}", "This is the name of attribute, not a control's"),
+        ("[defaults.controls]\nx = 5", "toml:2: defaults.controls.x: A definition must be a"),
+        ("[defaults.controls]\ntitle = {}", "The name 'title' is reserved"),
         ("[defaults]\ndate = 'soon'", "toml:2: defaults.date: It must be a date such as"),
-        ("[defaults]\nsupports_tools = true\nsupports_invocations = true", "is set already"),
+        ("[defaults]\nsupports_tools = true\nsupports_invocations = true", "is already set"),
         ("[defaults.sources]\ntitle = 'x'", "defaults.sources.title: It must be a table"),
-        ("[defaults.sources]\ntitle = {source = 'x'}", "sources.title: It is not set here"),
+        ("[defaults.sources]\ntitle = {source = 'x'}", "sources.title: The key is not set here"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_found_with_its_file_and_line(tmp_path: Path, text: str, finding: str) -> None:

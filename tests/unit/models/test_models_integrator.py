@@ -292,7 +292,7 @@ def test_a_default_without_a_definition_is_a_mistake(tmp_path: Path) -> None:
         controls.warmth = { kind = "interval" }
     """
 
-    with pytest.raises(ConfigurationError, match=r"controls\.warmth: The key 'kind' is missing"):
+    with pytest.raises(ConfigurationError, match=r"controls\.warmth: Missing key 'kind'"):
         integrate(tmp_path, text, "b")
 
 

@@ -87,7 +87,7 @@ async def test_an_unknown_ensemble_names_the_nearest(configure: Configure) -> No
     [
         ("wrong-name", "has no ensemble 'wrong-name'; its survey_ensembles names 'perch'"),
         ("empty-perch", "returned object, which is not an ensemble"),
-        ("broken-perch", "cannot be made: RuntimeError: the perch broke"),
+        ("broken-perch", "cannot be created: RuntimeError: the perch broke"),
     ],
 )
 def test_a_broken_ensemble_says_what_broke(configure: Configure, name: str, words: str) -> None:

@@ -133,7 +133,7 @@ REASONS = {
     "ProviderSpecification.",
     "asynchronous_hook": "It returned one coroutine from survey_providers, in place of a list of "
     "ProviderSpecification.",
-    "wrong_arguments": "It has a hook of a wrong form: PluginValidationError: ",
+    "wrong_arguments": "It has an invalid hook: PluginValidationError: ",
     "unknown_hook": "Unknown hook 'survey_provider'; did you mean 'survey_providers'?",
 }
 
@@ -242,7 +242,7 @@ def test_why_a_provider_cannot_be_loaded_is_one_line(configure: Configure, tmp_p
     check_refusal(manager, "unknown_hook", PluginError, "did you mean 'survey_providers'?")
     check_refusal(manager, "polly", PluginError, "has no provider 'polly'; its survey_providers")
     check_refusal(manager, "wrong_provider", PluginError, "names 'makes_text', 'fails'")
-    check_refusal(manager, "makes_text", PluginError, "cannot produce_client")
+    check_refusal(manager, "makes_text", PluginError, "lacks produce_client")
     check_refusal(manager, "fails", PluginError, "OSError: no such parrot")
     check_refusal(manager, "scriptd", UnknownNameError, "did you mean 'scripted'?")
 

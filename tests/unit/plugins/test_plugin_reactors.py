@@ -92,8 +92,8 @@ def test_reactors_that_cannot_be_made_are_named_once_and_set_aside(
     assert sys.modules["listeners"].calls == ["fail"]
     reasons = {
         "It cannot be imported: RuntimeError: mute.",
-        "Its reactors 'deaf' cannot be made: the factory raised OSError: no ears, no eyes.",
-        "Its reactors 'late' cannot be made: the factory returned one coroutine.",
+        "Its reactors 'deaf' cannot be created: the factory raised OSError: no ears, no eyes.",
+        "Its reactors 'late' cannot be created: the factory returned one coroutine.",
     }
     assert {failure.reason for failure in manager.failures} == reasons
     assert {record.getMessage().partition("): ")[2] for record in caplog.records} == reasons

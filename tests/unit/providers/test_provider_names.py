@@ -95,7 +95,7 @@ def test_an_alias_hides_no_provider_and_one_of_itself_ends(apply: Apply) -> None
     application = apply('[aliases]\ngroq = "xai"\nround = "square"\nsquare = "round"\n')
 
     assert application.resolve_address("groq:m").provider == "groq"
-    with pytest.raises(UnknownNameError, match=r"There is no provider or model '(round|square)'"):
+    with pytest.raises(UnknownNameError, match=r"Unknown provider or model '(round|square)'"):
         application.resolve_address("round")
 
 

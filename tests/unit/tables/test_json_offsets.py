@@ -64,7 +64,7 @@ def test_every_character_is_found_where_it_is_written(value: str, escapes: bool)
         (b'{\n "a": NaN}', "task.json: Invalid JSON: NaN is not a JSON number."),
         (
             b"[1]",
-            "task.json:1: The document must be a table: a JSON object, which begins with '{'.",
+            "task.json:1: The document must be a JSON object, which begins with '{'.",
         ),
         (b"[" * 100_000, "task.json: Invalid JSON: objects or arrays nest too deeply."),
         (b'{"a": ' * 101 + b"1" + b"}" * 101, "task.json: It nests more than 100 levels deep."),

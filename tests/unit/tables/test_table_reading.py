@@ -129,7 +129,7 @@ tone = "soft"
         'clock.toml:11: bell.tone: It must be "soft" or "loud", not \'mild\'.',
         "clock.toml:12: bell.stroks: Unknown setting; did you mean 'strokes'?",
         "clock.toml:14: bells[0].strokes: It must be a whole number of at least 1, not 0.",
-        'clock.toml:13: bells[0]: The key \'tone\' is missing: "soft" or "loud".',
+        'clock.toml:13: bells[0]: Missing key \'tone\'; it must be "soft" or "loud".',
     ]
 
 

@@ -91,7 +91,7 @@ class _Reader:
         if not isinstance(mapping, dict):
             raise CodecError(
                 path=f"{self.place}.mapping",
-                detail="A ChatGPT conversation needs an object `mapping` with its messages.",
+                detail="A ChatGPT conversation needs an object `mapping` with messages.",
             )
         key = read_text(self.table.get("conversation_id")) or read_text(self.table.get("id"))
         created = read_moment(self.table.get("create_time"))
@@ -104,7 +104,7 @@ class _Reader:
             self._read_message(node, read_table(mapping[node].get("message")))
         for node, other in mapping.items():
             if node not in on_path and _has_words(read_table(read_table(other).get("message"))):
-                self._lose(node, "a message on a branch other than the one shown")
+                self._lose(node, "a message of a branch that is not shown")
         return self.draft.finish(read_text(self.table.get("title")))
 
     def _lose(self, node: str, reason: str, kind: LossKind = LossKind.DROPPED) -> None:

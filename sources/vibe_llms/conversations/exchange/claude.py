@@ -87,7 +87,7 @@ class _Reader:
             if index in shown:
                 self._read_message(place, message)
             elif message.get("text") or message.get("content"):
-                self.draft.lose(place, "a message on a branch other than the one shown")
+                self.draft.lose(place, "a message of a branch that is not shown")
         return self.draft.finish(read_text(self.table.get("name")))
 
     def _read_message(self, place: str, message: dict[str, Any]) -> None:

@@ -39,7 +39,7 @@ def access_form(forms: Sequence[_S], name: str) -> _S:
         if form.name == name:
             return form
     known = order_by_nearness(name, (form.name for form in forms))
-    raise UnknownNameError(kind="form", name=name, known=known)
+    raise UnknownNameError(kind="format", name=name, known=known)
 
 
 def choose_exporter(forms: Sequence[ExporterSpecification], path: Path) -> ExporterSpecification:

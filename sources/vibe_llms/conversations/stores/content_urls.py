@@ -52,7 +52,7 @@ def produce_backend(address: str) -> ContentBackend:
         raise _refuse(address) from None
     if parts.username is not None or parts.password is not None:
         # The URL is not shown: it may have a key.
-        message = "Keys do not belong into the URL of a content backend: set variables for them."
+        message = "The URL of a content backend must not contain keys: set environment variables."
         raise ConfigurationError.at("store", message)
     # Dropping these parts would make two URLs the same backend.
     if not is_plain or "?" in address or "#" in address:

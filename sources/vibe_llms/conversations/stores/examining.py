@@ -89,11 +89,11 @@ class Examiner:
         folder = self.layout.folder(identity)
         remarks = []
         if tallies.read_tally(self.layout.tally(identity)) is None:
-            message = "Its lines have not been counted yet, so a lost end would not be noticed."
+            message = "Its lines were not counted yet, so a missing end cannot be detected."
             remarks.append(Finding(place=self.layout.messages(identity), message=message))
         for name in sorted(os.listdir(folder)):
             if ".torn-" in name:
-                message = "This file holds data that a crash tore off; it was set aside."
+                message = "This file contains an incomplete line after a crash; it was moved here."
                 remarks.append(Finding(place=f"{folder}/{name}", message=message))
         return remarks
 

@@ -68,9 +68,9 @@ def locate(address: str) -> ObjectLocation:
     bucket, *prefix = [unquote(each) for each in names or [""]]
     is_named = _NAME.fullmatch(bucket) and (cloud != "az" or _NAME.fullmatch(account))
     if not is_named or not parts.hostname or (parts.port and not way):
-        raise ConfigurationError.at("store", f"{address!r} names no bucket for content.")
+        raise ConfigurationError.at("store", f"{address!r} has no bucket name.")
     if not all(prefix):
-        message = f"{address!r} has an empty step: write one slash, not several."
+        message = f"{address!r} has consecutive slashes; write one."
         raise ConfigurationError.at("store", message)
     return ObjectLocation(
         cloud=cloud,
@@ -129,9 +129,8 @@ def open_object_store(location: ObjectLocation, keys: dict[str, str]) -> Any:
     except BaseError as error:
         reason = str(error).split("\n")[0]
         raise StoreError(
-            detail=f"The key or the settings for {location.bucket!r} are refused: {reason}",
-            remedy="Correct the variables of the environment that begin with AWS_, AZURE_ or "
-            "GOOGLE_.",
+            detail=f"The key or the settings for {location.bucket!r} are invalid: {reason}",
+            remedy="Correct the environment variables that begin with AWS_, AZURE_ or GOOGLE_.",
         ) from None
 
 
@@ -191,7 +190,9 @@ def _check_lender() -> None:
         parts = urlsplit(url)
         host = parts.hostname or ""
         if parts.scheme != "https" and host not in _CONTAINER_HOSTS and not _is_loopback(host):
-            raise ConfigurationError.at(_CONTAINER, f"{host} is asked for keys only over https.")
+            raise ConfigurationError.at(
+                _CONTAINER, f"Keys are requested from {host} only over HTTPS."
+            )
         if not os.environ.get(_CONTAINER_TOKEN):
             message = f"The token of the container is missing. Set {_CONTAINER_TOKEN}."
             raise ConfigurationError.at(_CONTAINER, message)
@@ -199,7 +200,7 @@ def _check_lender() -> None:
     lenders = ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_WEB_IDENTITY_TOKEN_FILE")
     is_refused = os.environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true"
     if is_refused and not any(map(os.environ.get, lenders)):
-        raise StoreError(detail="The bucket for content has no key.", remedy=KEY_REMEDIES["s3"])
+        raise StoreError(detail="The key of the bucket is missing.", remedy=KEY_REMEDIES["s3"])
 
 
 def _is_loopback(host: str) -> bool:

@@ -138,8 +138,8 @@ class ObjectBackend:
     def _refuse_size(self, size: int) -> StoreError:
         return StoreError(
             path=self.address,
-            detail=f"The content has {size:,} bytes; {self.address} takes "
-            f"{CONTENT_BYTES:,} at most.",
+            detail=f"The content has {size:,} bytes; {self.address} accepts at "
+            f"most {CONTENT_BYTES:,}.",
         )
 
     def _perform(
@@ -167,7 +167,9 @@ class ObjectBackend:
             # Not a subclass of Exception: Rust panicked at a header that it could not write.
             if type(error).__name__ != "PanicException":
                 raise
-            refusal = self._explain("obstore could not send the request; is a key broken?")
+            refusal = self._explain(
+                "obstore could not send the request; check the keys for invalid characters"
+            )
         # Drop the cause, which would quote the request.
         raise clean_error(refusal, list_secrets(keys))
 
@@ -219,7 +221,7 @@ _REMEDIES: Final = {
     "AccessDenied": "Let this key read, write, list and delete objects of the bucket.",
     "InvalidAccessKeyId": "Check AWS_ACCESS_KEY_ID.",
     "NoSuchBucket": "Create the bucket, or name another one.",
-    "ContainerNotFound": "Make the container, or name another one.",
+    "ContainerNotFound": "Create the container, or name another one.",
     "PermanentRedirect": "Set AWS_REGION to the region of the bucket.",
     "RequestTimeTooSkewed": "Correct the clock of this machine.",
     "SignatureDoesNotMatch": "Check AWS_SECRET_ACCESS_KEY, and AWS_REGION.",

@@ -24,8 +24,9 @@ def ensure_asked(told: object) -> None:
     if told != VERSION:
         raise RequestError(
             path="version",
-            detail=f"Here version {VERSION} of converse is spoken; it was asked in {_name(told)}.",
-            remedy=_advise(told, "where it is served", "where it is asked"),
+            detail=f"The request has {_name(told)} of converse; this server supports version "
+            f"{VERSION}.",
+            remedy=_advise(told, "on the server", "on the client"),
         )
 
 
@@ -37,9 +38,9 @@ def ensure_answered(told: object, provider: str) -> None:
     """
     if told != VERSION:
         raise ConverseError(
-            detail=f"{provider} answers in {_name(told)} of converse; here it is version "
+            detail=f"{provider} sent {_name(told)} of converse; this client supports version "
             f"{VERSION}.",
-            remedy=_advise(told, "here", f"where {provider} runs"),
+            remedy=_advise(told, "here", f"on the server of {provider}"),
             stage=Stage.DECODE,
         )
 
@@ -50,5 +51,5 @@ def _name(told: object) -> str:
 
 def _advise(told: object, ours: str, theirs: str) -> str:
     if not isinstance(told, int):
-        return "Look whether the address leads to the gateway of another vibe-llms."
+        return "Check that the URL is that of another vibe-llms gateway."
     return f"Upgrade vibe-llms {ours if told > VERSION else theirs}."

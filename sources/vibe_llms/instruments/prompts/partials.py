@@ -42,7 +42,8 @@ class Partials:
         if self.directory is None:
             raise PartialProblem(f"Unknown partial {name!r}{suggest(name, self.given)}")
         path = self._find(name, self.directory.resolve())
-        return read_source(path), str(self.directory / name)
+        shown = str(self.directory / name)
+        return read_source(path, str(path)), shown
 
     def _find(self, name: str, directory: Path) -> Path:
         pure = PurePosixPath(name)
@@ -62,8 +63,11 @@ class Partials:
         return path
 
 
-def read_source(path: Path) -> str:
+def read_source(path: Path, shown: str = "The file") -> str:
     """Read a file of a prompt.
+
+    Args:
+        shown: The file in errors.
 
     Raises:
         PartialProblem: It cannot be read.
@@ -71,10 +75,10 @@ def read_source(path: Path) -> str:
     try:
         raw = read_beginning(path, MAXIMUM_BYTES + 1)
     except OSError as error:
-        raise PartialProblem(f"Cannot read {path}: {error.strerror}.") from error
+        raise PartialProblem(f"{shown} cannot be read: {error.strerror}.") from error
     if len(raw) > MAXIMUM_BYTES:
-        raise PartialProblem(f"{path} is larger than {MAXIMUM_BYTES} bytes.")
+        raise PartialProblem(f"{shown} is larger than {MAXIMUM_BYTES:,} bytes.")
     try:
         return raw.decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
-        raise PartialProblem(explain_misencoding(raw, str(path))) from error
+        raise PartialProblem(explain_misencoding(raw, shown, path=str(path))) from error

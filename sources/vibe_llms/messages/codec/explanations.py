@@ -158,15 +158,15 @@ def explain_unknown_field(name: str, owner: str, known: tuple[str, ...], path: s
     """Return an error about an unknown field, with the known ones."""
     return CodecError(
         path=f"{path}.{name}",
-        detail=f"{owner} has no field {name!r}{_suggest(name, known)}",
+        detail=f"Unknown field {name!r} of {owner}{_suggest(name, known)}",
         known=known,
-        remedy="If it is no slip, a newer vibe-llms may have written it: upgrade to read it.",
+        remedy="If the name is correct, a newer vibe-llms wrote it: upgrade to read it.",
     )
 
 
 def explain_unknown_word(word: object, known: tuple[str, ...], path: str) -> CodecError:
     """Return an error about an unknown name, with the known ones."""
-    detail = f"{word!r} is not known here{_suggest(word, known)}"
+    detail = f"Unknown value {word!r}{_suggest(word, known)}"
     return CodecError(path=path, detail=detail, known=known)
 
 

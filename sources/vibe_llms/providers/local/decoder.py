@@ -59,7 +59,7 @@ class LocalDecoder:
 
     def _end(self) -> list[StreamEvent]:
         """End a repetitive answer as if the model had ended it."""
-        reason = "the model repeats itself: its answer is ended there"
+        reason = "the model repeated itself; its answer was ended"
         loss = Loss(kind=LossKind.DROPPED, path="choices[0].message.content", reason=reason)
         choice = {"index": 0, "delta": {}, "finish_reason": "stop"}
         ended = self._decoder.decode({"choices": [choice], "model": self._model})

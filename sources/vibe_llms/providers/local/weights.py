@@ -21,7 +21,7 @@ def find_named(path: Path) -> Path:
         return path
     raise WeightsError(
         path=str(path),
-        detail=f"There is no model file {path}.",
+        detail=f"The model file {path} does not exist.",
         remedy="Give the path of a GGUF file.",
     )
 

@@ -217,7 +217,7 @@ class OllamaClient(HostingClient):
         known = self.describe(name or await self.choose_model())
         learnt = await self._acquire_learnt(known.name)
         attributes = self._integrator.integrate(
-            known.name, learnt=learnt, learnt_from="what the server says of the model"
+            known.name, learnt=learnt, learnt_from="the server's description of the model"
         )
         return RemoteModel(attrs.evolve(known, attributes=attributes), self)
 

@@ -217,7 +217,7 @@ class _PerformanceSource:
                 raise ProviderError(
                     provider="scripted",
                     fault=ProviderFault(fault.kind),
-                    detail="the script says so.",
+                    detail="the script requests this error.",
                     retry_after_seconds=fault.retry_after_seconds,
                 )
             frame = {"garbage": True}

@@ -82,15 +82,16 @@ def find_provider(module: str) -> str:
     except Exception as error:
         raise PluginError(
             plugin=module,
-            detail=f"{module} cannot be asked: {type(error).__name__}: {error}",
+            detail=f"Cannot load the plugin {module}: {type(error).__name__}: {error}",
             remedy="Name a module that Python finds from here, such as vibe_hello.",
         ) from error
     names = [specification.name for specification in specifications]
     if len(names) == 1:
         return module.rpartition(".")[2] if names == [ANY_NAME] else str(names[0])
+    known = f"several providers: {', '.join(names)}" if names else "no provider"
     raise PluginError(
         plugin=module,
-        detail=f"Which provider of {module} is meant? It has {', '.join(names) or 'none'}.",
+        detail=f"The plugin {module} has {known}.",
         remedy="Name one of them.",
     )
 

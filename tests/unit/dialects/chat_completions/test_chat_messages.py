@@ -146,7 +146,7 @@ def test_media_become_parts() -> None:
 
 def test_a_model_known_to_be_blind_is_shown_no_picture() -> None:
     """Unknown is not no: only a model that is known not to see refuses."""
-    with pytest.raises(CapabilityError, match="takes no pictures"):
+    with pytest.raises(CapabilityError, match="images"):
         nativize_canisters([UserCanister((PIXEL,))], BLIND, Quirks())
 
 

@@ -223,7 +223,7 @@ def test_media_that_nobody_could_see_are_refused_here() -> None:
 
     with pytest.raises(RequestError, match="content store") as caught:
         converse.nativize_request(say("What is it?", stored), UNKNOWN)
-    with pytest.raises(CapabilityError, match="pictures"):
+    with pytest.raises(CapabilityError, match="images"):
         converse.nativize_request(say("What is it?", shown), blind)
 
     assert caught.value.path == "canisters[0].content[1]"
@@ -232,7 +232,7 @@ def test_media_that_nobody_could_see_are_refused_here() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "remedy"), [(2, "where it is served"), (0, "where it is asked"), (None, "address")]
+    ("version", "remedy"), [(2, "on the server"), (0, "on the client"), (None, "URL")]
 )
 def test_a_request_in_another_version_is_refused(version: int | None, remedy: str) -> None:
     """With which side is to be upgraded, whatever else such a request holds."""
@@ -241,7 +241,7 @@ def test_a_request_in_another_version_is_refused(version: int | None, remedy: st
 
 
 @pytest.mark.parametrize(
-    ("version", "remedy"), [(2, "here"), (0, "where remote runs"), (None, "address")]
+    ("version", "remedy"), [(2, "here"), (0, "server of remote"), (None, "URL")]
 )
 def test_an_answer_in_another_version_is_refused(version: int | None, remedy: str) -> None:
     """Whole, in a stream, and of surveys."""
@@ -260,7 +260,7 @@ def test_an_answer_in_another_version_is_refused(version: int | None, remedy: st
 @pytest.mark.parametrize(
     ("body", "status", "message"),
     [
-        ("<html>Not Found</html>", 404, "gateway of another vibe-llms"),
+        ("<html>Not Found</html>", 404, "another vibe-llms"),
         ({"message": "no upstream"}, 502, "no upstream"),
         ({"error": {"stage": "mars"}}, 500, "status 500"),
         ("", 503, "status 503"),

@@ -392,7 +392,7 @@ def test_media_go_by_data_or_by_address() -> None:
         {"inlineData": {"mimeType": "audio/wav", "data": ""}},
     ]
     assert [loss.path.rpartition(".")[2] for loss in losses] == ["detail", "transcript", "name"]
-    with pytest.raises(RequestError, match="not there"):
+    with pytest.raises(RequestError, match=r"canisters\[0\]\.content\[0\] has no data"):
         write(UserCanister([ImageContent(mime_type="image/png", content_id="0" * 64)]))
     blind = ModelsIntegrator(provider="google").integrate("m", learnt={"supports_images": "no"})
     with pytest.raises(CapabilityError):

@@ -343,7 +343,7 @@ def test_a_medium_whose_bytes_are_elsewhere_is_refused() -> None:
     with pytest.raises(RequestError, match="content store"):
         write(UserCanister((missing,)))
     blind = ModelsIntegrator(provider="p").integrate("m", learnt={"supports_images": False})
-    with pytest.raises(CapabilityError, match="takes no pictures"):
+    with pytest.raises(CapabilityError, match="images"):
         nativize_canisters([UserCanister((PIXEL,))], blind, Quirks())
 
 

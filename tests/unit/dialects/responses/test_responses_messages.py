@@ -339,7 +339,7 @@ def test_media_without_a_place_are_reported() -> None:
 def test_a_model_that_takes_no_pictures_is_not_sent_any() -> None:
     """Found before anything goes out."""
     picture = UserCanister([ImageContent(mime_type="image/png", data=b"x")])
-    with pytest.raises(CapabilityError, match="takes no pictures"):
+    with pytest.raises(CapabilityError, match="images"):
         nativize_canisters([picture], produce_attributes(supports_images="no"), Quirks())
 
 

@@ -28,4 +28,4 @@ def test_what_is_asked_of_the_vendors_store_is_told() -> None:
     request = responses.normalize_request({**ASKED, "store": True}).value
 
     (loss,) = BY_NAME["google"].nativize(request).losses
-    assert str(loss) == "withheld request.native: store: only a vendor of responses knows it"
+    assert str(loss) == "withheld request.native: store: only a vendor of responses can read it"

@@ -27,6 +27,8 @@ def check_refused(path: Path, words: str) -> None:
         Prompt.read(path)
 
     assert words in str(caught.value)
+    said, _, _ = str(caught.value).partition(" Convert it")
+    assert said.count(path.name) == 1
 
 
 def test_a_prompt_is_read_with_its_partials(tmp_path: Path) -> None:
@@ -137,8 +139,8 @@ def test_links_within_the_directory_are_followed(tmp_path: Path) -> None:
 
 def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     """Missing, too long, not UTF-8, or no file at all: each is said of the file."""
-    check_refused(tmp_path / "none.md", "none.md: No such file")
-    check_refused(write_files(tmp_path, main="x" * (MAXIMUM_BYTES + 1)), "larger than 1000000")
+    check_refused(tmp_path / "none.md", "No such file")
+    check_refused(write_files(tmp_path, main="x" * (MAXIMUM_BYTES + 1)), "larger than 1,000,000")
     (tmp_path / "main.md").write_bytes(b"\xff")
     check_refused(
         tmp_path / "main.md", "not in UTF-8 (byte 0xFF in line 1). Convert it first: iconv"

@@ -182,7 +182,9 @@ def test_an_unknown_skill_is_answered_with_the_nearest(
     produce: Callable[..., Application],
 ) -> None:
     """Or with all there are."""
-    with pytest.raises(UnknownNameError, match=r"no skill 'reviwer'; did you mean 'reviewer'\?"):
+    with pytest.raises(
+        UnknownNameError, match=r"Unknown skill 'reviwer'; did you mean 'reviewer'\?"
+    ):
         find_skill("reviwer", produce())
     with pytest.raises(UnknownNameError, match=r"must end in \.toml"):
         find_skill("./zzz", produce())

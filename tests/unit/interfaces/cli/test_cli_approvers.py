@@ -143,9 +143,9 @@ def test_an_approver_that_fails_allows_nothing(
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("clerc", "There is no approver 'clerc'; did you mean 'clerk'?"),
-        ("absent", "cannot be made: OSError: no stamp"),
-        ("odd", "returned object, which cannot approve"),
+        ("clerc", "Unknown approver 'clerc'; did you mean 'clerk'?"),
+        ("absent", "cannot be created: OSError: no stamp"),
+        ("odd", "returned object, which lacks approve"),
     ],
 )
 def test_without_the_approver_that_was_chosen_nothing_is_asked(
@@ -199,7 +199,7 @@ def test_who_disables_the_plugin_stops_everything(home: Path, act: Act) -> None:
     outcome = act()
 
     assert outcome.code == ExitCode.NOT_FOUND
-    assert "There is no approver 'clerk'" in outcome.err
+    assert "Unknown approver 'clerk'" in outcome.err
     assert "desk (disabled)" in outcome.err
 
 

@@ -709,7 +709,7 @@ def test_a_full_disk_is_told_in_one_line(vibe: Vibe, monkeypatch: pytest.MonkeyP
     assert outcome.code == ExitCode.STORE
     assert outcome.err == (
         f"vibe: error: Cannot write standard output: {os.strerror(errno.ENOSPC)}. "
-        "Make room on that disk, and do it again.\n"
+        "Free space on that disk, and try again.\n"
     )
 
 

@@ -84,7 +84,7 @@ def test_one_value_changes_and_all_else_stays(
         (("set", "foo", "bar"), "error: foo: Unknown setting."),
         (
             ("set", "model", "antropic"),
-            "error: model: There is no provider or model 'antropic'; did",
+            "error: model: Unknown provider or model 'antropic'; did",
         ),
         (
             ("set", "providers.openai.base_urll", "x"),

@@ -254,7 +254,7 @@ async def test_compact_goes_on_with_a_summary(session: ChatSession) -> None:
     ]
     assert kept.metadata.name == "Logbook"
     assert former in output.remarks[0]
-    assert "(it took 30 tokens in, 3 out)" in output.remarks[0]
+    assert "(30 tokens in, 3 out)" in output.remarks[0]
     assert len(Conversation.restore(session.store, former)) == 3
 
 

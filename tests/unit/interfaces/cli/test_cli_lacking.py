@@ -68,7 +68,7 @@ def test_a_provider_is_called_what_the_person_calls_it(
 
     outcome = vibe("ask", *words, "Hi")
 
-    assert "There is no key for openai." in outcome.err
+    assert "The key for openai is missing." in outcome.err
     assert "[providers.openai]" in outcome.err
     assert "vibe credentials set openai" in outcome.err
     assert "openai_responses" not in outcome.err

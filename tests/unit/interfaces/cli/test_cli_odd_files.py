@@ -192,8 +192,8 @@ def test_odd_facts_about_models_are_passed_over(tmp_path: Path, kind: str) -> No
     ("name", "words"),
     [
         ("/", "vibe: error: Cannot write /: Is a directory. Name a file."),
-        ("pipe", "Cannot write pipe: Nobody reads from this pipe. Start first what"),
-        ("/dev/full", "Cannot write /dev/full: No space left on device. Make room"),
+        ("pipe", "Cannot write pipe: The pipe has no reader. Start the process"),
+        ("/dev/full", "Cannot write /dev/full: No space left on device. Free space"),
         ("none/it.md", "Cannot write none/it.md: No such file or directory. Check the path"),
     ],
 )
@@ -237,7 +237,7 @@ def test_a_full_disk_leaves_files_as_they_were(
         outcome = vibe(*words)
 
     check_line(outcome)
-    assert "No space left on device. Make room on that disk" in outcome.err
+    assert "No space left on device. Free space on that disk" in outcome.err
     assert str(home) in outcome.err or "it.md" in outcome.err
     assert {path for path in home.rglob("*") if path.is_file()} == before
     assert (home / "it.md").read_text() == "old"

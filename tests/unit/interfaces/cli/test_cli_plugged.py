@@ -104,7 +104,7 @@ def test_a_form_that_there_is_not_is_told_with_the_nearest(vibe: Vibe, plug: Plu
     ending = vibe("export", identity, "--output", "out.txt")
 
     assert (slip.code, slip.out) == (ExitCode.NOT_FOUND, "")
-    assert "There is no form 'screnplay'; did you mean 'screenplay'?" in slip.err
+    assert "Unknown format 'screnplay'; did you mean 'screenplay'?" in slip.err
     assert ".md, .markdown, .json, .html, .play" in ending.err
 
 
@@ -172,7 +172,7 @@ def test_a_file_in_no_known_form_is_refused(home: Path, plug: Plug) -> None:
             choose_importer(forms, home / name)
         assert name in str(caught.value)
         assert words in str(caught.value)
-    with pytest.raises(UnknownNameError, match="no form 'jsn'; did you mean 'json'"):
+    with pytest.raises(UnknownNameError, match="Unknown format 'jsn'; did you mean 'json'"):
         access_form(forms, "jsn")
 
 
@@ -230,7 +230,9 @@ def test_a_listener_that_cannot_be_made_is_named_once(
 
     told = [record.getMessage() for record in caplog.records if "broken" in record.getMessage()]
     assert len(told) == 1
-    assert "Its listener 'broken' cannot be made: the factory raised OSError: no paper." in told[0]
+    assert (
+        "Its listener 'broken' cannot be created: the factory raised OSError: no paper." in told[0]
+    )
 
 
 def choose_transport(plug: Plug, transport: str, address: str = "http://127.0.0.1:9") -> Path:
@@ -282,7 +284,7 @@ def test_a_transport_that_cannot_be_made_is_named(vibe: Vibe, plug: Plug) -> Non
     file = choose_transport(plug, "broken")
     words = (
         "The transport 'broken' of the plugin 'signed_letters', chosen by [providers.anthropic], "
-        "cannot be made: the factory "
+        "cannot be created: the factory "
     )
 
     raised = vibe("ask", "-m", "anthropic:m", "Hi")
@@ -364,5 +366,5 @@ def test_a_plugin_that_fails_is_named_where_a_transport_is_looked_for(
     outcome = vibe("ask", "-m", "anthropic:m", "Hi")
 
     assert outcome.code == ExitCode.CONFIGURATION
-    assert "Unknown transport 'velvet'; known: direct, sdk, signed" in outcome.err
+    assert "Unknown transport 'velvet'. Known: direct, sdk, signed" in outcome.err
     assert "ValueError: torn in two" in caplog.text + outcome.err

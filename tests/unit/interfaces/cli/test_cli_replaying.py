@@ -94,7 +94,7 @@ def test_instructions_that_nobody_writes_are_not_waited_for(
     outcome = vibe("runs", "replay", identity, "--prompt", f"@{tmp_path}/pipe")
 
     assert outcome.code == 2
-    assert "Nobody writes to this pipe" in outcome.err
+    assert "The pipe has no writer" in outcome.err
 
 
 def test_a_flow_replays_and_the_first_visit_that_differs_is_named(

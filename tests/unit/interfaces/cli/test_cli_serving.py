@@ -223,4 +223,4 @@ def test_what_is_named_and_cannot_be_asked_is_told_before_anybody_asks(
     told = [line for line in outcome.err.splitlines() if line.startswith("Cannot use ")]
     assert len(told) == len(lacking)
     for name, line in zip(lacking, told, strict=True):
-        assert f"There is no key for {name}." in line
+        assert f"The key for {name} is missing." in line

@@ -131,7 +131,7 @@ def test_it_is_listed_and_searched(vibe: Vibe, database: Path) -> None:
         assert hit["snippet"][start:end] == "fox"
     assert vibe("list", "-n", "1", "--json").read_json() == listed[:1]
     assert vibe("search", "unicorn").out == ""
-    assert "There is no role 'usr'" in vibe("search", "--role", "usr", "fox").err
+    assert "Unknown role 'usr'" in vibe("search", "--role", "usr", "fox").err
 
 
 def test_it_is_renamed_shown_and_deleted(vibe: Vibe, database: Path) -> None:
@@ -220,8 +220,11 @@ def test_the_library_uses_the_configured_store(database: Path) -> None:
 @pytest.mark.parametrize(
     ("store", "words"),
     [
-        ("sqlit", "There is no store 'sqlit'; did you mean 'sqlite'?"),
-        ("broken", "The store 'broken' of [plugins.clumsy] (clumsy) cannot be made: OSError: no"),
+        ("sqlit", "Unknown store 'sqlit'; did you mean 'sqlite'?"),
+        (
+            "broken",
+            "The store 'broken' of [plugins.clumsy] (clumsy) cannot be created: OSError: no",
+        ),
         ("hollow", "returned dict, which is not a store: it lacks contents, create, append"),
         ("short", "returned Short, which is not a store: it lacks index, content_backends"),
         ("short", "(vibe_llms.conversations.StoreDefaults, inherited, has index, content_backends"),
@@ -265,7 +268,7 @@ def test_what_a_store_does_wrong_later_is_told_as_its_own(
     outcome = vibe(*command)
 
     assert outcome.code != 0
-    words = f"The store 'signed' of [plugins.clumsy] broke: {method} raised ValueError: signed."
+    words = f"The store 'signed' of [plugins.clumsy] failed: {method} raised ValueError: signed."
     assert words in outcome.err
 
 
@@ -276,7 +279,7 @@ def test_a_plugin_that_fails_is_named_where_its_store_is_wanted(vibe: Vibe, plug
     outcome = vibe("list")
 
     assert outcome.code == ExitCode.NOT_FOUND
-    assert "There is no store 'torn'" in outcome.err
+    assert "Unknown store 'torn'" in outcome.err
     assert "torn (" in outcome.err
     assert "ValueError: torn in two" in outcome.err
 

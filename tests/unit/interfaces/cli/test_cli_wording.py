@@ -99,11 +99,11 @@ def test_another_word_for_a_command_leads_to_it(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--mcp", "nope"), "no MCP server 'nope'. Known: harbour. Configure it: [mcp.nope]"),
-        (("--mcp", "harbor"), "no MCP server 'harbor'; did you mean 'harbour'? Configure it"),
-        (("-t", "shel"), "There is no ensemble 'shel'; did you mean 'shell'?"),
-        (("--skill", "plainwords"), "There is no skill 'plainwords'; did you mean 'plain-words'?"),
-        (("-m", "antropic"), "no provider or model 'antropic'; did you mean 'anthropic'?"),
+        (("--mcp", "nope"), "Unknown MCP server 'nope'. Known: harbour. Configure it: [mcp.nope]"),
+        (("--mcp", "harbor"), "Unknown MCP server 'harbor'; did you mean 'harbour'? Configure it"),
+        (("-t", "shel"), "Unknown ensemble 'shel'; did you mean 'shell'?"),
+        (("--skill", "plainwords"), "Unknown skill 'plainwords'; did you mean 'plain-words'?"),
+        (("-m", "antropic"), "Unknown provider or model 'antropic'; did you mean 'anthropic'?"),
     ],
 )
 def test_a_slip_in_a_name_is_answered_with_the_names_that_there_are(
@@ -240,4 +240,4 @@ def test_known_names_are_told_by_the_alphabet() -> None:
     """The nearest come first for programs; nobody is near where all are told."""
     error = UnknownNameError(kind="tool", name="zzz", known=("b", "c", "a"))
 
-    assert compose_lines(error) == ["There is no tool 'zzz'. Known: a, b, c."]
+    assert compose_lines(error) == ["Unknown tool 'zzz'. Known: a, b, c."]

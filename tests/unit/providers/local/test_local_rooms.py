@@ -153,7 +153,7 @@ async def test_what_a_client_says_beyond_all_common_words_is_told_to_be_left_out
     translation = model.nativize(asked, streaming=False)
 
     assert [str(loss) for loss in translation.losses] == [
-        "withheld request.native: logit_bias, logprobs, n: no place for it here"
+        "withheld request.native: logit_bias, logprobs, n: this protocol has no such field"
     ]
     assert not translation.value.keys() & {"n", "logprobs", "logit_bias"}
 
@@ -450,7 +450,7 @@ def test_an_answer_that_goes_round_in_circles_is_ended_and_that_is_told() -> Non
     assert assembler.origin.stop_reason is StopReason.ANSWERED
     (canister,) = assembler.produce_canisters()
     assert text_of(canister).startswith("Paris is a city. the woman, the woman, ")
-    assert ["repeats itself" in loss.reason for loss in assembler.losses] == [True]
+    assert ["repeated itself" in loss.reason for loss in assembler.losses] == [True]
 
 
 def test_the_embedded_model_is_asked_not_to_repeat_itself() -> None:

@@ -50,7 +50,7 @@ def write_about(metadata: ConversationMetadata) -> str:
     try:
         return msgspec.json.encode(about).decode()
     except UnicodeEncodeError as error:
-        detail = "A name, a tag or a model holds half a character (a lone surrogate)."
+        detail = "A name, a tag or a model contains half a character (a lone surrogate)."
         raise StoreError(detail=detail) from error
 
 

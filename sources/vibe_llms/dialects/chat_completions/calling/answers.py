@@ -230,7 +230,7 @@ class MessageReader:
 
     def _add(self, kind: ContentKind, text: object) -> None:
         if not isinstance(text, str):
-            raise TypeError(f"a {kind} is no text")
+            raise TypeError(f"a piece of {kind} is not a text")
         if kind == "text":
             if self.text_index is None:
                 self.text_index = self._last_text = self._start("text")
@@ -336,7 +336,7 @@ class MessageReader:
         """
         if arguments and not isinstance(arguments, str):
             arguments = write_json(arguments)
-            self.lose("tool_calls.arguments", "data became text", LossKind.COERCED)
+            self.lose("tool_calls.arguments", "the value was converted to text", LossKind.COERCED)
         if not arguments or call.repeats(arguments):
             return
         call.add(arguments)
@@ -371,7 +371,7 @@ class MessageReader:
         if call.invocation_id is None:
             position = self.calls.calls.index(call)
             call.invocation_id = "-".join(filter(None, ("call", self.response_id, str(position))))
-            reason = "the vendor gave the invocation no id"
+            reason = "the vendor sent no id of the invocation; one was generated"
             self.lose(f"tool_calls[{position}].id", reason, LossKind.SYNTHESIZED)
         self._begin_call(call)
 

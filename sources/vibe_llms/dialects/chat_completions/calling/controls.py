@@ -41,5 +41,5 @@ def _write_stop(value: Any, quirks: Quirks) -> tuple[JsonValue, tuple[Loss, ...]
     limit = quirks.maximum_stops
     if limit is None or len(value) <= limit:
         return value, ()
-    reason = f"the vendor takes no more than {limit} stop sequences; the first ones go"
+    reason = f"the vendor accepts at most {limit} stop sequences; only the first are sent"
     return value[:limit], (Loss(kind=LossKind.DROPPED, path="controls.stop", reason=reason),)

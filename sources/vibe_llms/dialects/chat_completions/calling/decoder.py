@@ -126,7 +126,7 @@ class Decoder(ResponseDecoder):
     def _read_response(self, response: Mapping[str, Any]) -> None:
         self._read(response, "", whole=True)
         if not self._begun:
-            detail = f"{self._provider} sent what is no response."
+            detail = f"{self._provider} sent an invalid response."
             raise ConverseError(detail=detail, stage=Stage.DECODE)
         self.is_complete = True
 
@@ -217,7 +217,7 @@ class Decoder(ResponseDecoder):
             grow(self._choice, {"logprobs": choice["logprobs"]})
         reason = choice.get("finish_reason")
         if not isinstance(reason, str | None):
-            raise TypeError("a finish_reason is no text")
+            raise TypeError("the finish_reason is not a text")
         self._reason = reason or self._reason
         # vLLM: the stop sequence that was matched.
         self._matched = choice.get("stop_reason") or self._matched

@@ -31,10 +31,10 @@ def withhold_schemaless(
     for index, invocable in enumerate(invocables):
         path = f"invocables[{index}]"
         if invocable.schema is None:
-            reason = f"{invocable.name} takes no arguments by a schema, and only such are offered"
+            reason = f"{invocable.name} has no schema, and the vendor accepts only tools with one"
             losses.append(Loss(kind=LossKind.WITHHELD, path=path, reason=reason))
         elif is_vendors_own(invocable):
-            reason = f"{invocable.name} is a vendor's own tool and goes as an ordinary function"
+            reason = f"{invocable.name} is a vendor's own tool; it is sent as an ordinary function"
             losses.append(Loss(kind=LossKind.COERCED, path=path, reason=reason))
     return tuple(invocable for invocable in invocables if invocable.schema is not None)
 
@@ -45,19 +45,19 @@ def _write_tool(
     native, quirks = invocable.native, quirks or Quirks()
     is_custom, is_own = invocable.schema is None, is_vendors_own(invocable)
     if not quirks.takes_tools:
-        ledger.withhold(path, f"{invocable.name} cannot be invoked: the vendor has no tools")
+        ledger.withhold(path, f"{invocable.name} is not sent: the vendor does not support tools")
         return None
     if is_custom and not quirks.takes_custom:
-        reason = f"{invocable.name} takes free text, and the vendor has no such tools"
+        reason = f"{invocable.name} takes free text, which the vendor's tools do not support"
         ledger.withhold(path, reason)
         return None
     if native is not None and is_own:
         if ledger.admits(native):
             return open_tool(read_native(native, path))
-        ledger.coerce(path, f"{invocable.name} is a vendor's own tool and goes as a function")
+        ledger.coerce(path, f"{invocable.name} is a vendor's own tool; it is sent as a function")
     named: dict[str, Any] = {"name": invocable.name, **describe(invocable)}
     if is_custom:
-        ledger.omit(invocable, path, "enforced", reason="free text has no schema to keep to")
+        ledger.omit(invocable, path, "enforced", reason="free text has no schema to enforce")
         form, native = part_format(native, path)
         if form is not None:
             named["format"] = write_chat_format(form)
@@ -70,7 +70,7 @@ def _write_tool(
         elif kept.get(LENIENT):
             function["strict"] = False
     elif invocable.enforced:
-        ledger.drop(f"{path}.enforced", "the vendor holds no arguments to their schema")
+        ledger.drop(f"{path}.enforced", "the vendor does not enforce schemas of arguments")
     if _LEGACY in kept:
         return {_LEGACY: merge(function, kept[_LEGACY])}
     return merge({"type": "function", "function": function}, kept)
@@ -118,7 +118,7 @@ def nativize_schema(
     if quirks.schema_form == "structured_outputs":
         return Translation({"structured_outputs": {"json": schema}})
     if quirks.schema_form == "json_object":
-        reason = "the vendor holds an answer to JSON only; the schema is told in words"
+        reason = "the vendor enforces JSON, but no schema; the schema is described in the prompt"
         loss = Loss(kind=LossKind.COERCED, path="schema", reason=reason)
         return Translation({"response_format": {"type": "json_object"}}, (loss,))
     inner: dict[str, JsonValue] = {"name": "answer", "schema": schema}

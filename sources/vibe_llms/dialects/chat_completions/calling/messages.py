@@ -78,7 +78,7 @@ class _MessagesWriter:
             if isinstance(canister, (InvocationCanister, ResultCanister)) and (
                 canister.owner is Owner.VENDOR
             ):
-                reason = "what a vendor executed itself is shown to that vendor alone"
+                reason = "only the vendor that executed it can receive it"
                 self.parts.ledger.withhold(each.path, reason)
             elif isinstance(canister, (AssistantCanister, InvocationCanister)):
                 if turn and not belongs(turn[-1].canister, canister):
@@ -96,7 +96,7 @@ class _MessagesWriter:
         self._show()
         message = TurnWriter(self.parts).write(turn)
         if self._is_left_empty(message, turn):
-            self.parts.ledger.drop(turn[0].path, "a message without content is refused")
+            self.parts.ledger.drop(turn[0].path, "the vendor rejects a message without content")
         else:
             self.messages.append((message, turn[0].path))
         turn.clear()
@@ -145,7 +145,7 @@ class _MessagesWriter:
             roles = self.parts.quirks.supervisor_roles
             role = kept.pop("role", roles[0])
             if role == "developer" and role not in roles:
-                self.parts.ledger.coerce(path, f"the role {role} goes as {roles[0]}")
+                self.parts.ledger.coerce(path, f"the role {role} is sent as {roles[0]}")
                 role = roles[0]
             contents = survey_contents(canister, path, self.parts.ledger)
             words = self.parts.write_words(contents, path, canister, as_parts=as_parts)
@@ -167,11 +167,13 @@ class _MessagesWriter:
             content = parts.write_words(others, path, canister)
             if media:
                 for _, place in media:
-                    parts.ledger.coerce(place, "media in a result follow it as the user's")
+                    parts.ledger.coerce(
+                        place, "media of a result are sent after it, in a user message"
+                    )
                 told = parts.write_content(media, path, canister)
                 self._shown.append(({"role": "user", "content": told}, path))
         if canister.is_error and not states_failure(canister) and "is_error" not in kept:
-            reason = "this protocol has no mark for an error; the text alone tells of it"
+            reason = "this protocol cannot mark a result as an error; only its text says so"
             parts.ledger.drop(f"{path}.is_error", reason)
         if kept.get("role") == "function":
             return {"role": "function", "name": canister.name, "content": content}
@@ -194,7 +196,9 @@ def bridge(messages: Sequence[Message], ledger: Ledger) -> list[Message]:
     bridged: list[Message] = []
     for message, path in messages:
         if bridged and bridged[-1][0]["role"] == "tool" and message["role"] == "user":
-            ledger.synthesize(path, "a word of the model stands before it: the vendor wants one")
+            ledger.synthesize(
+                path, "a model message was inserted before it: the vendor requires one"
+            )
             bridged.append(({"role": "assistant", "content": BRIDGE}, path))
         bridged.append((message, path))
     return bridged
@@ -207,10 +211,12 @@ def alternate(messages: Sequence[Message], ledger: Ledger) -> list[Message]:
         last = joined[-1][0] if joined else None
         if last is None or last["role"] == "system":
             if message["role"] == "assistant":
-                ledger.synthesize(path, "a word of the user stands before it: the user begins")
+                ledger.synthesize(
+                    path, "a user message was inserted before it: the vendor requires one first"
+                )
                 joined.append(({"role": "user", "content": OPENING}, path))
         elif last["role"] == message["role"] != "tool":  # each result answers one call
-            ledger.coerce(path, f"it joins the {message['role']}'s words before it")
+            ledger.coerce(path, f"it is joined to the preceding {message['role']} message")
             joined[-1] = (_join(last, message), joined[-1][1])
             continue
         joined.append((message, path))

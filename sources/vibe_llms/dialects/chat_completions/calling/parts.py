@@ -83,7 +83,7 @@ class PartsWriter:
             if isinstance(content, TextualContent):
                 parts.append(self.write_part(content, place, canister) or {})
             else:
-                reason = f"{content.type} has no place in the message of a {canister.role}"
+                reason = f"a {canister.role} message cannot contain {content.type} content"
                 self.ledger.drop(place, reason)
         is_plain = all(part.keys() == {"type", "text"} for part in parts)
         if self.quirks.takes_parts and (as_parts or not is_plain):
@@ -94,7 +94,9 @@ class PartsWriter:
         """Join the texts of a message, separated so that they do not run together."""
         texts = [str(part["text"]) for part in parts if part["text"]]
         if len(texts) > 1:
-            self.ledger.coerce(f"{path}.content", "its texts go as one, parted by empty lines")
+            self.ledger.coerce(
+                f"{path}.content", "its texts are sent as one, separated by empty lines"
+            )
         return BOUNDARY.join(texts)
 
     def write_part(
@@ -111,7 +113,7 @@ class PartsWriter:
                     return self.ledger.open(content.native, path, canister)
                 self.ledger.withhold(path, f"{content.kind} belongs to another vendor")
             case ReasoningContent() | RefusalContent():
-                self.ledger.drop(path, f"a user's message holds no {content.type}")
+                self.ledger.drop(path, f"a user message cannot contain {content.type} content")
             case _:
                 assert_never(content)
         return None
@@ -120,9 +122,11 @@ class PartsWriter:
         self, content: TextualContent, path: str, canister: AnyCanister | None
     ) -> JsonObject:
         part = {"type": "text", "text": content.text}
-        self.ledger.omit(content, path, "mime_type", reason="a text has no type here")
+        self.ledger.omit(
+            content, path, "mime_type", reason="this protocol has no field for the type of a text"
+        )
         if content.citations and not isinstance(canister, AssistantCanister):
-            self.ledger.withhold(f"{path}.citations", "only the model's own texts have citations")
+            self.ledger.withhold(f"{path}.citations", "only texts of the model can have citations")
         if not self.quirks.takes_parts:
             self.ledger.omit_native(content.native, path)
             return part
@@ -155,12 +159,12 @@ class PartsWriter:
                 word = kind or self._find_file_part(content)
                 part = self._write_file(content, path, word, is_bare=is_bare)
         if part is None:
-            reason = f"{content.type} of this kind ({content.mime_type}) cannot be sent this way"
+            reason = f"the vendor does not accept this {content.type} ({content.mime_type})"
             self.ledger.drop(path, reason)
             return None
         told = () if isinstance(content, FileContent) else ("name",)
         names = (*told, *_UNTOLD.get(content.type, ()))
-        self.ledger.omit(content, path, *names, reason=f"{content.type} goes without it")
+        self.ledger.omit(content, path, *names, reason=f"{content.type} content has no such field")
         return merge(part, kept)
 
     def _find_file_part(self, content: FileContent) -> str:
@@ -206,7 +210,9 @@ class PartsWriter:
             file["filename"] = content.name
         elif "file_data" in file:
             file["filename"] = content.title or name_file(content)
-            self.ledger.synthesize(f"{path}.name", "the vendor takes no file without a name")
+            self.ledger.synthesize(
+                f"{path}.name", "the vendor requires a file name; one was generated"
+            )
         return {"type": "file", "file": file}
 
 

@@ -62,7 +62,7 @@ def _drop_parallel(body: dict[str, Any], draft: BodyDraft) -> None:
     field = draft.quirks.fields.get(control, control)
     if field in body and "tools" not in body and draft.request.invocables:
         del body[field]
-        draft.ledger.drop(f"controls.{control}", "there is nothing to invoke")
+        draft.ledger.drop(f"controls.{control}", "the request has no invocables")
 
 
 def _restore_choice(body: dict[str, Any], kept: dict[str, Any], request: Request) -> None:

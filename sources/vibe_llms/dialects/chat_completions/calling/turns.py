@@ -76,7 +76,7 @@ class TurnWriter:
         """Add reasoning and text."""
         ledger = self.parts.ledger
         if self._calls and not all(map(_is_carrier, canister.content)):
-            reason = "what follows an invocation of the same turn moves before it"
+            reason = "content after an invocation of the same turn is moved before it"
             ledger.coerce(path, reason)
         self._kept = self._kept | ledger.open(canister.native, path, canister)
         self._is_parted = True
@@ -89,7 +89,7 @@ class TurnWriter:
         # A message with only calls has no content: its native data were kept with its first call.
         self._kept = self._kept | kept.pop(MESSAGE, {})
         if canister.content:
-            reason = "an invocation holds nothing but its arguments"
+            reason = "an invocation can contain only its arguments"
             self.parts.ledger.drop(f"{path}.content", reason)
         # A call in the older form is returned in that form.
         if "function_call" in kept:
@@ -108,7 +108,7 @@ class TurnWriter:
             custom = {"name": canister.name, "input": canister.arguments}
             call |= {"type": "custom", "custom": custom}
         else:
-            reason = "a call with free text goes as one with JSON arguments"
+            reason = "a call with free text is sent as one with JSON arguments"
             self.parts.ledger.coerce(path, reason)
             arguments = write_json({"input": canister.arguments})
             call["function"] = {"name": canister.name, "arguments": arguments}
@@ -142,7 +142,7 @@ class TurnWriter:
         is_plain = all(part.keys() == {"type", "text"} for part in self._content)
         if is_plain and not (as_parts and quirks.takes_parts):
             for place in self._joined:
-                self.parts.ledger.coerce(place, "its texts are joined: the message has one")
+                self.parts.ledger.coerce(place, "its texts are joined: a message has one text")
             return "".join(
                 BOUNDARY * (place in self._seams) + str(part["text"])
                 for place, part in enumerate(self._content)
@@ -153,7 +153,7 @@ class TurnWriter:
         quirks, field = self.parts.quirks, self.parts.quirks.reasoning_field
         is_owed = quirks.needs_reasoning and self._calls
         if is_owed and field is not None and field not in message:
-            reason = "an empty reasoning goes with its invocations: the vendor wants one"
+            reason = "empty reasoning was added: the vendor requires reasoning with invocations"
             self.parts.ledger.synthesize(path, reason)
             message[field] = ""
 
@@ -172,7 +172,7 @@ class TurnWriter:
             case AudioContent() if self.takes_sound(content):
                 self.add_sound(content, path, canister)
             case ImageContent() if self.is_shown(content, path, canister):
-                ledger.omit(content, path, "name", reason="a shown picture has none")
+                ledger.omit(content, path, "name", reason="a generated image has no such field")
                 kept = ledger.open(content.native, path, canister)
                 kept.pop("images", None)
                 image = merge(write_image(content, path), kept)
@@ -185,7 +185,7 @@ class TurnWriter:
             case NativeContent() if ledger.admits(content.native, canister):
                 self._content.append(ledger.open(content.native, path, canister))
             case _:
-                reason = f"{content.type} cannot be sent back as the model's own words"
+                reason = f"{content.type} content of the model cannot be sent back"
                 ledger.withhold(path, reason)
 
     def _mark_seam(self, content: TextualContent, path: str) -> None:
@@ -225,9 +225,9 @@ class TurnWriter:
             self.fields["refusal"] = self.fields.get("refusal", "") + content.text
         else:
             self._content.append({"type": "text", "text": content.text})
-            self.parts.ledger.coerce(path, "a refusal becomes text")
+            self.parts.ledger.coerce(path, "a refusal is sent as text")
         for name in kept:
-            self.parts.ledger.drop(f"{path}.native", f"{name}: a refusal is a text and no more")
+            self.parts.ledger.drop(f"{path}.native", f"{name}: a refusal has only a text")
 
     def takes_sound(self, content: AudioContent) -> bool:
         """Return whether audio has a field of its own, instead of a part of the content."""
@@ -242,9 +242,9 @@ class TurnWriter:
             self.fields["audio"] = {"id": content.file_id, **kept}
         elif content.transcript:
             self._content.append({"type": "text", "text": content.transcript})
-            ledger.coerce(path, "what was spoken goes as its words")
+            ledger.coerce(path, "audio is sent as its transcript")
         else:
-            ledger.withhold(path, "what was spoken is known to its vendor alone")
+            ledger.withhold(path, "only the vendor that produced the audio has it")
 
     def _reason(self, content: ReasoningContent, path: str, canister: AnyCanister) -> None:
         ledger, native = self.parts.ledger, content.native
@@ -267,11 +267,13 @@ class TurnWriter:
             self._wrapped.append(content.signature)
         else:
             if content.signature:
-                ledger.withhold(f"{path}.signature", "its signature is known to its vendor alone")
+                ledger.withhold(
+                    f"{path}.signature", "only the vendor that signed it can read the signature"
+                )
             if names := ", ".join(sorted(kept.keys() - {"fields"})):
                 ledger.withhold(
                     f"{path}.native",
-                    f"{names}: only its vendor knows it",
+                    f"{names}: only the vendor that produced it can read it",
                     is_routine=all(is_bookkeeping(*field) for field in kept.items()),
                 )
         if not _is_carrier(content):
@@ -283,28 +285,28 @@ class TurnWriter:
         if "detail" in kept:
             told = {word for _, word in GROWING.get(str(kept["detail"].get("type")), ())}
         names = [name for name in ("text", "summary", "signature") if name not in told]
-        reason = "where this reasoning stood, there is no place for it"
+        reason = "the vendor's form of this reasoning has no such field"
         self.parts.ledger.omit(content, path, *names, reason=reason)
         for name in sorted(kept.keys() - {"part", "detail", "fields", "told"}):
-            self.parts.ledger.drop(f"{path}.native", f"{name}: reasoning has no place for it")
+            self.parts.ledger.drop(f"{path}.native", f"{name}: reasoning has no such field")
 
     def _tell(self, content: ReasoningContent, path: str) -> None:
         """Add reasoning of another vendor, if the vendor accepts its text."""
         ledger, text = self.parts.ledger, content.text or "\n\n".join(content.summary)
         field = self.parts.quirks.reasoning_field
         if not field:
-            ledger.withhold(path, "the vendor takes no reasoning back")
+            ledger.withhold(path, "the vendor does not accept reasoning")
         elif field == "thinking" and text:
             self._content.append(write_thinking(attrs.evolve(content, text=text), {}))
         elif text:
             told = self.fields.get(field)
             self.fields[field] = f"{told}{BOUNDARY}{text}" if told else text
             if told:
-                ledger.coerce(path, "it joins the reasoning before it: the message has one")
+                ledger.coerce(path, "it is joined to the preceding reasoning: a message has one")
         if field and content.summary and not content.text:
-            ledger.coerce(f"{path}.summary", "the summary goes as the reasoning itself")
+            ledger.coerce(f"{path}.summary", "the summary is sent as the reasoning")
         elif field and content.summary:
-            ledger.drop(f"{path}.summary", "the reasoning itself goes without its summary")
+            ledger.drop(f"{path}.summary", "the reasoning is sent without its summary")
 
 
 def _is_carrier(content: AnyContent) -> bool:

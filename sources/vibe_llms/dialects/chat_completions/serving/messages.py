@@ -99,19 +99,19 @@ class _MessagesReader(ConversationReader):
                 contents, kept = _read_words(message, _UNKNOWN_ROLE)
                 self.add_supervisor(contents, keep_native(PROTOCOL, kept))
             case role:
-                raise TypeError(f"there is no role {role!r}")
+                raise TypeError(f"unknown role {role!r}")
 
     def _read_result(self, message: Mapping[str, Any]) -> None:
         contents, kept = _read_words(message, _RESULT)
         identity = str(message.get("tool_call_id") or "")
         if not identity:
             if not self._unanswered:
-                raise TypeError("it does not say which call it answers")
+                raise TypeError("it has no id of a call")
             identity = self._unanswered.pop(0)  # calls without ids are answered in order
         self.add_result(contents, identity, self.names.get(identity), keep_native(PROTOCOL, kept))
 
     def _make_up_id(self, path: str) -> str:
-        reason = "the client gave no id; one was made up"
+        reason = "the client sent no id; one was generated"
         self.losses.append(Loss(kind=LossKind.SYNTHESIZED, path=path, reason=reason))
         return f"call_{len(self.losses)}"
 

@@ -70,7 +70,7 @@ def find_rest(
             rest[name] = left[0]["text"] if is_text else left
     calls = message.get("tool_calls") or ()
     if not all(map(is_known, calls)):
-        reason = "a call of a kind of its own has no form in a stream"
+        reason = "a stream cannot contain calls of an unknown type"
         losses.append(Loss(kind=LossKind.DROPPED, path="message.tool_calls", reason=reason))
     known = [call for call in calls if is_known(call)]
     numbered = [{**call, "index": place} for place, call in enumerate(known)]
@@ -187,5 +187,5 @@ def _subtract(
 
 
 def _tell(path: str) -> Loss:
-    reason = "the whole answer says it otherwise than it was streamed, which stays as it is"
+    reason = "the final value differs from the streamed one, which remains"
     return Loss(kind=LossKind.COERCED, path=path, reason=reason)

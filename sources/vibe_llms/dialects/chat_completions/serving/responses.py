@@ -82,7 +82,7 @@ def _write_message(response: Response, ledger: Ledger) -> dict[str, Any]:
         if isinstance(canister, (AssistantCanister, InvocationCanister)) and owner is Owner.OURS:
             turn.append(HistoryEntry(canister, path))
         else:
-            ledger.withhold(path, "what a vendor executed itself has no place in this protocol")
+            ledger.withhold(path, "this protocol cannot represent calls that a vendor executed")
     return _AnswerWriter(PartsWriter(UNKNOWN_MODEL, _QUIRKS, ledger)).write(turn)
 
 
@@ -111,7 +111,7 @@ class _AnswerWriter(TurnWriter):
             "url": citation.url or "",
         }
         if citation.url is None or citation.cited_text is not None:
-            reason = "an annotation has a span, a title and an address, and nothing else"
+            reason = "an annotation has only a span, a title and a URL"
             self.parts.ledger.coerce(path, reason)
         return {"type": "url_citation", "url_citation": source}
 

@@ -52,7 +52,7 @@ def list_events(answer: AnswerBody) -> Iterator[StreamEvent]:
                 yield ContentFinishedEvent(index=index, item=canister)
                 index += 1
             case _:
-                raise ValueError(f"a model says no {canister.role}")
+                raise ValueError(f"a response cannot contain a {canister.role} canister")
     if origin.usage is not None:
         yield UsageEvent(usage=origin.usage)
 

@@ -129,7 +129,7 @@ class Decoder(ResponseDecoder):
 
     def _take(self, event: AnyEvent) -> None:
         if not isinstance(event, typing.get_args(StreamEvent)):
-            raise ValueError(f"{event.type} is no event of a response")
+            raise ValueError(f"{event.type} is not an event of a response")
         if isinstance(event, LossEvent):
             self._told_losses.append(event.loss)
         elif isinstance(event, RetryEvent):

@@ -9,7 +9,7 @@ from vibe_llms.dialects.errors import Complaint, ErrorProducer, find_fault
 from vibe_llms.exceptions import CodecError, ConverseError, ProviderFault
 from vibe_llms.messages.codec.errors import read_error
 
-_REMEDY: Final = "Look whether the address leads to the gateway of another vibe-llms."
+_REMEDY: Final = "Check that the URL is that of another vibe-llms gateway."
 
 
 def find_error(body: object, status: int | None, model: str) -> Complaint | ConverseError:

@@ -30,7 +30,7 @@ def nativize_controls(
             _put_effort(str(value), native, ledger)
         elif name == "parallel_invocations":
             if not value:
-                ledger.drop(f"controls.{name}", "several calls at once cannot be forbidden here")
+                ledger.drop(f"controls.{name}", "this protocol cannot forbid parallel calls")
         else:
             put(native, PLACES.get(name, (CONFIG, name)), value)
     if quirks.shows_thoughts and _thinks(look_up(native, THINKING), attributes):
@@ -44,10 +44,10 @@ def _put_effort(effort: str, native: dict[str, Any], ledger: Ledger) -> None:
         put(native, PLACES["reasoning_effort"], effort)
     elif effort == "none":
         put(native, PLACES["reasoning_budget_tokens"], 0)
-        ledger.coerce(path, "no effort goes as a budget of no tokens")
+        ledger.coerce(path, "no effort is sent as a budget of 0 tokens")
     else:
         put(native, PLACES["reasoning_effort"], "xhigh")
-        ledger.coerce(path, f"{effort!r} goes as 'xhigh': there is nothing above it")
+        ledger.coerce(path, f"{effort!r} is sent as 'xhigh', the highest level")
 
 
 def _thinks(said: Mapping[str, Any] | None, attributes: ModelAttributes) -> bool:

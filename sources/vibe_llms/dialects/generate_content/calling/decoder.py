@@ -312,7 +312,7 @@ class Decoder(ResponseDecoder):
         if not identity:
             # Not the index alone: each answer of a conversation has a first call.
             identity = f"call_{self._response_id or self._digest_chunk()}_{index}"
-            reason = "the vendor gave the invocation no id"
+            reason = "the vendor sent no id of the invocation; one was generated"
             path = f"contents[{index}].invocation_id"
             loss = Loss(kind=LossKind.SYNTHESIZED, path=path, reason=reason)
             self._events.append(LossEvent(loss=loss))

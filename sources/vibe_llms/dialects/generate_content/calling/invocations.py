@@ -27,7 +27,7 @@ def _write_tool(
     invocable: InvocableDescription, path: str, quirks: Quirks, ledger: Ledger
 ) -> dict[str, Any] | None:
     if invocable.schema is None:
-        reason = f"{invocable.name} takes no arguments by a schema, and is not of this vendor"
+        reason = f"{invocable.name} has no schema, and is not a tool of this vendor"
         ledger.withhold(path, reason)
         return None
     function = {"name": invocable.name, **describe(invocable)}
@@ -66,7 +66,7 @@ def _write_choice(offer: Offer) -> dict[str, Any]:
     if enforced and len(enforced) == len(functions):
         return {"mode": "VALIDATED"}
     for index in enforced:
-        reason = "the vendor holds the model to the schemas of all functions or of none"
+        reason = "the vendor enforces the schemas of all functions, or of none"
         offer.ledger.coerce(f"invocables[{index}].enforced", reason)
     return {}
 

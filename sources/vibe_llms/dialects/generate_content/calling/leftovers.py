@@ -85,5 +85,5 @@ def _join_part(parts: list[dict[str, Any]], part: dict[str, Any]) -> None:
 
 def _ensure_word(value: object) -> str | None:
     if not isinstance(value, str | None):
-        raise TypeError("the reason for an end is no text")
+        raise TypeError("the finish reason is not a text")
     return value

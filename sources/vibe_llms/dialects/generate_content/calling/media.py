@@ -73,17 +73,17 @@ def write_media(
         if content.name and quirks.takes_display_names:
             source["displayName"] = content.name
         elif content.name:
-            ledger.drop(f"{path}.name", "data inline have no name here")
+            ledger.drop(f"{path}.name", "inline data have no name in this protocol")
         return merge({"inlineData": source}, extras)
     address = content.file_id if content.file_id and "/" in content.file_id else content.url
     if address is None:
         if content.file_id is None:
             raise RequestError(
                 path=path,
-                detail=f"The bytes of the {content.type} at {path} are not there.",
-                remedy="Give its data, or let a store fetch them by the content_id.",
+                detail=f"The {content.type} content at {path} has no data.",
+                remedy="Pass its data, or load them from the store by the content_id.",
             )
-        ledger.withhold(path, f"the file {content.file_id} is with another vendor")
+        ledger.withhold(path, f"the file {content.file_id} is stored by another vendor")
         return None
     source, kind = {"fileUri": address}, content.mime_type
     if kind.endswith("/*") or kind == _UNKNOWN_TYPE:
@@ -91,7 +91,7 @@ def write_media(
     if kind:
         source["mimeType"] = kind
     elif content.mime_type != ("video/*" if _is_video(address) else _UNKNOWN_TYPE):
-        reason = f"it goes as a file: nobody says which {content.type} it is"
+        reason = f"it is sent as a file: the type of the {content.type} is unknown"
         ledger.coerce(f"{path}.mime_type", reason)
     if content.name:
         source["displayName"] = content.name
@@ -102,4 +102,4 @@ def _report_words(content: MediaContent, path: str, ledger: Ledger) -> None:
     """Record the fields of a medium that its part does not have."""
     for name in ("detail", "transcript", "title", "context"):
         if getattr(content, name, None):
-            ledger.drop(f"{path}.{name}", f"a part of {content.type} has no place for it")
+            ledger.drop(f"{path}.{name}", f"{content.type} content has no such field")

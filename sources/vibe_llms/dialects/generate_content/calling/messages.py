@@ -116,7 +116,7 @@ class ContentsWriter:
             case _:
                 self._write_contents(canister, content, path)
                 for name in extras:
-                    ledger.drop(f"{path}.native", f"{name}: a content has no place for it")
+                    ledger.drop(f"{path}.native", f"{name}: a message has no such field")
         if not content.parts and content is not self.system:
             self.contents.pop()  # it is the last one
         else:
@@ -152,7 +152,7 @@ class ContentsWriter:
         for each, place in contents:
             content.add(self.parts.write(each, place, canister), place)
         if not contents and isinstance(canister, (AssistantCanister, UserCanister)):
-            self.parts.ledger.drop(path, "a content without parts is refused")
+            self.parts.ledger.drop(path, "the vendor rejects a message without parts")
 
     def _write_result(
         self, result: ResultCanister, extras: dict[str, Any], path: str
@@ -170,13 +170,15 @@ def write_call(
 ) -> dict[str, Any]:
     """Return the part of an invocation of ours."""
     for index, content in enumerate(invocation.content):
-        reason = f"a call has no place for {content.type}"
+        reason = f"a call cannot contain {content.type} content"
         parts.ledger.drop(f"{path}.content[{index}]", reason)
     arguments: Any = None
     if invocation.fault is None and invocation.form == "json":
         arguments = invocation.parse_arguments()
     else:
-        parts.ledger.coerce(f"{path}.arguments", "what is no object goes as the text of one")
+        parts.ledger.coerce(
+            f"{path}.arguments", "arguments that are not an object are sent as text in one"
+        )
         arguments = {"input": invocation.arguments}
     call: dict[str, Any] = {"name": invocation.name, "args": arguments}
     if not extras.keys() & NAMELESS.keys():

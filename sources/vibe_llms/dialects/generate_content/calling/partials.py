@@ -68,7 +68,7 @@ def _read_path(path: str) -> list[str | int]:
         position = found.end()
     # The arguments are an object, which has no numeric keys.
     if not steps or position < len(path) or isinstance(steps[0], int):
-        raise ValueError(f"The path {path!r} leads nowhere.")
+        raise ValueError(f"The path {path!r} does not exist.")
     return steps
 
 
@@ -82,7 +82,7 @@ def _assign(value: Any, steps: list[str | int], leaf: Any) -> None:
     for step, following in zip(steps, [*steps[1:], None], strict=True):
         if isinstance(step, int):
             if step > _LIST_LIMIT:
-                raise ValueError(f"The index {step} is beyond all bounds.")
+                raise ValueError(f"The index {step} is too large.")
             value.extend([None] * (step + 1 - len(value)))
         last = following is None
         if last:

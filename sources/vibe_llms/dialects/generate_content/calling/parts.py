@@ -156,7 +156,7 @@ class PartsWriter:
             case TextualContent():
                 return self._write_text(content, path, canister)
             case RefusalContent():
-                self.ledger.coerce(path, "a refusal goes as text")
+                self.ledger.coerce(path, "a refusal is sent as text")
                 extras = self.ledger.open(content.native, path, canister)
                 return merge({"text": content.text}, extras)
             case ReasoningContent():
@@ -186,32 +186,36 @@ class PartsWriter:
         if self.ledger.admits(content.native, canister):
             part: dict[str, Any] = msgspec.json.decode(content.native.data)
             return part
-        self.ledger.withhold(path, f"only its own vendor knows a {content.kind}")
+        self.ledger.withhold(path, f"only the vendor of {content.kind} can read it")
         return None
 
     def _write_text(
         self, content: TextualContent, path: str, canister: AnyCanister
     ) -> dict[str, Any] | None:
-        self.ledger.omit(content, path, "mime_type", reason="a text has no type here")
+        self.ledger.omit(
+            content, path, "mime_type", reason="this protocol has no field for the type of a text"
+        )
         self.withhold_citations(content, path)
         extras = self.ledger.open(content.native, path, canister)
         admitted = self.ledger.admits(content.native, canister)
         if not content.text and not admitted:
-            self.ledger.drop(path, "an empty text is refused")
+            self.ledger.drop(path, "the vendor rejects an empty text")
             return None
         return merge({"text": content.text}, extras)
 
     def withhold_citations(self, content: TextualContent, path: str) -> None:
         """Record that the citations of a text are not sent."""
         for index, _ in enumerate(content.citations):
-            self.ledger.withhold(f"{path}.citations[{index}]", "texts here have no citations")
+            self.ledger.withhold(
+                f"{path}.citations[{index}]", "texts have no citations in this protocol"
+            )
 
     def write_thought(
         self, content: ReasoningContent, path: str, canister: AnyCanister
     ) -> dict[str, Any] | None:
         """Do the same as :meth:`write`, for reasoning."""
         if not self.ledger.admits(content.native, canister):
-            self.ledger.withhold(path, "a thought of another model means nothing here")
+            self.ledger.withhold(path, "the vendor cannot use reasoning of another model")
             return None
         part = {"thought": True, **self.tell_thought(content, path)}
         if content.signature:
@@ -221,7 +225,9 @@ class PartsWriter:
     def tell_thought(self, content: ReasoningContent, path: str) -> dict[str, Any]:
         """Return the single text of a thought, if there is any."""
         if content.summary and (content.text or len(content.summary) > 1):
-            self.ledger.coerce(f"{path}.summary", "a thought has one text and no summaries")
+            self.ledger.coerce(
+                f"{path}.summary", "reasoning has one text and no summaries in this protocol"
+            )
         text = content.text or "\n\n".join(content.summary)
         return {"text": text} if text else {}
 

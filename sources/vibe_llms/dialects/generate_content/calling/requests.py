@@ -21,7 +21,9 @@ from vibe_llms.dialects.request_writing import BodyDraft, RequestWriter
 def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     parts, schema = draft.parts, draft.request.schema
     if schema is not None and is_free(schema):
-        draft.ledger.coerce("schema", "any object will do: the vendor is asked for any JSON")
+        draft.ledger.coerce(
+            "schema", "the vendor is asked for any JSON, as the schema allows any object"
+        )
     body: dict[str, Any] = {**parts.messages, **parts.invocations}
     for part in (parts.controls, nativize_schema(schema), draft.extras):
         body = merge(body, part)

@@ -51,11 +51,11 @@ def write_result(
             written = writer.write(content, place, result)
             shown += [written] if written is not None else []
         else:
-            writer.ledger.drop(place, f"a result has no place for {content.type}")
+            writer.ledger.drop(place, f"a result cannot contain {content.type} content")
     if len(texts) > 1 or any(text.mime_type != JSON_TYPE for text in texts):
         _report_types(result, path, writer)
     if len(texts) > 1:
-        reason = "its texts go as one, parted by empty lines: a result has one output"
+        reason = "its texts are sent as one, separated by empty lines: a result has one output"
         writer.ledger.coerce(f"{path}.content", reason)
     response = _write_response(texts, is_error=result.is_error)
     block: dict[str, Any] = {"id": result.invocation_id, "name": name, "response": response}
@@ -63,14 +63,14 @@ def write_result(
         block["parts"] = shown
         shown = []
     elif shown:
-        writer.ledger.coerce(path, "media in a result follow it: this model takes them so")
+        writer.ledger.coerce(path, "media of a result are sent after it, as this model requires")
     return [merge({"functionResponse": block}, extras), *shown]
 
 
 def _report_types(result: ResultCanister, path: str, writer: PartsWriter) -> None:
     for index, content in enumerate(result.content):
         if isinstance(content, TextualContent):
-            reason = "only a text alone can be said to be JSON, and nothing else"
+            reason = "only a single text can be marked as JSON"
             writer.ledger.omit(content, f"{path}.content[{index}]", "mime_type", reason=reason)
 
 

@@ -29,7 +29,7 @@ def join_calls(contents: Sequence[WrittenContent], ledger: Ledger) -> list[Writt
         if before is None or before.role != "model" or not _find_calls(content):
             joined.append(content)
             continue
-        ledger.coerce(content.paths[0], "calls join what the model said just before them")
+        ledger.coerce(content.paths[0], "calls are joined to the preceding model message")
         _append(before, content)
         while len(joined) > 1 and joined[-2].role == "model":  # only now it is one with calls
             last = joined.pop()
@@ -52,7 +52,7 @@ def sign_calls(contents: Sequence[WrittenContent], ledger: Ledger) -> None:
         if content.role != "model" or not calls or any(SIGNATURE in part for part in content.parts):
             continue
         content.parts[calls[0]][SIGNATURE] = SKIPPING_SEAL
-        reason = "a call of another model bears a word which stands for the signature it lacks"
+        reason = "a call of another model has no signature; a placeholder was added"
         ledger.synthesize(content.paths[calls[0]], reason)
 
 
@@ -62,7 +62,7 @@ def begin_with_user(contents: list[WrittenContent], ledger: Ledger) -> list[Writ
         return contents
     first = type(contents[0])(role="user")
     first.add({"text": BEGIN}, contents[0].paths[0])
-    ledger.synthesize(contents[0].paths[0], "a call must follow a word of the user")
+    ledger.synthesize(contents[0].paths[0], "a user message was inserted: calls must follow one")
     return [first, *contents]
 
 

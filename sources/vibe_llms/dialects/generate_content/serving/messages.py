@@ -101,7 +101,7 @@ class _ContentsReader(ConversationReader):
         elif role in ("user", "function", "tool"):
             self._read_input([open_part(part) for part in parts], extras)
         else:
-            raise RequestError(path="role", detail=f"There is no role {role!r}.")
+            raise RequestError(path="role", detail=f"Unknown role {role!r}.")
 
     def _read_turn(self, parts: Sequence[dict[str, Any]], extras: dict[str, Any]) -> None:
         turn_id = produce_identity()

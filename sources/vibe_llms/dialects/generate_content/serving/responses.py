@@ -93,7 +93,7 @@ class _AnswerPartsWriter(PartsWriter):
             return super().write_thought(content, path, canister)
         self.ledger.open(content.native, path, canister)
         if content.signature:
-            self.ledger.withhold(f"{path}.signature", "the signature is another vendor's")
+            self.ledger.withhold(f"{path}.signature", "the signature belongs to another vendor")
         return {"thought": True, **self.tell_thought(content, path)}
 
 

@@ -81,7 +81,7 @@ class BlocksWriter:
     def _ensure_words(self, content: AnyContent, path: str) -> bool:
         if isinstance(content, (TextualContent, NativeContent)):
             return True
-        self.ledger.drop(path, f"instructions hold no {content.type}")
+        self.ledger.drop(path, f"instructions cannot contain {content.type} content")
         return False
 
     def _write_said(
@@ -91,7 +91,7 @@ class BlocksWriter:
         match content:
             case TextualContent():
                 if not self.is_answer and not content.text.strip():
-                    self.ledger.drop(path, "a text without a visible character is refused")
+                    self.ledger.drop(path, "the vendor rejects a text without visible characters")
                     return None
                 return self._write_text(content, path, canister)
             case ImageContent() | FileContent():
@@ -107,7 +107,7 @@ class BlocksWriter:
             case NativeContent():
                 return self._write_native(content, path, canister)
             case ReasoningContent():
-                self.ledger.drop(path, "only the model's own messages hold reasoning")
+                self.ledger.drop(path, "only messages of the model can contain reasoning")
                 return None
             case RefusalContent():
                 return self._write_refusal(content, path, canister)
@@ -130,7 +130,7 @@ class BlocksWriter:
             case FileContent() if self._is_upload(content, path, canister):
                 return nativize_document(content, path, canister, self.ledger)
             case _:
-                reason = f"the model's own messages hold no {content.type}"
+                reason = f"messages of the model cannot contain {content.type} content"
                 self.ledger.withhold(path, reason)
                 return None
 
@@ -141,10 +141,12 @@ class BlocksWriter:
         canister: AnyCanister | None,
     ) -> Block | None:
         if not self.is_answer and not content.text:
-            self.ledger.drop(path, "an empty text is refused")
+            self.ledger.drop(path, "the vendor rejects an empty text")
             return None
         if content.mime_type != "text/plain":
-            self.ledger.drop(f"{path}.mime_type", "a text has no type here")
+            self.ledger.drop(
+                f"{path}.mime_type", "this protocol has no field for the type of a text"
+            )
         block: Block = {"type": "text", "text": content.text}
         if citations := nativize_citations(content.citations, path, canister, self.ledger):
             block["citations"] = citations
@@ -153,7 +155,7 @@ class BlocksWriter:
     def _write_refusal(
         self, content: RefusalContent, path: str, canister: AnyCanister | None
     ) -> Block | None:
-        self.ledger.coerce(path, "a refusal goes as text")
+        self.ledger.coerce(path, "a refusal is sent as text")
         text = TextualContent(content.text, native=content.native)
         return self._write_text(text, path, canister)
 
@@ -162,18 +164,18 @@ class BlocksWriter:
     ) -> Block | None:
         """Write reasoning that this vendor signed; it rejects any other."""
         if not self.ledger.admits(content.native, canister):
-            self.ledger.withhold(path, "reasoning goes only to the vendor that signed it")
+            self.ledger.withhold(path, "reasoning is sent only to the vendor that signed it")
             return None
         extras = self.ledger.open(content.native, path, canister)
         if extras.get("type") == "redacted_thinking":
-            reason = "what is redacted has nothing to be read"
+            reason = "redacted reasoning has no text"
             self.ledger.omit(content, path, "text", "summary", reason=reason)
             return {**extras, "data": content.signature or ""}
         if content.signature is None and not self.is_answer:
-            self.ledger.withhold(path, "reasoning without its signature is refused")
+            self.ledger.withhold(path, "the vendor rejects reasoning without its signature")
             return None
         if content.summary:
-            self.ledger.withhold(f"{path}.summary", "reasoning has no summary here")
+            self.ledger.withhold(f"{path}.summary", "reasoning has no summary in this protocol")
         block = {"type": "thinking", "thinking": content.text, "signature": content.signature or ""}
         return merge(block, extras)
 
@@ -181,7 +183,7 @@ class BlocksWriter:
         self, content: NativeContent, path: str, canister: AnyCanister | None
     ) -> Block | None:
         if not self.ledger.admits(content.native, canister):
-            reason = f"{content.kind} is of another vendor or protocol"
+            reason = f"{content.kind} belongs to another vendor or protocol"
             self.ledger.withhold(path, reason)
             return None
         return read_native(content.native, path)
@@ -197,7 +199,7 @@ class BlocksWriter:
     ) -> Block | None:
         ensure_capability(content, self.attributes, path)
         if isinstance(content, AudioContent) and content.transcript:
-            self.ledger.coerce(path, "sound goes as its transcript")
+            self.ledger.coerce(path, "audio is sent as its transcript")
             return {"type": "text", "text": content.transcript}
-        self.ledger.drop(path, f"{content.type} cannot be said in this protocol")
+        self.ledger.drop(path, f"this protocol cannot represent {content.type} content")
         return None

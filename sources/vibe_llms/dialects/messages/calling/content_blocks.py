@@ -97,7 +97,7 @@ def nativize_citations(
     for index, citation in enumerate(citations):
         place = f"{path}.citations[{index}]"
         if citation.native is None or citation.native.protocol != PROTOCOL:
-            ledger.withhold(place, "the vendor takes no citations but its own")
+            ledger.withhold(place, "the vendor accepts only its own citations")
         elif fields := ledger.open(citation.native, place, canister):
             native.append(fields)
     return native

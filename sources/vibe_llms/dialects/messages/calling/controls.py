@@ -37,7 +37,7 @@ def nativize_controls(
                 body = merge(body, _write_effort(value, attributes, ledger))
             case "reasoning_budget_tokens":
                 if controls.get("reasoning_effort") == "none":
-                    ledger.drop(f"controls.{name}", "the model is not to think at all")
+                    ledger.drop(f"controls.{name}", "reasoning is switched off")
                     continue
                 budget = {"type": "enabled", "budget_tokens": value}
                 body = merge(body, {"thinking": budget})
@@ -56,7 +56,7 @@ def _write_effort(value: JsonValue, attributes: ModelAttributes, ledger: Ledger)
     if value == "none":
         return {"thinking": {"type": "disabled"}}
     if value == "minimal":
-        ledger.coerce("controls.reasoning_effort", "minimal goes as low, the least there is")
+        ledger.coerce("controls.reasoning_effort", "minimal is sent as low, the lowest level")
         value = "low"
     body: dict[str, Any] = {"output_config": {"effort": value}}
     if thinks_adaptively(attributes):

@@ -32,7 +32,10 @@ def _write_tool(
     invocable: InvocableDescription, path: str, quirks: Quirks, ledger: Ledger
 ) -> dict[str, Any] | None:
     if invocable.schema is None:
-        ledger.withhold(path, f"{invocable.name} takes free text, and only schemas can be offered")
+        ledger.withhold(
+            path,
+            f"{invocable.name} takes free text, and the vendor accepts only tools with a schema",
+        )
         return None
     extras = ledger.open(invocable.native, path, shared=SHARED)
     schema = write_parameters(invocable, extras) or NO_ARGUMENTS
@@ -69,7 +72,9 @@ def nativize_schema(schema: JsonObject | None, ledger: Ledger | None = None) -> 
     # Closing a map would lose the schema of its values.
     says_nothing = schema.get("additionalProperties", True) in (True, {})
     if ledger is not None and is_free(schema) and says_nothing:
-        ledger.drop("schema", "the vendor enforces only closed schemas, and this has no fields")
+        ledger.drop(
+            "schema", "the vendor enforces only closed schemas, and this one has no properties"
+        )
         return {}
     if ledger is not None:
         _ensure_enforceable(schema)
@@ -80,7 +85,7 @@ def nativize_schema(schema: JsonObject | None, ledger: Ledger | None = None) -> 
 
 
 _REFUSED: Final = {
-    MAPS: "has an object whose names are not known beforehand, which could only be empty",
+    MAPS: "has an object without fixed property names",
     RECURSION: "refers to itself",
 }
 
@@ -90,8 +95,8 @@ def _ensure_enforceable(schema: JsonObject) -> None:
     for feature in survey_features(schema):
         raise RequestError(
             path="schema",
-            detail=f"The schema {_REFUSED[feature]}; Anthropic's structured output has no such "
-            "schemas.",
-            remedy="Use a Parser, which asks for a tool call then; or a list of objects with a "
-            "name and a value.",
+            detail=f"The schema {_REFUSED[feature]}, which Anthropic's structured output does "
+            "not support.",
+            remedy="Use a Parser, which requests a tool call instead; or a list of objects with "
+            "a name and a value.",
         )

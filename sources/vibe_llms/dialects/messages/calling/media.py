@@ -116,7 +116,7 @@ def nativize_image(
     """Return a block. Raises RequestError if the bytes are missing."""
     for name in ("detail", "name"):
         if getattr(content, name) is not None:
-            ledger.drop(f"{path}.{name}", "a picture has no such field here")
+            ledger.drop(f"{path}.{name}", "an image has no such field in this protocol")
     extras = ledger.open(content.native, path, canister, shared=SHARED)
     return merge({"type": "image", "source": _write_source(content, path)}, extras)
 
@@ -130,10 +130,10 @@ def nativize_document(
         return {**extras, "file_id": content.file_id}
     title = content.title
     if content.name is not None and title is None:
-        ledger.coerce(f"{path}.name", "the name of the file goes as its title")
+        ledger.coerce(f"{path}.name", "the name of the file is sent as its title")
         title = content.name
     elif content.name is not None:
-        ledger.drop(f"{path}.name", "a document has a title here, and no name beside it")
+        ledger.drop(f"{path}.name", "a document has a title instead of a name in this protocol")
     source = _write_file_source(content, path, extras.pop("source", {}), ledger)
     told = {"title": title, "context": content.context}
     told = {name: text for name, text in told.items() if text}  # an empty one is ignored
@@ -151,7 +151,7 @@ def _write_file_source(
     if rest.get("type") == "content":
         return {"content": _split(text, lengths), **rest}
     if content.mime_type != "text/plain" and "type" not in rest:
-        ledger.coerce(f"{path}.mime_type", f"{content.mime_type} goes as text/plain")
+        ledger.coerce(f"{path}.mime_type", f"{content.mime_type} is sent as text/plain")
     kept = content.mime_type if "type" in rest else "text/plain"
     return {"type": "text", "media_type": kept, "data": text, **rest}
 
@@ -160,7 +160,7 @@ def _decode_words(data: bytes, path: str, ledger: Ledger) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
-        ledger.coerce(path, "bytes that are no UTF-8 are replaced")
+        ledger.coerce(path, "bytes that are not UTF-8 were replaced")
         return data.decode("utf-8", "replace")
 
 

@@ -124,7 +124,9 @@ class _MessagesWriter:
                 content = [write_invocation(canister, path, self.ledger)]
                 self._add("assistant", path, content, {}, self._goes_on(canister))
             case InvocationCanister() if self._is_cut(canister):
-                self.ledger.drop(path, "what the vendor began to execute was cut off")
+                self.ledger.drop(
+                    path, "a call that the vendor had begun to execute was interrupted"
+                )
                 return
             case _:
                 content = write_execution(canister, path, self.ledger)
@@ -138,7 +140,7 @@ class _MessagesWriter:
             if message["content"] or message.keys() - {"role", "content"}:
                 kept.append((path, message))
             else:
-                self.ledger.drop(path, "a message without content is refused")
+                self.ledger.drop(path, "the vendor rejects a message without content")
         self.messages = kept
 
     def settle_instructions(self, *, is_taken: bool) -> None:
@@ -182,7 +184,9 @@ class _MessagesWriter:
         block = message["content"][-1]
         if block.get("type") == "text" and block["text"] != block["text"].rstrip():
             block["text"] = block["text"].rstrip()
-            self.ledger.coerce(path, "an answer that was begun must not end with blanks")
+            self.ledger.coerce(
+                path, "trailing blanks were removed: the vendor rejects them in the begun answer"
+            )
 
     def _is_cut(self, canister: InvocationCanister) -> bool:
         """Return whether a call of the vendor will never have a result.
@@ -225,7 +229,7 @@ class _MessagesWriter:
     def _mark_end(self, content: list[Block], shared: dict[str, Any], path: str) -> list[Block]:
         """Return blocks of which the last has the fields about their message."""
         if shared and not content:
-            reason = f"{', '.join(shared)}: there is no content to say it of"
+            reason = f"{', '.join(shared)}: no content can carry it"
             self.ledger.drop(f"{path}.native", reason)
         return [*content[:-1], *({**shared, **block} for block in content[-1:])]
 
@@ -265,7 +269,7 @@ class _MessagesWriter:
 def write_invocation(canister: InvocationCanister, path: str, ledger: Ledger) -> Block:
     """Return the block of an invocation of ours."""
     if canister.content:
-        ledger.drop(f"{path}.content", "an invocation has no content beside its arguments")
+        ledger.drop(f"{path}.content", "an invocation can contain only its arguments")
     block = {
         "type": "tool_use",
         "id": canister.invocation_id,
@@ -279,12 +283,14 @@ def _read_arguments(canister: InvocationCanister, path: str, ledger: Ledger) -> 
     """Return the arguments as an object, which this dialect requires."""
     path = f"{path}.arguments"
     if canister.form == "text":
-        ledger.coerce(path, "free text goes as an object with the field input")
+        ledger.coerce(path, "free text is sent as an object with the field input")
         return {"input": canister.arguments}
     try:
         return canister.parse_arguments()
     except ParseError as error:
-        ledger.coerce(path, f"{error.detail}; they go as text in the field {BROKEN_ARGUMENTS}")
+        ledger.coerce(
+            path, f"{error.detail}; they are sent as text in the field {BROKEN_ARGUMENTS}"
+        )
     return {BROKEN_ARGUMENTS: canister.arguments}
 
 

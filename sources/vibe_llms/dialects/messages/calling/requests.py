@@ -19,8 +19,8 @@ _FORCED: Final = ("any", "tool")
 """Choices that force a tool call."""
 
 _SAMPLING: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
-    "temperature": (lambda value: bool(value == 1), "no temperature but 1"),
-    "top_p": (lambda value: bool(value >= 0.95), "no top_p below 0.95"),
+    "temperature": (lambda value: bool(value == 1), "only temperature 1"),
+    "top_p": (lambda value: bool(value >= 0.95), "only a top_p of at least 0.95"),
     "top_k": (lambda value: False, "no top_k"),
 }
 """Allowed values of each control for a thinking model, and the rule in words."""
@@ -46,7 +46,9 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
         _check_budget(body, extras)
     elif {"temperature", "top_p"} <= body.keys() - extras.keys() and not _takes_both(draft):
         del body["top_p"]
-        draft.ledger.drop("controls.top_p", "the model takes it or temperature, not both")
+        draft.ledger.drop(
+            "controls.top_p", "the model accepts this control or temperature, not both"
+        )
     if draft.streaming:
         body["stream"] = True
     return body
@@ -63,15 +65,17 @@ def _complete_choice(body: dict[str, Any], told: Any, ledger: Ledger) -> None:
         return
     if told is None and not body.get("tools"):
         del body["tool_choice"]
-        ledger.drop("controls.parallel_invocations", "there is nothing to invoke")
+        ledger.drop("controls.parallel_invocations", "the request has no invocables")
     elif choice.get("type", "auto") == "none" and "disable_parallel_tool_use" in choice:
         body["tool_choice"] = {"type": "none"}
-        ledger.drop("controls.parallel_invocations", "nothing is to be invoked")
+        ledger.drop("controls.parallel_invocations", "no invocable may be called")
     elif told is None and choice.get("type") in _FORCED and _thinks(body):
         # "Thinking may not be enabled when tool_choice forces tool use":
         # https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking, read 2026-11-28.
         body["tool_choice"] = {**without(choice, "name"), "type": "auto"}
-        ledger.coerce("invocation_choice", "a model that thinks cannot be made to call; auto")
+        ledger.coerce(
+            "invocation_choice", "a model with reasoning cannot be forced to call; auto is sent"
+        )
     else:
         body["tool_choice"] = {"type": "auto", **choice}
 
@@ -95,7 +99,7 @@ def _fit_sampling(body: dict[str, Any], extras: Mapping[str, Any], ledger: Ledge
     for name, (is_taken, rule) in _SAMPLING.items():
         if name in body and name not in extras and not is_taken(body[name]):
             del body[name]
-            ledger.drop(f"controls.{name}", f"a model that thinks takes {rule}")
+            ledger.drop(f"controls.{name}", f"a model with reasoning accepts {rule}")
 
 
 def _check_budget(body: Mapping[str, Any], extras: Mapping[str, Any]) -> None:
@@ -107,7 +111,7 @@ def _check_budget(body: Mapping[str, Any], extras: Mapping[str, Any]) -> None:
         control="reasoning_budget_tokens",
         path="controls.reasoning_budget_tokens",
         detail="The value at controls.reasoning_budget_tokens must be less than max_tokens, "
-        f"{limit}, not {budget}: thoughts are a part of the answer.",
+        f"{limit}, not {budget}: reasoning is a part of the answer.",
         remedy="Lower it, or raise max_tokens.",
     )
 
@@ -120,7 +124,7 @@ def _complete_limit(body: dict[str, Any], draft: BodyDraft) -> None:
     if limit is ABSENT:
         budget = body.get("thinking", {}).get("budget_tokens", 0)  # is part of the answer
         limit = _LIMIT_TOKENS + budget
-        reason = f"the protocol insists on a limit; {limit} tokens are asked for"
+        reason = f"the protocol requires a limit; {limit} tokens were requested"
         draft.ledger.synthesize("controls.max_tokens", reason)
     body["max_tokens"] = limit
 

@@ -79,7 +79,7 @@ class _MessagesReader(ConversationReader):
                 self.add_supervisor(_read_contents(content), keep_native(PROTOCOL, extras))
             case role:
                 path = f"messages[{index}]"
-                raise RequestError(path=path, detail=f"There is no role {role!r}.")
+                raise RequestError(path=path, detail=f"Unknown role {role!r}.")
 
     def _read_user(self, content: Any, extras: dict[str, Any]) -> None:
         native = extras

@@ -80,7 +80,7 @@ def write_canister(canister: AnyCanister, path: str, blocks: BlocksWriter) -> li
             return [write_invocation(canister, path, blocks.ledger)]
         case InvocationCanister() | ResultCanister(owner=Owner.VENDOR):
             return write_execution(canister, path, blocks.ledger)
-    blocks.ledger.drop(path, f"a response holds no {canister.role}")
+    blocks.ledger.drop(path, f"a response cannot contain a {canister.role} canister")
     return []
 
 
@@ -94,14 +94,12 @@ class _ResponseBlocksWriter(BlocksWriter):
             return super()._write_reasoning(content, path, canister)
         signature = content.signature if is_wrapped(content.signature) else ""
         if content.signature and not signature:
-            self.ledger.withhold(
-                f"{path}.signature", "the signature of another vendor means nothing here"
-            )
+            self.ledger.withhold(f"{path}.signature", "the signature belongs to another vendor")
         text = content.text or "\n\n".join(content.summary)
         if content.text and content.summary:
-            self.ledger.withhold(f"{path}.summary", "reasoning has no summary here")
+            self.ledger.withhold(f"{path}.summary", "reasoning has no summary in this protocol")
         elif content.summary:
-            self.ledger.coerce(f"{path}.summary", "the summary goes as the reasoning")
+            self.ledger.coerce(f"{path}.summary", "the summary is sent as the reasoning")
         if text:
             return {"type": "thinking", "thinking": text, "signature": signature}
         return {"type": "redacted_thinking", "data": signature} if signature else None
@@ -109,7 +107,9 @@ class _ResponseBlocksWriter(BlocksWriter):
 
 def _make_up_id(response: Response, ledger: Ledger) -> str:
     ledger.synthesize(
-        "metadata.origin.response_id", "the vendor gave the response no id", is_routine=True
+        "metadata.origin.response_id",
+        "the vendor sent no id of the response; one was generated",
+        is_routine=True,
     )
     first = response.canisters[0].id if response.canisters else "empty"
     return f"msg_{first}"

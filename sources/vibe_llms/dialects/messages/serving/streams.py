@@ -209,7 +209,7 @@ class StreamWriter(SequentialWriter):
         assert self._block is not None
         late = [name for name in block if name not in grown | self._block.keys()]
         if late:
-            reason = f"{', '.join(late)}: known only when its block had begun"
+            reason = f"{', '.join(late)}: known only after its block had begun"
             loss = Loss(kind=LossKind.DROPPED, path=f"{path}.native", reason=reason)
             self._late.append(loss)
             self.losses.append(loss)

@@ -17,7 +17,7 @@ def read_call(call: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
     function = call["function"]
     name, arguments = function["name"], function.get("arguments")
     if not isinstance(name, str):
-        raise TypeError("the name of a function is no text")
+        raise TypeError("the name of a function is not a text")
     extras = leave(call, ("id", "function"))
     if inner := leave(function, ("name", "arguments")):
         extras["function"] = inner
@@ -31,7 +31,7 @@ def tell_text_arguments(call: Mapping[str, Any], path: str) -> list[Loss]:
     """Return the loss of arguments that came as text: they continue as the object in it."""
     if not isinstance(call["function"].get("arguments"), str):
         return []
-    place, reason = f"{path}.function.arguments", "a text stands for an object"
+    place, reason = f"{path}.function.arguments", "a text was received instead of an object"
     return [Loss(kind=LossKind.COERCED, path=place, reason=reason)]
 
 

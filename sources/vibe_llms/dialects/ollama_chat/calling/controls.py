@@ -32,7 +32,7 @@ def nativize_controls(
         if name == "reasoning_effort":
             native["think"] = _nativize_effort(str(value), ledger)
         elif name in WITHOUT_PLACE:
-            ledger.drop(f"controls.{name}", "this protocol cannot say it")
+            ledger.drop(f"controls.{name}", "this protocol has no such parameter")
         else:
             options[OPTIONS_BY_CONTROL.get(name, name)] = value
     if options:
@@ -45,6 +45,8 @@ def _nativize_effort(effort: str, ledger: Ledger) -> JsonValue:
         return False
     if effort in _NEAR_LEVELS:
         near = _NEAR_LEVELS[effort]
-        ledger.coerce("controls.reasoning_effort", f"{effort!r} goes as {near!r}, the nearest")
+        ledger.coerce(
+            "controls.reasoning_effort", f"{effort!r} is sent as {near!r}, the nearest level"
+        )
         return near
     return effort

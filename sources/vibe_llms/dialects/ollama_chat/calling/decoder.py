@@ -166,7 +166,7 @@ class Decoder(ResponseDecoder):
             text = message.get(name)
             if text:
                 if not isinstance(text, str):
-                    raise TypeError(f"{name} is no text")
+                    raise TypeError(f"{name} is not a text")
                 self._events.append(ContentDeltaEvent(self._ensure_open(kind), text))
         if images := message.get("images"):
             self._read_images(images)
@@ -221,7 +221,7 @@ class Decoder(ResponseDecoder):
     def _make_up_id(self, name: str, arguments: str) -> str:
         """Make a unique id: the same if the same response is decoded again."""
         path = f"message.tool_calls[{self._calls}].id"
-        reason = "the server gave the invocation no id"
+        reason = "the server sent no id of the invocation; one was generated"
         loss = Loss(kind=LossKind.SYNTHESIZED, path=path, reason=reason)
         self._events.append(LossEvent(loss=loss))
         seed = f"{self._created}\n{self._calls}\n{name}\n{arguments}"

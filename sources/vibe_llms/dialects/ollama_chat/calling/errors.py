@@ -25,28 +25,28 @@ FAULTS_BY_SENTENCE: Final = tuple(
         (
             r"model .* not found|no such model|pull.*(it )?first|manifest.* does not exist",
             ProviderFault.NOT_FOUND,
-            "Fetch it: ollama pull {model}",
+            "Download it: ollama pull {model}",
         ),
         (
             r"requires more system memory|out of memory|insufficient memory",
             ProviderFault.INVALID_REQUEST,
-            "Take a smaller model, or a smaller num_ctx.",
+            "Use a smaller model, or a smaller num_ctx.",
         ),
         (
             r"server busy|maximum pending requests|server overloaded|model is overloaded",
             ProviderFault.OVERLOADED,
-            "Ask again in a while.",
+            "Try again later.",
         ),
         (
             r"usage limit|subscription|usage credits|quota",
             ProviderFault.QUOTA,
-            "See the account at ollama.com.",
+            "Check the account at ollama.com.",
         ),
-        (r"too many requests|rate limit", ProviderFault.RATE_LIMITED, "Ask again in a while."),
+        (r"too many requests|rate limit", ProviderFault.RATE_LIMITED, "Try again later."),
         (
             r"unauthorized|signin|sign in|invalid (api )?key",
             ProviderFault.AUTHENTICATION,
-            "Sign in by 'ollama signin', or set OLLAMA_API_KEY.",
+            "Sign in with `ollama signin`, or set OLLAMA_API_KEY.",
         ),
         (r"content policy", ProviderFault.BLOCKED, ""),
         (r"^forbidden", ProviderFault.PERMISSION, ""),
@@ -62,7 +62,7 @@ FAULTS_BY_SENTENCE: Final = tuple(
         (
             r"runner process|unexpectedly stopped|terminated|EOF|upstream|bad gateway",
             ProviderFault.SERVER,
-            "Look at the server's log; ask again.",
+            "Check the server's log, and try again.",
         ),
     )
 )
@@ -105,7 +105,7 @@ def _read_error(body: object, status: int | None, model: str) -> Complaint | Con
             model=model,
             capability=_CAPABILITIES.get(what, what),
             detail=f"{message.rstrip('.')}.",
-            remedy="Leave it out, or ask a model that does.",
+            remedy="Remove it, or use another model.",
             stage=Stage.PROVIDER,
         )
     fault, remedy = _find_fault(message, status)

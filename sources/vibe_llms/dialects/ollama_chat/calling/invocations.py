@@ -34,12 +34,12 @@ def nativize_invocables(
     offered = list(enumerate(invocables))
     if choice == "none":
         if invocables:
-            ledger.coerce(place, "no invocable is told of, as none may be invoked")
+            ledger.coerce(place, "no invocables are sent, as none may be called")
         offered = []
     elif choice == "required":
         ledger.drop(place, "this protocol cannot require an invocation")
     elif choice != "auto":
-        ledger.coerce(place, f"only {choice} is told of; this protocol cannot require it")
+        ledger.coerce(place, f"only {choice} is sent; this protocol cannot require it")
         offered = [(index, item) for index, item in offered if item.name == choice]
     tools = [_nativize_tool(item, f"invocables[{index}]", ledger) for index, item in offered]
     told = [tool for tool in tools if tool is not None]
@@ -58,7 +58,7 @@ def _nativize_tool(item: InvocableDescription, path: str, ledger: Ledger) -> Jso
         return None
     extras = ledger.open(item.native, path)
     if item.enforced:
-        ledger.drop(f"{path}.enforced", "this protocol cannot hold a model to a tool's schema")
+        ledger.drop(f"{path}.enforced", "this protocol cannot enforce a tool's schema")
     function = {
         "name": item.name,
         "description": item.description,

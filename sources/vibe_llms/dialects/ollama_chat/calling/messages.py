@@ -104,14 +104,16 @@ class MessagesWriter:
         shown = 0
         for canister, path in ((entry.canister, entry.path) for entry in turn):
             if getattr(canister, "owner", None) is Owner.VENDOR:
-                self.ledger.withhold(path, "what a vendor executed itself is shown to it alone")
+                self.ledger.withhold(path, "only the vendor that executed it can receive it")
                 continue
             shown += 1
             if isinstance(canister, InvocationCanister):
                 calls.append(self._write_call(canister, path, extras))
                 continue
             if calls and canister.content:
-                self.ledger.coerce(path, "what follows an invocation in its turn goes before it")
+                self.ledger.coerce(
+                    path, "content after an invocation of the same turn is moved before it"
+                )
             contents = survey_contents(canister, path, self.ledger)
             self.parts.add(gathered, contents, path, is_spoken=True)
             extras |= self.ledger.open(canister.native, path, canister)
@@ -126,7 +128,9 @@ class MessagesWriter:
         self, canister: InvocationCanister, path: str, extras: dict[str, Any]
     ) -> JsonObject:
         """Write one invocation; native data about the whole message are added to the extras."""
-        self.ledger.omit(canister, path, "content", reason="an invocation has no contents here")
+        self.ledger.omit(
+            canister, path, "content", reason="an invocation can contain only its arguments"
+        )
         function = {"name": canister.name, "arguments": self._write_arguments(canister, path)}
         call: dict[str, Any] = {"id": canister.invocation_id, "function": function}
         kept = self.ledger.open(canister.native, path, canister)
@@ -142,11 +146,11 @@ class MessagesWriter:
     def _write_arguments(self, canister: InvocationCanister, path: str) -> Any:
         """Return the arguments as an object, which this dialect requires."""
         if canister.form == "text":
-            self.ledger.coerce(f"{path}.arguments", "free text goes as the field 'input'")
+            self.ledger.coerce(f"{path}.arguments", "free text is sent as the field 'input'")
             return {"input": canister.arguments}
         if canister.fault is None:
             return canister.parse_arguments()
-        reason = f"they go as the field 'arguments' of an object: {canister.fault}"
+        reason = f"they are sent as the field 'arguments' of an object: {canister.fault}"
         self.ledger.coerce(f"{path}.arguments", reason)
         return {"arguments": canister.arguments}
 
@@ -162,7 +166,10 @@ class MessagesWriter:
         if canister.invocation_id not in self._nameless:  # otherwise like its call: without one
             message["tool_call_id"] = canister.invocation_id
         if canister.is_error and not states_failure(canister):
-            self.ledger.drop(f"{path}.is_error", "there is no field that says it; the text remains")
+            self.ledger.drop(
+                f"{path}.is_error",
+                "this protocol cannot mark a result as an error; only its text says so",
+            )
         return merge(message, self.ledger.open(canister.native, path, canister))
 
     def _write_input(

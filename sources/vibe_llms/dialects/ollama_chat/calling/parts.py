@@ -94,7 +94,9 @@ class PartsWriter:
         if contents and not contents[0][1].endswith("[-1]"):  # such as a separate mark
             self._tell_seams([content for content, _ in contents], path)
         if any(parts.texts) and any(isinstance(c, TextualContent) and c.text for c, _ in contents):
-            self.ledger.coerce(f"{path}.content", "its text joins the one before: there is one")
+            self.ledger.coerce(
+                f"{path}.content", "its text is joined to the one before: a message has one text"
+            )
         parts.is_parted = True
         for content, place in contents:
             parts.is_parted |= parts_texts(content) or not is_joined
@@ -104,13 +106,13 @@ class PartsWriter:
                 case RefusalContent():
                     parts.add_text(content.text)
                     parts.is_parted = True
-                    self.ledger.coerce(place, "a refusal goes as text")
+                    self.ledger.coerce(place, "a refusal is sent as text")
                 case ReasoningContent() if is_spoken:
                     self._add_reasoning(parts, content, place)
                 case ReasoningContent():
-                    self.ledger.drop(place, "only the model's own words have reasoning")
+                    self.ledger.drop(place, "only messages of the model can contain reasoning")
                 case NativeContent():
-                    self.ledger.withhold(place, f"{content.kind} has no place in a message here")
+                    self.ledger.withhold(place, f"this protocol cannot represent {content.kind}")
                 case ImageContent() | AudioContent() | VideoContent() | FileContent():
                     self._add_medium(parts, content, place, canister)
                 case _:
@@ -125,33 +127,37 @@ class PartsWriter:
         inner = behind[: len(behind) - behind[::-1].index("text")]
         told = ["texts are joined"] if behind.count("text") > 1 else []
         if "image" in inner:
-            told.append("the pictures between them go before them all")
+            told.append("the images between them are sent before them")
         elif "image" in behind:
-            told.append("the pictures behind go before")
+            told.append("the images after them are sent before them")
         if told:
             self.ledger.coerce(f"{path}.content", f"{', and '.join(told)}: a message has one text")
 
     def _add_text(self, parts: MessageFields, content: TextualContent, path: str) -> None:
         parts.add_text(content.text)
         if content.citations:
-            self.ledger.withhold(f"{path}.citations", "citations have no place in a message here")
-        self.ledger.omit(content, path, "mime_type", reason="a text has no type here")
+            self.ledger.withhold(f"{path}.citations", "messages have no citations in this protocol")
+        self.ledger.omit(
+            content, path, "mime_type", reason="this protocol has no field for the type of a text"
+        )
         self.ledger.omit_native(content.native, path)
 
     def _add_reasoning(self, parts: MessageFields, content: ReasoningContent, path: str) -> None:
         text = content.text
         if not text and content.summary:
             text = "\n\n".join(content.summary)
-            self.ledger.coerce(f"{path}.summary", "the summary goes as the reasoning itself")
+            self.ledger.coerce(f"{path}.summary", "the summary is sent as the reasoning")
         elif content.summary:
-            self.ledger.withhold(f"{path}.summary", "reasoning has no summary here")
+            self.ledger.withhold(f"{path}.summary", "reasoning has no summary in this protocol")
         if text:
             if parts.thoughts:
-                self.ledger.coerce(path, "it joins the reasoning before it: the message has one")
+                self.ledger.coerce(
+                    path, "it is joined to the preceding reasoning: a message has one"
+                )
             parts.thoughts.append(text)
         if content.signature is not None:
             self.ledger.withhold(
-                f"{path}.signature", "only the vendor that set the signature can read it"
+                f"{path}.signature", "only the vendor that signed it can read the signature"
             )
         self.ledger.omit_native(content.native, path)
 
@@ -174,19 +180,23 @@ class PartsWriter:
             self._add_image(parts, content, path)
             return
         name = content.name or content.mime_type
-        self.ledger.drop(path, f"{name}: this protocol carries pictures, and no {content.type}")
+        self.ledger.drop(
+            path, f"{name}: this protocol supports images, but not {content.type} content"
+        )
 
     def _add_image(
         self, parts: MessageFields, content: ImageContent | AudioContent, path: str
     ) -> None:
         if content.data is None and content.content_id is None:
-            held = "at an address" if content.url is not None else "in a vendor's store"
-            self.ledger.drop(path, f"this protocol carries bytes, and the {content.type} is {held}")
+            held = "at a URL" if content.url is not None else "in a vendor's store"
+            self.ledger.drop(
+                path, f"this protocol sends bytes, but the {content.type} content is {held}"
+            )
             return
         parts.images.append(encode_payload(content, path))
         detail = content.detail if isinstance(content, ImageContent) else content.transcript
         if detail is not None:
             field = "detail" if isinstance(content, ImageContent) else "transcript"
-            self.ledger.drop(f"{path}.{field}", "a picture goes as bytes alone")
+            self.ledger.drop(f"{path}.{field}", "only the bytes of an image are sent")
         if content.name is not None:
-            self.ledger.drop(f"{path}.name", "a picture goes as bytes alone")
+            self.ledger.drop(f"{path}.name", "only the bytes of an image are sent")

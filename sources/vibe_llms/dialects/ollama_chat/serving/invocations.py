@@ -44,7 +44,7 @@ def _normalize_tool(tool: Mapping[str, Any], path: str, losses: list[Loss]) -> I
     name, description = function["name"], function.get("description")
     if not isinstance(description, str) or not description.strip():
         description = name  # required here, but a client may omit it
-        reason = "it has no description; its name stands in"
+        reason = "it has no description; its name is used"
         losses.append(Loss(kind=LossKind.SYNTHESIZED, path=path, reason=reason))
     schema = function.get("parameters")
     if not isinstance(schema, Mapping):

@@ -72,7 +72,7 @@ class _MessagesReader(ConversationReader):
             self.add_supervisor(contents, keep_native(PROTOCOL, extras))
         else:
             path = f"messages[{index}]"
-            raise RequestError(path=path, detail=f"A role is a text, not {role!r}.")
+            raise RequestError(path=path, detail=f"A role must be a text, not {role!r}.")
 
     def _read_turn(
         self,
@@ -124,7 +124,11 @@ class _MessagesReader(ConversationReader):
     def _make_up_id(self, path: str) -> str:
         place = "".join(letter if letter.isalnum() else "_" for letter in path).strip("_")
         self.losses.append(
-            Loss(kind=LossKind.SYNTHESIZED, path=f"{path}.id", reason="there is no id")
+            Loss(
+                kind=LossKind.SYNTHESIZED,
+                path=f"{path}.id",
+                reason="the message has no id; one was generated",
+            )
         )
         return f"call_{place}"
 
@@ -141,6 +145,6 @@ def _read_contents(message: Mapping[str, Any], extras: dict[str, Any]) -> list[A
     text = message.get("content")
     if text:
         if not isinstance(text, str):
-            raise TypeError("the content is no text")
+            raise TypeError("the content is not a text")
         contents.append(make_text(text))
     return contents

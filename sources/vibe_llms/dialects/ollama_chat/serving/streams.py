@@ -173,7 +173,7 @@ class StreamWriter(client_answers.StreamWriter):
         for name, pieces in self._told.items():
             whole, told = message.get(name) or "", "".join(pieces)
             if not whole.startswith(told):
-                reason = "the whole answer says it otherwise than it was streamed"
+                reason = "the final value differs from the streamed one"
                 path = f"message.{name}"
                 self.losses.append(Loss(kind=LossKind.COERCED, path=path, reason=reason))
             elif whole != told:

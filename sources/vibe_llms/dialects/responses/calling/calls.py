@@ -54,7 +54,7 @@ class CallsWriter:
         if is_vendors and not self.ledger.admits_execution(canister, path):
             return None
         for index, content in enumerate(canister.content):
-            reason = f"a call has no place for {content.type}"
+            reason = f"a call cannot contain {content.type} content"
             self.ledger.drop(f"{path}.content[{index}]", reason)
         extras = self.ledger.open(canister.native, path, canister)
         item = self._write_call(canister, path, extras)
@@ -126,7 +126,7 @@ class CallsWriter:
             if isinstance(item.get(field), Mapping) and canister.fault is None:
                 item[field] = canister.parse_arguments()
                 return
-        self.ledger.drop(f"{path}.arguments", "a change of them has no place in this call")
+        self.ledger.drop(f"{path}.arguments", "this call cannot represent changed arguments")
 
     def write_result(self, canister: ResultCanister, path: str) -> dict[str, Any] | None:
         """Return the item of a result; ``None`` if its call includes it, or, with a loss, if it is
@@ -142,7 +142,10 @@ class CallsWriter:
         is_custom = call.get("type") == "custom_tool_call" if call else bool(extras.get(CUSTOM))
         kind = "custom_tool_call_output" if is_custom else "function_call_output"
         if canister.is_error:
-            self.ledger.drop(f"{path}.is_error", "there is no word for it: the contents must say")
+            self.ledger.drop(
+                f"{path}.is_error",
+                "this protocol cannot mark a result as an error; only its content says so",
+            )
         output = self.parts.write_content(canister, path)
         item = {"type": kind, "call_id": canister.invocation_id, "output": output}
         if self._needs_id(canister, extras):
@@ -160,10 +163,10 @@ class CallsWriter:
         if within is None:
             return extras
         for name in sorted(name for name in extras if not is_mark(name)):
-            self.ledger.drop(f"{path}.native", f"{name}: its call says it all")
+            self.ledger.drop(f"{path}.native", f"{name}: its call already contains it")
         call = self._written.get(str(within))
         if call is None:
-            self.ledger.withhold(path, "it belongs to a call that does not go")
+            self.ledger.withhold(path, "it belongs to a call that is not sent")
         elif call.get("type") == "image_generation_call" and canister.content:
             self._restore_picture(call, canister, path)
         return None

@@ -45,10 +45,10 @@ def _write_citation(
         fields = ledger.open(native, path, canister)
         return fields
     if citation.url is None or citation.start is None or citation.end is None:
-        ledger.withhold(path, "only the span of a page can be cited to this vendor")
+        ledger.withhold(path, "this vendor accepts only citations of web pages with a span")
         return None
     if native is not None or citation.cited_text is not None or citation.file_id is not None:
-        ledger.coerce(path, "the page and the span of the citation go, the rest does not")
+        ledger.coerce(path, "only the page and the span of the citation are sent")
     return {
         "type": "url_citation",
         "url": citation.url,

@@ -152,7 +152,7 @@ class Decoder(ResponseDecoder):
     def _read_response(self, response: Mapping[str, Any]) -> None:
         if "output" not in response and not response.get("error"):
             raise ConverseError(
-                detail=f"{self._provider} sent a body that is no response.", stage=Stage.DECODE
+                detail=f"{self._provider} sent an invalid response.", stage=Stage.DECODE
             )
         self._read_ending(response, {})
 

@@ -27,7 +27,7 @@ def _write_tool(
 ) -> dict[str, Any]:
     named: dict[str, Any] = {"name": invocable.name, **describe(invocable)}
     if invocable.schema is None:
-        ledger.omit(invocable, path, "enforced", reason="free text has no schema to keep to")
+        ledger.omit(invocable, path, "enforced", reason="free text has no schema to enforce")
         form, native = part_format(invocable.native, path)
         if form is not None:
             named["format"] = form

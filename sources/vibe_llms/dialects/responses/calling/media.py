@@ -103,7 +103,7 @@ def write_file(
         part["file_data"] = compose(content, path)
         if not name:
             name = name_file(content)
-            ledger.synthesize(f"{path}.name", "the vendor takes no file without a name")
+            ledger.synthesize(f"{path}.name", "the vendor requires a file name; one was generated")
     if name is not None:
         part["filename"] = name
     return merge(part, extras)

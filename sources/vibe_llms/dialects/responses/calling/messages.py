@@ -210,7 +210,7 @@ class ItemsWriter:
         count += self._end_message(run, canister, path, extras, count)
         told = "" if count else ", ".join(sorted(name for name in extras if not is_mark(name)))
         if told:
-            self.ledger.drop(f"{path}.native", f"{told}: there is no message to say it of")
+            self.ledger.drop(f"{path}.native", f"{told}: no message can carry it")
 
     def _end_message(
         self,

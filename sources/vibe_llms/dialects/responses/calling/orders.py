@@ -39,15 +39,17 @@ def settle_reasoning(
             forgets = False
         elif item.get("type") == "reasoning":
             if not is_stored and _is_reference(item):
-                ledger.withhold(each.path, "only its id is known, and nothing is stored under it")
+                ledger.withhold(each.path, "only its id is known, and the vendor has not stored it")
                 forgets = True
                 continue
             if not is_followed:
-                ledger.withhold(each.path, "reasoning without what came of it is refused")
+                ledger.withhold(
+                    each.path, "the vendor rejects reasoning without the output after it"
+                )
                 continue
         elif forgets and "id" in item and _has_other_name(item):
             item = {name: value for name, value in item.items() if name != "id"}
-            ledger.withhold(f"{each.path}.native", "id: it would ask for the reasoning before it")
+            ledger.withhold(f"{each.path}.native", "id: it would require the reasoning before it")
         kept.append(item)
     return kept
 

@@ -116,7 +116,7 @@ class PartsWriter:
                 extras = self.ledger.open(content.native, path, canister)
                 if text_type == "output_text":
                     return merge({"type": "refusal", "refusal": content.text}, extras)
-                self.ledger.coerce(path, "only a model refuses: it goes as text")
+                self.ledger.coerce(path, "only a model can refuse; it is sent as text")
                 return {"type": text_type, "text": content.text}
             case ImageContent() | AudioContent() | VideoContent() | FileContent():
                 return self._write_medium(content, path, canister, text_type)
@@ -124,10 +124,10 @@ class PartsWriter:
                 if self.ledger.admits(content.native, canister):
                     part: dict[str, Any] = msgspec.json.decode(content.native.data)
                     return part
-                reason = f"{content.kind} is a block of another vendor's"
+                reason = f"{content.kind} belongs to another vendor"
                 self.ledger.withhold(path, reason)
             case ReasoningContent():
-                self.ledger.drop(path, "only a model's own turn holds reasoning")
+                self.ledger.drop(path, "only messages of the model can contain reasoning")
             case _:
                 assert_never(content)
         return None
@@ -136,20 +136,22 @@ class PartsWriter:
         self, content: TextualContent, path: str, canister: AnyCanister, text_type: str
     ) -> dict[str, Any]:
         extras = self.ledger.open(content.native, path, canister)
-        self.ledger.omit(content, path, "mime_type", reason="a text has no type here")
+        self.ledger.omit(
+            content, path, "mime_type", reason="this protocol has no field for the type of a text"
+        )
         part: dict[str, Any] = {"type": text_type, "text": content.text}
         kind = extras.get("type", text_type)
         if kind == "output_text":
             part["annotations"] = write_citations(content.citations, path, self.ledger, canister)
         elif content.citations:
-            self.ledger.withhold(path, "citations have a place only in what the model said")
+            self.ledger.withhold(path, "only texts of the model can have citations")
         return merge(part, extras)
 
     def _write_medium(
         self, content: MediaContent, path: str, canister: AnyCanister, text_type: str
     ) -> dict[str, Any] | None:
         if text_type == "output_text":
-            reason = f"what the model said cannot hold {content.type} again"
+            reason = f"{content.type} content of the model cannot be sent back"
             self.ledger.withhold(path, reason)
             return None
         admitted = admit_medium(content, self.attributes, path, canister, self.ledger)
@@ -158,17 +160,21 @@ class PartsWriter:
         extras = self.ledger.open(content.native, path, canister)
         match content := admitted:
             case ImageContent():
-                self.ledger.omit(content, path, "name", reason="a picture goes without its name")
+                self.ledger.omit(content, path, "name", reason="an image is sent without its name")
                 return write_image(content, path, extras)
             case FileContent():
                 names = ("context", "title") if content.name else ("context",)
-                self.ledger.omit(content, path, *names, reason="a file goes by its name alone")
+                self.ledger.omit(
+                    content, path, *names, reason="a file has only a name in this protocol"
+                )
                 return write_file(content, path, extras, self.ledger)
             case AudioContent() if self._takes_audio(content) and content.content_id:
                 names = ("name", "transcript")
-                self.ledger.omit(content, path, *names, reason="sound goes by itself")
+                self.ledger.omit(content, path, *names, reason="audio is sent without it")
                 return write_audio(content, path, extras)
-        self.ledger.drop(path, f"this vendor takes no {content.type} ({content.mime_type})")
+        self.ledger.drop(
+            path, f"this vendor does not accept {content.type} content ({content.mime_type})"
+        )
         return None
 
     def _takes_audio(self, content: AudioContent) -> bool:

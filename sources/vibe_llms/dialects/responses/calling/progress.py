@@ -206,7 +206,7 @@ class ItemsTable:
         """Continue a content."""
         text = event.get("delta")
         if not isinstance(text, str):
-            raise TypeError("a delta is no text")
+            raise TypeError("a delta is not a text")
         state = self._find(event)
         if state.is_done:
             return
@@ -348,7 +348,7 @@ class ItemsTable:
             if had == 0:
                 self._events.append(ContentDeltaEvent(growing.index, text, channel))
             elif had != len(text) and not is_shifted:
-                reason = "the vendor's final copy differs from what had come, and counts"
+                reason = "the vendor's final value differs from the streamed one and replaces it"
                 path = f"contents[{growing.index}].{channel}"
                 loss = Loss(kind=LossKind.COERCED, path=path, reason=reason)
                 self._events.append(LossEvent(loss=loss))

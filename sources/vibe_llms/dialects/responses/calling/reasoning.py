@@ -35,7 +35,7 @@ def write_reasoning(
                 del told[name]  # it was changed since
         return merge(item, told)
     if not (is_answer or parts.quirks.takes_reasoning):
-        ledger.withhold(path, "this vendor takes no reasoning but its own")
+        ledger.withhold(path, "this vendor accepts only its own reasoning")
         return None
     item = _write(content, ())
     if not is_wrapped(content.signature):
@@ -45,7 +45,9 @@ def write_reasoning(
         if not (item.get("content") or item["summary"]):
             return None
     item["id"] = produce_item_id("rs", canister.id, int(path.rpartition("[")[2].rstrip("]")))
-    ledger.synthesize(f"{path}.native", "id: reasoning needs one", is_routine=True)
+    ledger.synthesize(
+        f"{path}.native", "id: reasoning requires one; it was generated", is_routine=True
+    )
     return item
 
 

@@ -38,7 +38,7 @@ class ResponseSound:
             # Piece by piece, as each may end with padding of its own.
             data = b"".join(base64.b64decode(piece) for piece in self.data)
         except binascii.Error as error:
-            raise ValueError("the sound is not in base 64") from error
+            raise ValueError("the audio is not valid Base64") from error
         # The protocol does not name the format of the audio.
         transcript = "".join(self.transcript) or None
         return AudioContent(mime_type="audio/*", data=data, transcript=transcript)

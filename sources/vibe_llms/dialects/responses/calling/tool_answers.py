@@ -67,7 +67,7 @@ def _write_screen(result: ResultCanister, path: str, ledger: Ledger) -> dict[str
     for index, content in enumerate(result.content):
         place = f"{path}.content[{index}]"
         if not isinstance(content, ImageContent) or len(screen) > 1:
-            ledger.drop(place, "a computer answers with one picture of its screen")
+            ledger.drop(place, "the result of a computer call is one screenshot")
         elif (settled := ledger.settle_file(content, place, result)) is None:
             continue
         elif content.data is None and content.url:
@@ -85,7 +85,7 @@ def _write_text(result: ResultCanister, path: str, ledger: Ledger) -> str:
         if isinstance(content, TextualContent):
             texts.append(content.text)
         else:
-            reason = f"this tool answers in text, without {content.type}"
+            reason = f"results of this tool have only text, not {content.type} content"
             ledger.drop(f"{path}.content[{index}]", reason)
     return "".join(texts)
 
@@ -97,5 +97,5 @@ def _read_tools(text: str, path: str, ledger: Ledger) -> list[Any]:
         tools = None
     if isinstance(tools, list):
         return tools
-    ledger.drop(path, "a search for tools is answered with a JSON list of tools")
+    ledger.drop(path, "the result of a tool search is a JSON list of tools")
     return []

@@ -193,5 +193,5 @@ def normalize_schema(native: Mapping[str, Any]) -> Translation[JsonObject | None
             return Translation({"type": "object"})
         case None | {"type": "text"}:
             return Translation(None)
-    reason = "a format of this type has no common meaning; the request keeps it"
+    reason = "a format of this type has no common field; it is kept as native data"
     return Translation(None, (Loss(kind=LossKind.COERCED, path="text.format", reason=reason),))

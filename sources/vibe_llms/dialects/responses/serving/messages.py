@@ -50,7 +50,7 @@ def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanist
     elif given is not None and not isinstance(given, (list, tuple)):
         raise RequestError(
             path="input",
-            detail="The input makes no sense: it is neither a text nor a list of items.",
+            detail="Invalid input: it must be a text or a list of items.",
             remedy="Compare it with the reference of OpenAI Responses.",
         )
     elif given:

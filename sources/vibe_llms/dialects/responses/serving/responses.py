@@ -158,7 +158,7 @@ def _tell_failure(status: str, origin: Origin) -> dict[str, Any]:
     if status != "failed":
         return {}
     word = origin.native_stop_reason or "no reason given"
-    message = f"The model of {origin.provider} failed to end its answer: {word}."
+    message = f"The model of {origin.provider} did not complete its answer: {word}."
     return {"error": {"code": "server_error", "message": message}}
 
 
