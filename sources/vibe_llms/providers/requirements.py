@@ -151,7 +151,7 @@ def refuse_requirements(provider: str, requirements: Iterable[Requirement]) -> N
                 detail=f"The key for {provider} is missing.", remedy=requirement.remedy
             )
         if requirement.kind is RequirementKind.SETTING:
-            detail = f"{requirement.name} is missing, which {provider} requires."
+            detail = f"{provider} requires {requirement.name}, which is not set."
             raise ConfigurationError(detail=detail, remedy=requirement.remedy)
         if requirement.kind is RequirementKind.PACKAGE:
             detail = f"The provider {provider} needs {requirement.name}, which is not installed."
