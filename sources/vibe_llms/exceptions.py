@@ -441,10 +441,7 @@ class AmbiguousIdentityError(StoreError, LookupError):
     candidates: tuple[str, ...] = ()
 
     def describe(self) -> str:
-        return (
-            self.detail
-            or f"Ambiguous id {self.identity!r}: it matches {', '.join(self.candidates)}."
-        )
+        return self.detail or f"Ambiguous id {self.identity!r}: {', '.join(self.candidates)}."
 
 
 class StoreUnavailableError(StoreError):

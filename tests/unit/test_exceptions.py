@@ -217,7 +217,7 @@ def test_the_cause_is_kept() -> None:
         (UnknownConversationError(identity="3f"), "Unknown conversation '3f'."),
         (
             AmbiguousIdentityError(identity="3", candidates=("3a", "3b")),
-            "Ambiguous id '3': it matches 3a, 3b.",
+            "Ambiguous id '3': 3a, 3b.",
         ),
         (
             StaleConversationError(identity="3a"),

@@ -31,11 +31,11 @@ def test_no_two_keys_are_alike_and_each_fits_its_digest() -> None:
     assert not fits(texts[0], compute_digest(texts[1]))
 
 
-@given(place=st.integers(3, LENGTH - 1), message_id=st.sampled_from(LETTERS))
-def test_one_wrong_letter_is_always_noticed(place: int, message: str) -> None:
+@given(place=st.integers(3, LENGTH - 1), letter=st.sampled_from(LETTERS))
+def test_one_wrong_letter_is_always_noticed(place: int, letter: str) -> None:
     """Wherever it stands, those that check the others included."""
     text = make_text()
-    wrong = text[:place] + message + text[place + 1 :]
+    wrong = text[:place] + letter + text[place + 1 :]
 
     assert (find_slip(wrong) == "") == (wrong == text)
 
