@@ -78,7 +78,7 @@ class ConverseError(Factual, Exception):
         return cast(tuple[Any, ...], self.__dict__.get("_arrived", ()))
 
     def keep_arrived(self, canisters: Iterable[Any], *, sent: int = 1, missed: int = 0) -> None:
-        """Attach what was received before the error, and how often the request was sent."""
+        """Attach the canisters received before the error, and the number of attempts."""
         self.__dict__.update(_arrived=tuple(canisters), sent=sent, missed=missed)
 
     @property
@@ -322,7 +322,7 @@ class TransportTimeoutError(TransportError, TimeoutError):
 
 
 class StreamTruncatedError(ConverseError, EOFError):
-    """A stream ended without its terminator; what was received is kept."""
+    """A stream ended without its terminator; the received part is kept."""
 
     WORD: ClassVar[str] = "stream-truncated"
     stage: Stage = Stage.FRAME

@@ -213,7 +213,7 @@ class Configuration(NamedTuple):
 
     @property
     def stream(self) -> bool:
-        """Whether answers are streamed to the user."""
+        """True if answers are streamed to the user."""
         return bool(self.settings["stream"].value)
 
     @property
@@ -224,7 +224,7 @@ class Configuration(NamedTuple):
 
     @property
     def lenient(self) -> bool:
-        """Whether an unsupported control is left out and reported as a loss."""
+        """True if an unsupported control is left out and reported as a loss."""
         return bool(self.settings["lenient"].value)
 
     @property
@@ -239,7 +239,7 @@ class Configuration(NamedTuple):
 
     @property
     def yes(self) -> bool:
-        """Whether every question for consent is answered with yes."""
+        """True if every question for consent is answered with yes."""
         return bool(self.settings["yes"].value)
 
     @property

@@ -114,7 +114,7 @@ class ResponseDecoder(abc.ABC):
     """The name of one frame, in errors."""
 
     ends_by_mark: ClassVar[bool] = False
-    """Whether the end mark of a stream may be the only sign that its response is complete."""
+    """True if the end mark of a stream may be the only sign that its response is complete."""
 
     produce_error: ClassVar[Callable[..., ConverseError]]
     """Makes the exception for an error of the vendor."""

@@ -77,7 +77,7 @@ TOLD: Final = "told"
 
 
 def is_mark(name: str) -> bool:
-    """Return whether a name in extras is that of a note of ours."""
+    """Return whether a name in extras is one of our marks."""
     return name.startswith(MARK) and not name.startswith(2 * MARK)
 
 

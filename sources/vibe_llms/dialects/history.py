@@ -1,6 +1,6 @@
 """Repair of conversations into the form that vendors require, with the losses.
 
-Every invocation of ours gets exactly one result, right after its turn; ids have a format that the
+Each of our invocations gets exactly one result, right after its turn; ids have a format that the
 vendor accepts, and are unique. A conversation in that form does not change, so that repairing is
 idempotent.
 """
@@ -100,7 +100,7 @@ def repair_history(
 
 
 def pair_results(canisters: Sequence[AnyCanister]) -> dict[int, int]:
-    """Return the position of the result for each position of an invocation of ours with one.
+    """Return the position of the result for each of our invocations that has one.
 
     A result answers the first unanswered invocation with its id since the last input; where
     there is none, the first unanswered one before. Some vendors use an id again in each turn.

@@ -56,5 +56,5 @@ def join_instructions(messages: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def list_parts(content: Any) -> list[Any]:
-    """Return a content as parts, of which a text is one."""
+    """Return a content as a list of parts; a text is one part."""
     return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)

@@ -34,7 +34,7 @@ def admit_medium(
     canister: AnyCanister | None,
     ledger: Ledger,
 ) -> _Medium | None:
-    """Return a medium as it is sent, without another vendor's file.
+    """Return a medium in the form in which it is sent, without another vendor's file.
 
     Returns:
         ``None``, with a loss, if nothing is sent.

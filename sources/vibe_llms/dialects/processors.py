@@ -1,6 +1,6 @@
 """The four processors: together they write a request, each one part, and read one back.
 
-Their output is what is sent, so that replacing one changes its part and nothing else. A dialect
+Their output is sent unchanged, so that replacing one changes only its part. A dialect
 supplies all four (``produce_processors``); vendors and plugins replace single ones that differ.
 """
 

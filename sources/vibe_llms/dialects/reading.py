@@ -1,6 +1,6 @@
 """Reading of a client's conversation: one reader for each request, and one loop for its messages.
 
-A request may have thousands of messages, all of which are read at each turn. So their canisters are
+A request may have thousands of messages, and all are read at each turn. So their canisters are
 made without validation, from parts that are checked here, and share the moment of the request.
 """
 
@@ -102,7 +102,7 @@ class ConversationReader:
         native: Native | None,
         form: Literal["json", "text"] = "json",
     ) -> None:
-        """Add a call of ours. Raises RequestError if one of its fields is not a text."""
+        """Add our call. Raises RequestError if one of its fields is not a text."""
         make = _make_call if _are_texts(invocation_id, name, arguments) else InvocationCanister
         self.canisters.append(
             make(
@@ -127,7 +127,7 @@ class ConversationReader:
         *,
         is_error: bool = False,
     ) -> None:
-        """Add the result of a call of ours. Raises RequestError if a field is not a text."""
+        """Add the result of our call. Raises RequestError if a field is not a text."""
         is_plain = _are_texts(invocation_id) and (name is None or _are_texts(name))
         make = _make_result if is_plain else ResultCanister
         self.canisters.append(

@@ -40,10 +40,10 @@ MARK: Final = b64encode(_BEGINNING.encode()).decode()
 """Prefix of an envelope. The whole is valid base64, as some client libraries require."""
 
 _ESCAPES: Final = {">": "\\u003e", "?": "\\u003f", "~": "\\u007e"}
-"""Characters by which the two alphabets of base 64 would differ; libraries mix them up."""
+"""Escapes of characters that differ between the two base64 alphabets, which libraries mix up."""
 
 _SIGNING: Final = ("thoughtSignature", "extra_content")
-"""Fields of a native by which a vendor signs a text or a call."""
+"""Native fields with which a vendor signs a text or a call."""
 
 
 class _Envelope(msgspec.Struct, omit_defaults=True):
@@ -89,7 +89,7 @@ def _close(envelope: _Envelope) -> str:
 
 
 def _open(signature: str) -> _Envelope | None:
-    """Return the envelope; ``None`` where it is damaged.
+    """Return the envelope; ``None`` if it is damaged.
 
     A client can forge an envelope, and gains nothing: it may send the same in the protocol of the
     vendor.
@@ -104,7 +104,7 @@ def _open(signature: str) -> _Envelope | None:
 
 
 def read_provider(signature: str) -> str:
-    """Return the provider named in an envelope; empty where it is unknown."""
+    """Return the provider named in an envelope; empty if it is unknown."""
     envelope = _open(signature)
     return "" if envelope is None else envelope.provider
 
@@ -258,7 +258,7 @@ def _has_envelope(canister: AnyCanister) -> bool:
 
 
 def _read_envelope(content: AnyContent) -> _Envelope | None:
-    """Return the envelope of a content; ``None`` where it has none, or a damaged one."""
+    """Return the envelope of a content; ``None`` if it has none, or a damaged one."""
     if isinstance(content, ReasoningContent) and is_wrapped(content.signature):
         return _open(content.signature)
     return None

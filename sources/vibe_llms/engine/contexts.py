@@ -36,7 +36,7 @@ class RunContext(Protocol):
 
     @property
     def is_followed(self) -> bool:
-        """Whether the run has listeners."""
+        """True if the run has listeners."""
 
     def tell(self, event: RunEvent) -> None:
         """Pass an event to the listeners without storing it.

@@ -337,7 +337,7 @@ class Driver:
         )
 
     def _is_settled(self) -> bool:
-        """Whether the next run of the conversation needs nothing from the log."""
+        """True if the next run of the conversation needs nothing from the log."""
         canisters = self._journal.canisters
         is_open = self._messages or self._record.has_standing_answers or self._has_answer()
         return not is_open and bool(canisters) and not read_tail(canisters).owed

@@ -48,7 +48,7 @@ class Call:
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for an approval."""
+        """True if it waits for an approval."""
         return self.request is not None and self.approval is None
 
 

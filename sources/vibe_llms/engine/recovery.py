@@ -84,7 +84,7 @@ class Record:
 
     @property
     def has_standing_answers(self) -> bool:
-        """Whether an approval applies to later calls."""
+        """True if an approval applies to later calls."""
         return bool(self._calls or self._names)
 
     def forget_approval(self, key: str) -> None:

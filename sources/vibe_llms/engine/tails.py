@@ -49,22 +49,22 @@ class Tail:
 
     @property
     def is_broken_off(self) -> bool:
-        """Whether the response was cut off, so that its invocations may be incomplete."""
+        """True if the response was cut off, so that its invocations may be incomplete."""
         return self.stop_reason in BROKEN_OFF
 
     @property
     def is_paused(self) -> bool:
-        """Whether the model paused and has to continue."""
+        """True if the model paused and has to continue."""
         return self.stop_reason is StopReason.PAUSED
 
     @property
     def ends_in_words(self) -> bool:
-        """Whether the last canister is from the assistant, so that no answer is due."""
+        """True if the last canister is from the assistant, so that no answer is due."""
         return isinstance(self.last, AssistantCanister)
 
     @property
     def is_answered(self) -> bool:
-        """Whether the last canister is a complete answer of the assistant."""
+        """True if the last canister is a complete answer of the assistant."""
         return self.ends_in_words and not (self.is_paused or self.is_broken_off)
 
 
@@ -111,7 +111,7 @@ def _is_of_model(canister: AnyCanister) -> bool:
 
 
 def _ends_in_own_words(last: AnyCanister) -> bool:
-    """Tell by the last canister whether the model can continue: no result of ours is missing."""
+    """Return whether the model can continue after the last canister: no result is missing."""
     is_ours = isinstance(last, InvocationCanister) and last.owner is Owner.OURS
     return _is_of_model(last) and not is_ours
 

@@ -143,7 +143,7 @@ class ConversationFailedEvent:
 
 @frozen(kw_only=True, slots=False)
 class ConversationEndedEvent:
-    """No more events follow; always the last one, whatever the outcome.
+    """No more events follow; always the last one, for any outcome.
 
     Attributes:
         outcome: ``completed``, ``failed`` or ``interrupted``.

@@ -200,12 +200,12 @@ class ReactorsDispatcher:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no asynchronous reactor is busy, so that there is nothing to wait for."""
+        """True if no asynchronous reactor is busy, so that there is nothing to wait for."""
         return self._worker is None or (self._worker.done() and not self._waiting)
 
     @property
     def is_full(self) -> bool:
-        """Whether so many events wait that :meth:`wait_for_room` is due."""
+        """True if so many events wait that :meth:`wait_for_room` is due."""
         return self._waiting is not None and len(self._waiting) >= self._queue_limit
 
     async def wait_for_room(self) -> None:

@@ -203,7 +203,7 @@ class _Court:
 
 
 _Finding = tuple[bool, float, str]
-"""Whether a condition is met, how sure that is, and why."""
+"""True if a condition is met, how sure that is, and why."""
 
 _WAYS: Final[Mapping[EvaluationType, Callable[[_Court, TargetCondition], Awaitable[_Finding]]]] = {
     EvaluationType.CATEGORY_MATCH: _Court.match_category,

@@ -264,7 +264,7 @@ if hasattr(os, "register_at_fork"):
 
 
 LENGTHY: Final[ContextVar[bool]] = ContextVar("vibe_llms.lengthy", default=False)
-"""Whether the current request is so large that its work runs outside of the event loop."""
+"""True if the current request is so large that its work runs outside of the event loop."""
 
 _turns: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]] = WeakKeyDictionary()
 

@@ -176,7 +176,7 @@ class _MediaContent:
 
     @property
     def is_vague(self) -> bool:
-        """Whether only the kind of content is known, not the exact type."""
+        """True if only the kind of content is known, not the exact type."""
         return self.mime_type.endswith("/*") or self.mime_type == ANY_TYPE
 
     def _find_mime_type(self) -> str:

@@ -74,7 +74,7 @@ class Shortfall:
 
     @property
     def is_failure(self) -> bool:
-        """Whether the turn has neither a partial answer nor the text of a refusal."""
+        """True if the turn has neither a partial answer nor the text of a refusal."""
         return self.is_empty or self.reason == "failed"
 
 

@@ -108,7 +108,7 @@ def _copy_object(given: object, path: str, *, keeps_order: bool) -> JsonObject:
 def write_plain(value: Any) -> str:
     """Return the text by which copied data are compared.
 
-    Dictionaries are equal whatever the order of their keys, and ``True`` equals ``1``.
+    Dictionaries are equal independently of the order of their keys, and ``True`` equals ``1``.
     """
     import json  # needed to compare requests only
 

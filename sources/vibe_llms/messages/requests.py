@@ -309,12 +309,12 @@ class Response:
 
     @property
     def is_answered(self) -> bool:
-        """Whether the answer is complete: not cut off, refused or failed."""
+        """True if the answer is complete: not cut off, refused or failed."""
         return self.shortfall is None
 
     @property
     def shortfall(self) -> Shortfall | None:
-        """Why there is no complete answer, with the vendor's message; else ``None``."""
+        """Reason for an incomplete answer, with the vendor's message; else ``None``."""
         return find_shortfall(self.canisters, self.metadata.origin, self.metadata.native)
 
     @property

@@ -18,7 +18,7 @@ from vibe_llms.models.keys import CAPABILITIES, resolve_spelling
 
 
 class Capability(enum.StrEnum):
-    """Whether a model can do something. ``UNKNOWN`` is not ``NO``: the request is sent."""
+    """True if a model can do something. ``UNKNOWN`` is not ``NO``: the request is sent."""
 
     YES = "yes"
     NO = "no"

@@ -52,7 +52,7 @@ class IntervalControl:
 
     @property
     def is_integer(self) -> bool:
-        """Whether only integers are valid."""
+        """True if only integers are valid."""
         return isinstance(self.grade, int)
 
 

@@ -20,7 +20,7 @@ class KeyRole(enum.StrEnum):
     CONTROL = "control"
     """The default of the control with this name."""
     CAPABILITY = "capability"
-    """Whether the model can do something: yes, no or unknown."""
+    """True if the model can do something: yes, no or unknown."""
     ATTRIBUTE = "attribute"
     """Any other fact about the model."""
 

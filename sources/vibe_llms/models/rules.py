@@ -65,7 +65,7 @@ class Rule:
 
     @property
     def is_general(self) -> bool:
-        """Whether it applies to all models of all providers."""
+        """True if it applies to all models of all providers."""
         return self.pattern is None and not self.model and not self.provider
 
     def concerns(self, provider: str, model: str) -> bool:

@@ -60,7 +60,7 @@ class AnswerEventDispatcher(ReactorsDispatcher):
 
     @property
     def wants_progress(self) -> bool:
-        """Whether there are listeners for pieces of text."""
+        """True if there are listeners for pieces of text."""
         return self.wants(ConversationProgressEvent)
 
     def dispatch_start(self, *, provider: str, model: str, streaming: bool) -> None:

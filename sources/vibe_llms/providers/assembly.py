@@ -171,7 +171,7 @@ class Assembler:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the response has ended."""
+        """True if the response has ended."""
         return self._finish is not None
 
     @property
@@ -181,7 +181,7 @@ class Assembler:
 
     @property
     def origin(self) -> Origin:
-        """The origin of the canisters, as far as it is known."""
+        """The origin of the canisters, if known."""
         if self._origin is None:
             self._origin = self._produce_origin(self._finish)
         return self._origin

@@ -199,7 +199,7 @@ class _Running:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the server is running."""
+        """True if the server is running."""
         return self._program.status is None
 
     def is_healthy(self) -> bool:

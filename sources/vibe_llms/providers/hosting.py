@@ -42,7 +42,7 @@ class HostedVendor(Vendor):
         """Return the settings of the child process. Raises ConfigurationError."""
 
     def survey_requirements(self) -> tuple[Requirement, ...]:
-        """Return what is missing: the server, or the program that starts it if we do so."""
+        """Return the missing requirements: the server, or the program with which we start it."""
         if not self.settings.values.get("start"):
             return super().survey_requirements()
         child = self.compose_child()

@@ -68,7 +68,7 @@ class OpenAIService(Vendor):
         return headers
 
     def _is_itself(self) -> bool:
-        """Whether the account is one at OpenAI itself, to which the environment variables apply."""
+        """True if the account is one at OpenAI itself, to which the environment variables apply."""
         given = self.settings
         return given.base_url == self.base_url or not _BEHALVES.keys().isdisjoint(given.values)
 
@@ -94,7 +94,7 @@ class OpenAIService(Vendor):
         return produce_form(EmbeddingQuirks())
 
     def survey_requirements(self) -> tuple[Requirement, ...]:
-        """Return what is missing before a request can be sent."""
+        """Return the missing requirements."""
         requirements = super().survey_requirements()
         if self.settings.values.get("transport") != "sdk":
             return requirements

@@ -94,7 +94,7 @@ class RateLimiter:
 
     @property
     def counts_tokens(self) -> bool:
-        """Whether the usage of answers is needed."""
+        """True if the usage of answers is needed."""
         return self._rates.tokens_per_minute is not None
 
     def admit(self, tokens: float) -> bool:
@@ -299,7 +299,7 @@ class SettlingSource:
 
     @property
     def is_spent(self) -> bool:
-        """Whether there is nothing to release."""
+        """True if there is nothing to release."""
         return getattr(self._source, "is_spent", False)
 
     async def close(self) -> None:

@@ -98,7 +98,7 @@ class RemoteProvider:
         return describe_address(self._vendor(self._context).settings.base_url)
 
     def survey_requirements(self) -> tuple[Requirement, ...]:
-        """Return what is missing before a request can be sent. Raises ConfigurationError."""
+        """Return the missing requirements. Raises ConfigurationError."""
         return self._vendor(self._context).survey_requirements()
 
     def produce_client(self) -> RemoteClient:

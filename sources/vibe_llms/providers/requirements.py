@@ -57,7 +57,7 @@ class Requirement:
 
     @property
     def prevents(self) -> bool:
-        """Whether the user must act before a request can be sent; weights are downloaded
+        """True if the user must act before a request can be sent; weights are downloaded
         automatically.
         """
         return self.kind is not RequirementKind.WEIGHTS

@@ -139,7 +139,7 @@ class RetryingSource:
 
     @property
     def is_spent(self) -> bool:
-        """Whether there is nothing to release."""
+        """True if there is nothing to release."""
         return self._wait is None and getattr(self._source, "is_spent", False)
 
     async def close(self) -> None:

@@ -139,7 +139,7 @@ class SharedLimiter(RateLimiter):
 
     @property
     def counts_tokens(self) -> bool:
-        """Whether the usage of answers is needed."""
+        """True if the usage of answers is needed."""
         return bool(self._tokens)
 
     def admit(self, tokens: float) -> bool:

@@ -137,7 +137,7 @@ class WireSource:
 
     @property
     def is_spent(self) -> bool:
-        """Whether the answer was read to its end, so that its connection is released already."""
+        """True if the answer was read to its end, so that its connection is released already."""
         return self._ended and getattr(self._exchange, "is_spent", False)
 
     @property

@@ -360,7 +360,7 @@ def produce_truncation() -> StreamTruncatedError:
 
 
 def ensure_ours(error: Exception) -> ConverseError:
-    """Convert a foreign error, which only a bug of a provider lets through, to one of ours."""
+    """Convert a foreign error, which only a bug in a provider lets through, to our own class."""
     if isinstance(error, ConverseError):
         return error
     text = " ".join(str(error).split())

@@ -136,7 +136,7 @@ class PluggedExchange(Closing):
 
     @property
     def is_spent(self) -> bool:
-        """Whether the response was read to its end, and its connection is free already."""
+        """True if the response was read to its end, and its connection is free already."""
         return getattr(self._exchange, "is_spent", False) is True
 
     async def receive(self) -> bytes:

@@ -89,7 +89,7 @@ class Vendor(abc.ABC):
         )
 
     def survey_requirements(self) -> tuple[Requirement, ...]:
-        """Return what is missing before a request can be sent. Does not use the network.
+        """Return the missing requirements. Does not use the network.
 
         Raises:
             ConfigurationError: A file in the settings cannot be used.
@@ -172,7 +172,7 @@ class Vendor(abc.ABC):
 
     @property
     def keeps_responses(self) -> bool:
-        """Whether a response can be retrieved from it later."""
+        """True if a response can be retrieved from it later."""
         return False
 
     @property

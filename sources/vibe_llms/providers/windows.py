@@ -276,5 +276,5 @@ class _FittingSource:
 
     @property
     def is_spent(self) -> bool:
-        """Whether there is nothing to release."""
+        """True if there is nothing to release."""
         return bool(getattr(self._source, "is_spent", False))

@@ -42,7 +42,7 @@ class WrappedText:
 
     @property
     def is_begun(self) -> bool:
-        """Whether any input has arrived."""
+        """True if any input has arrived."""
         return self._state != "opening" or bool(self._held)
 
     def feed(self, piece: str) -> str:

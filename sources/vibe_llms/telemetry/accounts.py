@@ -52,7 +52,7 @@ class ModelAccount:
 
     @property
     def key(self) -> str:
-        """The model's address, by which accounts of the same model are added up."""
+        """The model's address; accounts with the same address are added."""
         return self.model
 
     @property
@@ -101,7 +101,7 @@ class ToolAccount:
 
     @property
     def key(self) -> str:
-        """The tool's name, by which accounts of the same tool are added up."""
+        """The tool's name; accounts with the same name are added."""
         return self.name
 
     def __add__(self, other: ToolAccount) -> ToolAccount:

@@ -83,7 +83,7 @@ class BucketPrice:
 
 @frozen(kw_only=True)
 class Price:
-    """Cost of a response, as far as it is known.
+    """Cost of a response, if known.
 
     Attributes:
         amount: The sum of the buckets, exact.
@@ -104,7 +104,7 @@ class Price:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is missing from the amount."""
+        """True if nothing is missing from the amount."""
         return not self.unpriced
 
 

@@ -1,4 +1,4 @@
-"""What vendors of this dialect do differently, as data."""
+"""Differences between the vendors of this dialect, as data."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class AnthropicVendor(Vendor):
         return produce_cloud_client(self.context.name, values, key)
 
     def survey_requirements(self) -> tuple[Requirement, ...]:
-        """Return what is missing before a request can be sent."""
+        """Return the missing requirements."""
         requirements, values = super().survey_requirements(), self.settings.values
         if values.get("transport") != "sdk":
             return requirements

@@ -44,7 +44,7 @@ def advise_cloud(cloud: str | None) -> str:
 def survey_cloud_requirements(
     provider: str, settings: Mapping[str, Any]
 ) -> tuple[Requirement, ...]:
-    """Return what is missing: a package, or otherwise the region, which Bedrock requires.
+    """Return the missing requirements: a package, or otherwise the region, which Bedrock requires.
 
     Args:
         settings: Settings of the provider.

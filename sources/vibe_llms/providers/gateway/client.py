@@ -137,7 +137,7 @@ class GatewayModel(RemoteModel):
     """A model of the other side, which itself shortens requests to the window.
 
     Args:
-        address: Its address there, as far as it is known.
+        address: Its address there, if known.
     """
 
     def __init__(self, descriptor: ModelDescriptor, client: GatewayClient, address: str) -> None:

@@ -18,7 +18,7 @@ class RelayedAssembler(Assembler):
     signatures stay valid wherever the conversation continues, and its prices apply.
 
     Args:
-        address: The model on the other side, as far as it is known before the answer.
+        address: The model on the other side, if known before the answer.
         provider: The provider's name here, used in the origin until more is known.
     """
 

@@ -53,7 +53,7 @@ class VertexVendor(GoogleVendor):
         return super().read_settings()
 
     def survey_requirements(self) -> tuple[Requirement, ...]:
-        """Return what is missing before a request can be sent."""
+        """Return the missing requirements."""
         requirements = super().survey_requirements()
         if self._access_project():
             return requirements

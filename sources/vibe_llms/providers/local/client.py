@@ -119,7 +119,7 @@ class LocalProvider:
         return self.context.name
 
     def survey_requirements(self) -> tuple[Requirement, ...]:
-        """Return what is missing before a request can be sent. Raises ConfigurationError."""
+        """Return the missing requirements. Raises ConfigurationError."""
         settings = read_settings(self.context)
         requirements = find_packages((ENGINE,), advise_extra("local", ENGINE))
         if settings.path is None and find_weights(SMOLLM2, self.context.data_directory) is None:

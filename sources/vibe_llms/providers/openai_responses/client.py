@@ -50,7 +50,7 @@ class OpenAIResponsesVendor(OpenAIService):
 
     @property
     def keeps_responses(self) -> bool:
-        """Whether a response can be retrieved later; most servers except OpenAI's store none."""
+        """True if a response can be retrieved later; most servers except OpenAI's store none."""
         said = self.settings.values.get("keeps_responses")
         return self._is_itself() if said is None else bool(said)
 

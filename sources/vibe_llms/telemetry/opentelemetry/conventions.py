@@ -1,4 +1,4 @@
-"""Names in OpenTelemetry's semantic conventions for generative AI, and those of ours.
+"""Names in OpenTelemetry's semantic conventions for generative AI, and our own.
 
 As of https://github.com/open-telemetry/semantic-conventions-genai, schema 1.42.0, read on 22
 November 2026: in ``docs/gen-ai``, the pages on spans, agent spans and metrics. They are under

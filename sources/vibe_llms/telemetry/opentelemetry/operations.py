@@ -46,7 +46,7 @@ class Meters:
         )
 
     def count_tokens(self, usage: Usage | None, attributes: Mapping[str, Any]) -> None:
-        """Record the usage of an answer, as far as it is known."""
+        """Record the usage of an answer, if known."""
         if usage is None:
             return
         counts = {"input": usage.total_input_tokens, "output": usage.total_output_tokens}

@@ -100,7 +100,7 @@ class MessageReader:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the message has no content."""
+        """True if the message has no content."""
         return not self._kinds and not self.calls.calls
 
     def read(self, message: Mapping[str, Any], *, whole: bool) -> None:
@@ -127,7 +127,7 @@ class MessageReader:
             self._kept["content"] = content
 
     def _read_rest(self, message: Mapping[str, Any], *, whole: bool) -> None:
-        """Decode all fields besides text: audio, images, sources, calls, and unknown ones."""
+        """Decode all fields except text: audio, images, sources, calls, and unknown ones."""
         if (audio := message.get("audio")) and not is_blank(audio):
             self._read_audio(audio)
         if images := message.get("images"):

@@ -47,7 +47,7 @@ class StreamedToolCall:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the arguments so far are a complete object; each piece is scanned once."""
+        """True if the arguments so far are a complete object; each piece is scanned once."""
         for piece in self.pieces[self._scanned :]:
             self._scan(piece)
         self._scanned = len(self.pieces)
@@ -76,7 +76,7 @@ class StreamedToolCall:
 
 
 def find_kind(call: Mapping[str, Any]) -> Literal["function", "custom"]:
-    """Return the kind of a call: some have the fields of both, one of which is empty."""
+    """Return the kind of a call; some calls have the fields of both kinds, one of them empty."""
     if call.get("function").__class__ is dict and "custom" not in call:  # nearly all
         return "function"
     if is_blank(call.get("custom")):

@@ -102,7 +102,7 @@ class _MessagesWriter:
         turn.clear()
 
     def _is_left_empty(self, message: Mapping[str, Any], turn: Sequence[HistoryEntry]) -> bool:
-        """Return whether a vendor would reject a message of which nothing could be written.
+        """Return whether a message became empty that a vendor would then reject.
 
         Moonshot and Mistral do: https://github.com/router-for-me/CLIProxyAPI/issues/1730. Messages
         that were empty before are left to the other vendors.

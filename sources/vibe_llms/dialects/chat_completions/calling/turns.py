@@ -47,7 +47,7 @@ class TurnWriter:
     """Writes a model's reasoning, text and calls of one turn as one message.
 
     Attributes:
-        fields: Further fields of the message, besides its content and calls.
+        fields: Fields of the message other than its content and calls.
     """
 
     parts: PartsWriter

@@ -1,4 +1,4 @@
-"""Decide whether a client's request suits a vendor as it is, by the quirks known of that vendor."""
+"""Check whether a client's request suits a vendor unchanged, by the vendor's known quirks."""
 
 from __future__ import annotations
 

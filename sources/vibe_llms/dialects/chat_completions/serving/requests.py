@@ -75,7 +75,7 @@ def normalize_request(
 
 
 def _keep_format(native: Mapping[str, Any], schema: JsonObject | None) -> dict[str, Any]:
-    """Return the fields of a format besides its schema."""
+    """Return the fields of a format other than its schema."""
     wanted = native.get("response_format")
     if wanted is None:
         return {}

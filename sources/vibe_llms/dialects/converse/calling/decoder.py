@@ -53,7 +53,7 @@ class Decoder(ResponseDecoder):
     frame = "an event"
     produce_error = staticmethod(produce_error)
     relays_errors = True
-    """Whether errors in an answer are those of the other side, not faults of the answer."""
+    """True if errors in an answer are those of the other side, not faults of the answer."""
 
     def __init__(self, *, provider: str, model: str = "", request: Request) -> None:
         super().__init__(provider=provider, model=model)

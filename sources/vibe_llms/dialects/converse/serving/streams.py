@@ -1,4 +1,4 @@
-"""A streamed answer: server-sent events, each with one of ours as its codec writes it."""
+"""A streamed answer: server-sent events, each with one of our events, as its codec writes it."""
 
 from __future__ import annotations
 

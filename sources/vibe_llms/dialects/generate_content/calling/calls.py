@@ -51,6 +51,6 @@ class StreamedFunctionCall:
 
 
 def read_call_extras(part: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a part with ``functionCall`` besides id, name and arguments."""
+    """Return the fields of a part with ``functionCall`` other than id, name and arguments."""
     rest = leave(camelize(part["functionCall"]), ("id", "name", "args"))
     return without(part, "functionCall") | ({"functionCall": rest} if rest else {})

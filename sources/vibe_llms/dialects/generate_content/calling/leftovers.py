@@ -1,4 +1,4 @@
-"""Native data of a response besides its contents: candidates, ratings, versions."""
+"""Native data of a response outside its contents: candidates, ratings, versions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ANSWERING: Final = frozenset({"candidates", "promptFeedback", "usageMetadata"})
 
 @define
 class Leftovers:
-    """Collects them over the chunks of a stream: later values replace earlier ones.
+    """Collector of this data over the chunks of a stream: later values replace earlier ones.
 
     Attributes:
         first: The fields of the first candidate except its parts and finish reason.

@@ -168,7 +168,7 @@ class ContentsWriter:
 def write_call(
     invocation: InvocationCanister, extras: dict[str, Any], path: str, parts: PartsWriter
 ) -> dict[str, Any]:
-    """Return the part of an invocation of ours."""
+    """Return the part of our invocation."""
     for index, content in enumerate(invocation.content):
         reason = f"a call cannot contain {content.type} content"
         parts.ledger.drop(f"{path}.content[{index}]", reason)

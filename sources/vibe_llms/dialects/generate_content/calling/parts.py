@@ -85,7 +85,7 @@ def read_content(given: Mapping[str, Any]) -> AnyContent:
 
 
 def read_extras(part: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a part of text besides the text; a false ``thought`` is ignored."""
+    """Return the fields of a part of text other than the text; a false ``thought`` is ignored."""
     extras = without(part, "text")
     return extras if extras.get("thought", True) else without(extras, "thought")
 

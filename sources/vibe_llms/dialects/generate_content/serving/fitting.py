@@ -1,4 +1,4 @@
-"""Decide whether a client's request suits a server as it is, by the quirks known of that server."""
+"""Check whether a client's request suits a server unchanged, by the server's known quirks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def touches_quirks(body: bytes, quirks: Quirks) -> bool:
             _is_named(part) for turn in native.get("contents") or () for part in turn["parts"]
         )
     except (AttributeError, KeyError, TypeError, *UNREADABLE):
-        return False  # the server says best what is wrong with it
+        return False  # the server's own error is more precise
 
 
 def _is_named(part: Mapping[str, Any]) -> bool:

@@ -73,7 +73,7 @@ def leave_thinking(block: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def leave_invocation(block: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the native fields of a call of ours."""
+    """Return the native fields of our call."""
     return leave(block, ("type", "id", "name", "input"))
 
 

@@ -91,7 +91,7 @@ _REFUSED: Final = {
 
 
 def _ensure_enforceable(schema: JsonObject) -> None:
-    """Reject a schema that the vendor rejects, or of which nothing would be left."""
+    """Reject a schema that the vendor rejects, or that would become empty."""
     for feature in survey_features(schema):
         raise RequestError(
             path="schema",

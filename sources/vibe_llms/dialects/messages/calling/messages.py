@@ -227,7 +227,7 @@ class _MessagesWriter:
         return extras, {name: extras.pop(name) for name in SHARED if name in extras}
 
     def _mark_end(self, content: list[Block], shared: dict[str, Any], path: str) -> list[Block]:
-        """Return blocks of which the last has the fields about their message."""
+        """Return the blocks; the last one has the fields about their message."""
         if shared and not content:
             reason = f"{', '.join(shared)}: no content can carry it"
             self.ledger.drop(f"{path}.native", reason)
@@ -267,7 +267,7 @@ class _MessagesWriter:
 
 
 def write_invocation(canister: InvocationCanister, path: str, ledger: Ledger) -> Block:
-    """Return the block of an invocation of ours."""
+    """Return the block of our invocation."""
     if canister.content:
         ledger.drop(f"{path}.content", "an invocation can contain only its arguments")
     block = {

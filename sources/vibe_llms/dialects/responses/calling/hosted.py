@@ -1,7 +1,7 @@
 """Tools that the vendor defines: their calls and results, as canisters.
 
 Some are executed by the vendor; their results are in the same item. Others are left to us (a
-computer, a shell, patches, approvals of a tool on another server): these are invocations of ours,
+computer, a shell, patches, approvals of a tool on another server): these are our own invocations,
 although they have no schema. In both cases the whole item is kept with the invocation, to be
 returned to the vendor.
 """

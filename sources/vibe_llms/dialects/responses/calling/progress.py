@@ -108,14 +108,14 @@ class _Item:
     """An item that has begun.
 
     Attributes:
-        group: Of its contents.
-        id: In the words of the event that began it.
-        contents: In the order in which they began.
+        group: Group of its contents.
+        id: Its id in the event that began it.
+        contents: Its contents, in the order in which they began.
         addresses: From the kind and the vendor's index of a part to its content.
-        waiting: Of a call, what came before it was said what is called.
-        begun: The item as it began, where it does not come bit by bit.
-        native: What it said as it began and has no common word, where it does.
-        summary: The vendor's index of the summary that comes, where several do.
+        waiting: Arguments of a call that arrived before its name.
+        begun: The item in its first event, if it is not streamed.
+        native: Fields of its first event without a common field, if it is streamed.
+        summary: The vendor's index of the summary in progress, if there are several.
     """
 
     group: int
@@ -152,7 +152,7 @@ class ItemsTable:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there was no item at all, not even one with an empty text."""
+        """True if there was no item at all, not even one with an empty text."""
         return not self._order and self._sound is None
 
     def begin(self, item: Mapping[str, Any], place: int | None) -> None:

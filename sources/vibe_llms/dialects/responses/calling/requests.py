@@ -67,7 +67,7 @@ def _fit_extras(request: Request, extras: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _find_format(extras: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the native format of the answer, besides its schema."""
+    """Return the native format of the answer without its schema."""
     text = extras.get("text")
     told = text.get("format") if isinstance(text, Mapping) else None
     return told if isinstance(told, Mapping) else None

@@ -1,4 +1,4 @@
-"""The audio of a response, of which there is one, beside its items."""
+"""The audio of a response: at most one, beside its items."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def list_(provider: str | None, refresh: bool, genus: str | None, as_json: bool)
 
 
 def _find_genus(application: Application, address: str) -> str:
-    """Return the genus of a model, as far as it is known without asking its vendor."""
+    """Return the genus of a model, if known without asking its vendor."""
     from vibe_llms.models.addresses import ModelAddress
 
     return str(application.catalogue.access_attributes(ModelAddress.parse(address)).genus)
