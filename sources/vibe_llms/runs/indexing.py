@@ -195,7 +195,7 @@ class RunIndex:
                     self._look(identity)
                 return
             self._dirty.clear()
-            names = {*self.store.survey()}
+            names = {*self.store.survey_logs()}
             for gone in self._entries.keys() - names:
                 self._remove(gone)
             for identity in names:

@@ -321,7 +321,7 @@ def test_040_restoring_reports_a_torn_line(tmp_path: Path) -> None:
     store = DirectoryStore(tmp_path)
     conversation = converse("0")
     conversation.save(store)
-    messages = tmp_path / "conversations" / conversation.id / "messages.jsonl"
+    messages = Path(store.locate(conversation.id), "messages.jsonl")
     messages.write_bytes(messages.read_bytes() + b'{"role":"us')
 
     restored = Conversation.restore(store, conversation.id)

@@ -283,7 +283,7 @@ def test_023_a_torn_end_that_cannot_be_set_aside_keeps_nobody_from_reading(
     path = messages_of(store, "a")
     path.write_bytes(path.read_bytes() + b"torn")
 
-    history = DirectoryStore(path.parents[2], disk=FullDisk()).read("a")
+    history = DirectoryStore(path.parents[3], disk=FullDisk()).read("a")
 
     assert [text_of(canister) for canister in history.canisters] == ["0", "1", "2"]
     assert "is still there" in str(history.notices[0])
@@ -578,6 +578,7 @@ def test_065_an_append_asks_the_system_little(store: DirectoryStore) -> None:
         gc.enable()
 
     assert asked == {
+        "access": 1,  # where the conversation is
         "open": 3,  # the lock, the messages, the tally
         "flock": 2,
         "fstat": 1,  # with "stat", whether the lock is still in its place

@@ -120,7 +120,7 @@ def test_lists_the_newest_first_and_no_more_than_asked_for(
     """Where something was said last comes first."""
     for moment, identity in enumerate(["b", "a", "c"], start=4_000_000_000):
         say(store, identity, "Hello")
-        os.utime(tmp_path / "conversations" / identity / "messages.jsonl", (moment, moment))
+        os.utime(store.layout.messages(identity), (moment, moment))
 
     assert [row.id for row in index.survey()] == ["c", "a", "b"]
     assert [row.id for row in index.survey(limit=2)] == ["c", "a"]
@@ -245,7 +245,7 @@ def test_ranks_only_the_newest_of_very_many(
     monkeypatch.setattr(questions, "RANKED_LIMIT", 2)
     for moment, identity in enumerate(["b", "c", "a"], start=4_000_000_000):
         say(store, identity, "word")
-        os.utime(tmp_path / "conversations" / identity / "messages.jsonl", (moment, moment))
+        os.utime(store.layout.messages(identity), (moment, moment))
 
     assert found(index, "word") == {("a", 0), ("c", 0)}
 
@@ -354,8 +354,8 @@ def test_notices_a_file_that_was_rewritten_in_its_place(
     say(store, "two", "new words, of which there are more than of the old", "and some more")
     assert found(index, "old") == {("one", 0), ("two", 0)}
 
-    data = (tmp_path / "conversations/two/messages.jsonl").read_bytes()
-    (tmp_path / "conversations/one/messages.jsonl").write_bytes(data)
+    data = Path(store.layout.messages("two")).read_bytes()
+    Path(store.layout.messages("one")).write_bytes(data)
 
     assert found(index, "old") == {("one", 0), ("two", 0)}
     assert found(index, "some more") == {("one", 1), ("two", 1)}
@@ -367,7 +367,7 @@ def test_leaves_a_torn_line_for_later(
 ) -> None:
     """A line that a crash has torn is not indexed; what follows once it was set aside is."""
     say(store, "one", "first")
-    with (tmp_path / "conversations/one/messages.jsonl").open("ab") as file:
+    with Path(store.layout.messages("one")).open("ab") as file:
         file.write(b'{"role":"user","content":[{"type":"text","text":"torn')
     assert found(index, "first") == {("one", 0)}
     assert found(index, "torn") == set()
@@ -414,7 +414,7 @@ def test_survives_lines_that_make_no_sense(
 ) -> None:
     """Damage is `vibe verify`'s business; lists and searches go on."""
     say(store, "one", "first")
-    with (tmp_path / "conversations/one/messages.jsonl").open("ab") as file:
+    with Path(store.layout.messages("one")).open("ab") as file:
         file.write(line + b"\n")
     (tmp_path / "conversations/two").mkdir()
     (tmp_path / "conversations/two/metadata.toml").write_bytes(b"this is = not TOML\xff")
@@ -486,8 +486,12 @@ def test_leaves_out_folders_that_the_store_does_not_read(
 ) -> None:
     """A copy which somebody made of a folder is not listed: no command would find it."""
     say(store, "one", "first")
-    there = os.fsencode(tmp_path / "conversations")
-    shutil.copytree(there + b"/one", there + b"/" + name)
+    folder = os.fsencode(store.layout.folder("one"))
+    for there in (
+        os.fsencode(store.layout.root),
+        os.fsencode(Path(store.layout.folder("one")).parent),
+    ):
+        shutil.copytree(folder, there + b"/" + name)
 
     assert [row.id for row in index.survey()] == ["one"]
     assert found(index, "first") == {("one", 0)}

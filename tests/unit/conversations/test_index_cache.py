@@ -322,7 +322,7 @@ def test_long_indexing_is_shown_and_short_is_not(
     for identity in ("one", "two", "three"):
         store.create(identity, ConversationMetadata())
         store.append(identity, [UserCanister(f"word {identity}")])
-    sizes = [path.stat().st_size for path in tmp_path.glob("conversations/*/messages.jsonl")]
+    sizes = [path.stat().st_size for path in tmp_path.glob("conversations/*/*/messages.jsonl")]
     progress = RecordingProgress()
 
     def survey(name: str) -> None:

@@ -20,9 +20,11 @@ from hypothesis.stateful import (
 )
 
 from support.quality.properties import examples
+from support.stores.ages import age_shards
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.index import ConversationIndex
 from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.stores.migration import migrate
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of
 
@@ -91,9 +93,33 @@ class IndexMachine(RuleBasedStateMachine):
         if any(parent is not None and parent.identity == identity for parent in parents):
             return multiple(identity)
         other = self._next()
-        folder = self._root / "conversations"
-        (folder / identity).rename(folder / other)
+        Path(self._store.locate(identity)).rename(self._root / "conversations" / other)
         return other
+
+    @rule()
+    def time_passes(self) -> None:
+        """Until the times of all folders are final, and every writer sets them again."""
+        age_shards(self._store)
+
+    @rule(identity=conversations)
+    def move_to_the_former_layout(self, identity: str) -> None:
+        folder = Path(self._store.locate(identity))
+        folder.rename(self._root / "conversations" / identity)
+
+    @rule()
+    def migrate(self) -> None:
+        done = migrate(self._store)
+        assert (done.busy, done.doubled) == ((), ())
+
+    @rule()
+    def list_equals_what_is_newest(self) -> None:
+        """A short list compares only what may have changed."""
+        rows = {row.id: (row.canisters, row.updated) for row in self._index.survey(limit=10_000)}
+        expected = {}
+        for identity in self._store.survey():
+            history = self._store.read(identity)
+            expected[identity] = (len(history.canisters), history.metadata.updated)
+        assert rows == expected
 
     @rule()
     def throw_the_index_away(self) -> None:

@@ -185,7 +185,7 @@ def test_a_tally_that_cannot_be_written_fails_no_append(store: DirectoryStore) -
         def note(self, descriptor: int, data: bytes) -> None:
             raise OSError(28, "No space left on device")
 
-    DirectoryStore(messages_of(store).parents[2], disk=DiskWithoutNotes()).append(
+    DirectoryStore(messages_of(store).parents[3], disk=DiskWithoutNotes()).append(
         "a", [UserCanister("3")]
     )
 

@@ -104,7 +104,7 @@ class StoresMachine(RuleBasedStateMachine):
     @rule(identity=identities, rest=st.binary(min_size=1).filter(lambda b: b"\n" not in b))
     def tear(self, identity: str, rest: bytes) -> None:
         """A writer was killed in the middle of a line."""
-        with (self.directory / "conversations" / identity / "messages.jsonl").open("ab") as file:
+        with Path(self.stores[0].locate(identity), "messages.jsonl").open("ab") as file:
             file.write(rest)
 
     @rule(identity=identities)

@@ -409,7 +409,7 @@ def test_many_runs_are_looked_at_less_often(
         return []
 
     monkeypatch.setattr(indexing, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    monkeypatch.setattr(DirectoryStore, "survey", survey)
+    monkeypatch.setattr(DirectoryStore, "survey_logs", survey)
     index = RunIndex(store)
     for _ in range(64):
         index.refresh()

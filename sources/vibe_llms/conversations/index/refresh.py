@@ -120,8 +120,12 @@ def _scan(
 def _list(path: str) -> list[str]:
     try:
         return os.listdir(path)
-    except OSError:
+    except FileNotFoundError:
         return []
+    except OSError as error:  # its conversations would appear to be deleted
+        from vibe_llms.conversations.stores.mapping import produce_store_error
+
+        raise produce_store_error(error) from error
 
 
 def _measure(directory: str, shard: str, entries: Sequence[str]) -> tuple[list[str], list[int]]:

@@ -25,6 +25,7 @@ from vibe_llms.conversations.run_logs.log_lines import (
 from vibe_llms.conversations.run_logs.publishing import publish
 from vibe_llms.conversations.run_logs.tailing import FileTail, find_behind
 from vibe_llms.conversations.stores.interfaces import ContentStore
+from vibe_llms.conversations.stores.layout import RUNS
 from vibe_llms.conversations.stores.mapping import mapping_errors
 from vibe_llms.conversations.stores.media import detach_media
 from vibe_llms.events.engine import (
@@ -49,7 +50,6 @@ from vibe_llms.logs.tallies import Tally, find_loss, renew_tally
 from vibe_llms.messages.identities import Moments
 from vibe_llms.messages.views import media_of
 
-RUNS = "runs.jsonl"
 TALLY = "runs.tally"
 LOCK = "runs.lock"
 

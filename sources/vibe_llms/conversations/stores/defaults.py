@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -43,6 +43,10 @@ class StoreDefaults:
     def content_backends(self) -> ContentBackends | None:
         """``None``: all bytes are in the store."""
         return None
+
+    def survey_logs(self: ConversationStore) -> Iterator[str]:
+        """Yield the identities of all conversations: each may have a log of runs."""
+        return self.survey()
 
     def open_log(self, identity: str) -> RunLog:
         """Return a new log in memory, which is lost when the caller drops it."""

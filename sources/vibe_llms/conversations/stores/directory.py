@@ -19,7 +19,7 @@ from vibe_llms.conversations.stores import descriptors as toml
 from vibe_llms.conversations.stores.content_directory import ContentDirectory
 from vibe_llms.conversations.stores.defaults import StoreDefaults
 from vibe_llms.conversations.stores.guards import Guards
-from vibe_llms.conversations.stores.identities import find_references, is_identity_form
+from vibe_llms.conversations.stores.identities import find_references
 from vibe_llms.conversations.stores.interfaces import (
     Examination,
     History,
@@ -27,11 +27,13 @@ from vibe_llms.conversations.stores.interfaces import (
     Receipt,
     Seen,
 )
-from vibe_llms.conversations.stores.layout import MESSAGES, TALLY, Layout
+from vibe_llms.conversations.stores.layout import MESSAGES, RUNS, TALLY, Layout
 from vibe_llms.conversations.stores.mapping import mapping_errors
+from vibe_llms.conversations.stores.marks import ChangeMarks
 from vibe_llms.conversations.stores.media import detach_media, ensure_distinct
 from vibe_llms.conversations.stores.moments import find_moment
 from vibe_llms.conversations.stores.planting import EMPTY, compose_beside, put_in_place
+from vibe_llms.conversations.stores.sharding import survey_folders, survey_identities
 from vibe_llms.exceptions import (
     CorruptionError,
     Finding,
@@ -66,6 +68,7 @@ class DirectoryStore(StoreDefaults):
     disk: Disk = attrs.field(eq=False)
     guards: Guards = attrs.field(eq=False)
     contents: ContentDirectory = attrs.field(eq=False)
+    marks: ChangeMarks = attrs.field(eq=False)
     keeps_logs = plants_whole = True
 
     def __init__(
@@ -81,6 +84,7 @@ class DirectoryStore(StoreDefaults):
         self.disk = Disk() if disk is None else disk
         self.layout = Layout(os.path.join(root, "conversations"))
         self.guards = Guards(self.layout, self.disk, wait_seconds)
+        self.marks = ChangeMarks(self.disk)
         self.contents = ContentDirectory(os.path.join(root, "content"), self.disk, wait_seconds)
 
     # --- writing ---------------------------------------------------------------------------
@@ -151,10 +155,13 @@ class DirectoryStore(StoreDefaults):
             merged = self._ensure_unchanged(identity, log.end.size, after)
             # The time of an empty file is that of its creation, not of a message.
             former_ns = log.modified_ns if moment is not None and log.end.size else 0
+            folder = log.path.rpartition("/")[0]
+            self.marks.mark(folder)
             if data:
                 log.append(data, len(canisters), certain=True)
             if moment is not None:
-                self._date(identity, moment, former_ns)
+                self._date(log.path, moment, former_ns)
+            self.marks.mark(folder)
         position = Position(size=log.end.size, merged=merged, acknowledged=log.acknowledged)
         return Receipt(position=position, notices=log.notices)
 
@@ -173,7 +180,7 @@ class DirectoryStore(StoreDefaults):
             )
         return merged
 
-    def _date(self, identity: str, moment: datetime, former_ns: int) -> None:
+    def _date(self, path: str, moment: datetime, former_ns: int) -> None:
         """Set the file time to that of old canisters, so that an import is not the newest.
 
         If the file system refuses that, the time of storing counts.
@@ -182,7 +189,7 @@ class DirectoryStore(StoreDefaults):
             # Whole microseconds: a float is not more precise for present times.
             ns = round(moment.timestamp() * 1_000_000) * 1_000
             # Never move the time back: earlier canisters keep the conversation as recent as it was.
-            self.disk.touch(self.layout.messages(identity), max(former_ns, ns, 0))
+            self.disk.touch(path, max(former_ns, ns, 0))
 
     @mapping_errors
     def secure(self, identity: str) -> None:
@@ -216,6 +223,7 @@ class DirectoryStore(StoreDefaults):
             try:
                 table = toml.change_table(chain.read_table(self.layout, identity), changes)
                 path = self.layout.metadata(identity)
+                self.marks.mark(os.path.dirname(path))
                 replace_file(self.disk, path, toml.encode_table(table))
             finally:
                 locks.release(lock)
@@ -341,20 +349,21 @@ class DirectoryStore(StoreDefaults):
     @mapping_errors
     def survey(self) -> Iterator[str]:
         """Yield the identities of all conversations."""
-        try:
-            names = os.listdir(self.layout.root)
-        except FileNotFoundError:
-            names = []
         # List eagerly: in a generator function an error would escape `mapping_errors`.
-        return (name for name in names if is_identity_form(name))
+        return iter([*survey_identities(self.layout.root)])
+
+    @mapping_errors
+    def survey_logs(self) -> Iterator[str]:
+        """Yield the identities of the conversations that have a log of runs."""
+        return iter([*survey_identities(self.layout.root, having=RUNS)])
 
     @mapping_errors
     def survey_references(self) -> Iterator[str]:
         """Yield the ids of all content that conversations need, even in damaged lines."""
         with self.guards.together():
             found: set[str] = set()
-            for name in os.listdir(self.layout.root):  # also folders that the user has renamed
-                found |= self._find_references(f"{self.layout.root}/{name}")
+            for folder in survey_folders(self.layout.root):  # also those that the user has renamed
+                found |= self._find_references(folder)
         return iter(found)
 
     def _find_references(self, folder: str) -> set[str]:

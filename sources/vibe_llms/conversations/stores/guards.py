@@ -51,12 +51,14 @@ class Guards:
 
     def lock(self, identity: str) -> FileIO:
         """Lock one conversation; return the value for `locks.release`."""
-        return self._lock(identity, self.layout.conversation_lock(identity))
+        return self._lock(identity)[0]
 
-    def _lock(self, identity: str, path: str) -> FileIO:
+    def _lock(self, identity: str) -> tuple[FileIO, str]:
+        """Lock one conversation; return its folder, too, which does not move until the release."""
         while True:
+            folder = self.layout.folder(identity)
             try:
-                return locks.acquire(path, wait_seconds=self.wait_seconds)
+                return locks.acquire(f"{folder}/{LOCK}", wait_seconds=self.wait_seconds), folder
             except FileNotFoundError:
                 if not os.path.isdir(self.layout.root):
                     raise chain.describe_unknown(self.layout, identity) from None
@@ -73,12 +75,11 @@ class Guards:
                 is only reported, not set aside.
             after: Position of the messages when the caller last saw them.
         """
-        folder = self.layout.folder(identity)
-        path = f"{folder}/{MESSAGES}"
         known = None
         if after is not None and after.acknowledged is not None:
             known = Tally(after.acknowledged, after.size)
-        lock = self._lock(identity, f"{folder}/{LOCK}")
+        lock, folder = self._lock(identity)
+        path = f"{folder}/{MESSAGES}"
         try:
             tally = f"{folder}/{TALLY}"
             return Log(path, self.disk, lock=lock, tally=tally, reading=reading, known=known)

@@ -366,6 +366,9 @@ class ConversationStore(Protocol):
     def survey(self) -> Iterator[str]:
         """Yield the identities of all conversations, in arbitrary order."""
 
+    def survey_logs(self) -> Iterator[str]:
+        """Yield the identities of all conversations that may have a log of runs."""
+
     def survey_references(self) -> Iterator[str]:
         """Yield the ids of all content that conversations need, even in damaged lines."""
 

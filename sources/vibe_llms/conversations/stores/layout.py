@@ -6,16 +6,18 @@
       .lock                     shared for read, create and fork; exclusive for delete
       .creating/                folders of conversations that are about to appear
       .deleting/                a deletion in progress (see `removal`)
-      <id>/
-        lock                    held for an append; absent while the messages are replaced
-        metadata.toml           makes the folder a conversation
-        messages.jsonl          one canister per line
-        messages.tally          number of acknowledged lines
-        messages.torn-<n>       torn last line, left by a crash
-        runs.jsonl              events of the conversation's runs, one per line
-        runs.tally              number of its acknowledged lines
-        runs.torn-<n>           its torn last line, left by a crash
-        runs.lock               held by the current run
+      <shard>/                  a checksum of the ids in it; its time tells lists of changes
+        <id>/
+          lock                  held for an append; absent while the messages are replaced
+          metadata.toml         makes the folder a conversation
+          messages.jsonl        one canister per line
+          messages.tally        number of acknowledged lines
+          messages.torn-<n>     torn last line, left by a crash
+          runs.jsonl            events of the conversation's runs, one per line
+          runs.tally            number of its acknowledged lines
+          runs.torn-<n>         its torn last line, left by a crash
+          runs.lock             held by the current run
+      <id>/                     the same in the former layout, or put there by a person
     content/
       .lock                     shared for add; exclusive for garbage collection
       <first 4>/<sha256>/{data, metadata.toml}
@@ -24,9 +26,11 @@
 from __future__ import annotations
 
 from vibe_llms.conversations.stores.identities import ensure_identity
+from vibe_llms.conversations.stores.sharding import find_folder
 from vibe_llms.foundation.attrs_classes import frozen
 
 METADATA, MESSAGES, TALLY, LOCK = "metadata.toml", "messages.jsonl", "messages.tally", "lock"
+RUNS = "runs.jsonl"
 
 
 @frozen
@@ -52,7 +56,7 @@ class Layout:
 
     def folder(self, identity: str) -> str:
         """Return the folder of one conversation. Raises StoreError for an invalid identity."""
-        return f"{self.root}/{ensure_identity(identity)}"
+        return find_folder(self.root, ensure_identity(identity))
 
     def metadata(self, identity: str) -> str:
         """Return the metadata file, which makes the folder a conversation."""

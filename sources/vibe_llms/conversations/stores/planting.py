@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from vibe_llms.conversations.stores.layout import LOCK, MESSAGES, METADATA, TALLY, Layout
+from vibe_llms.conversations.stores.layout import LOCK, MESSAGES, METADATA, RUNS, TALLY, Layout
 from vibe_llms.exceptions import StoreError
 from vibe_llms.logs.disk import Disk, make_folders, unfinished_folder, write_new_file
 from vibe_llms.logs.tallies import Tally, encode_tally
@@ -26,11 +26,11 @@ def compose_beside(events: Sequence[bytes], messages: Sequence[RunMessage]) -> d
     """Compose the files of a log, from its lines, and of an inbox, by their names."""
     files: dict[str, bytes] = {}
     if events:
-        from vibe_llms.conversations.run_logs.file_log import RUNS, TALLY
+        from vibe_llms.conversations.run_logs.file_log import TALLY as RUNS_TALLY
         from vibe_llms.conversations.run_logs.log_lines import read_head
 
         files[RUNS] = b"".join([line + b"\n" for line in events])
-        files[TALLY] = encode_tally(Tally(read_head(events[-1]).sequence, len(files[RUNS])))
+        files[RUNS_TALLY] = encode_tally(Tally(read_head(events[-1]).sequence, len(files[RUNS])))
     if messages:
         from vibe_llms.conversations.run_logs.inbox import INBOX
         from vibe_llms.events.codec import encode_event
@@ -60,6 +60,8 @@ def put_in_place(
     """
     target = layout.folder(identity)
     make_folders(disk, layout.creating)
+    shard = os.path.dirname(target)
+    make_folders(disk, shard)
     # Leftovers of a crashed attempt must not block this one.
     temporary = f"{layout.creating}/{identity}.{os.urandom(4).hex()}"
     with unfinished_folder(disk, temporary):
@@ -86,4 +88,4 @@ def put_in_place(
             raise StoreError(
                 path=target, detail=f"The conversation {identity} already exists."
             ) from error
-    disk.synchronize_folder(layout.root)
+    disk.synchronize_folder(shard)

@@ -74,8 +74,9 @@ def remove_conversation(
         # Synchronize both before the rename: the commit must not reach the disk before its files.
         disk.synchronize_folder(layout.deleting)
         disk.synchronize_folder(layout.root)
-        disk.rename(layout.folder(identity), f"{layout.deleting}/{_GRAVE}")
-        disk.synchronize_folder(layout.root)  # the rename has changed both folders
+        folder = layout.folder(identity)
+        disk.rename(folder, f"{layout.deleting}/{_GRAVE}")
+        disk.synchronize_folder(os.path.dirname(folder))  # the rename has changed both folders
         disk.synchronize_folder(layout.deleting)
         recover(layout, disk)
 
@@ -186,8 +187,11 @@ def recover(layout: Layout, disk: Disk) -> None:
             for name in sorted(os.listdir(layout.deleting)):
                 if name.endswith(suffix):
                     identity = name.removesuffix(suffix)
+                    folder = layout.folder(identity)
+                    with suppress(OSError):  # lists notice the change
+                        disk.touch(os.path.dirname(folder))
                     disk.rename(f"{layout.deleting}/{name}", home(identity))
-                    disk.synchronize_folder(layout.folder(identity))
+                    disk.synchronize_folder(folder)
     # Also without a commit: then this discards the prepared files.
     remove_tree(disk, layout.deleting)
     disk.synchronize_folder(layout.root)

@@ -61,22 +61,44 @@ def belongs(identity: str, shard: str) -> bool:
     return bool(is_identity_form(identity)) and shard in (NO_SHARD, name_shard(identity))
 
 
-def survey_identities(root: str) -> Iterator[str]:
-    """Yield the ids of all conversations, each once. Raises FileNotFoundError without a store."""
-    names = os.listdir(root)
+def survey_identities(root: str, *, having: str = "") -> Iterator[str]:
+    """Yield the ids of all conversations, each once.
+
+    Args:
+        having: Name of a file; only conversations that have it are yielded.
+
+    Raises:
+        OSError: A shard is not readable: its conversations would appear to be deleted.
+    """
+    names, access = _list(root), os.access
     seen = set()
     for name in names:
-        if is_identity_form(name):
+        if is_identity_form(name) and (not having or access(f"{root}/{name}/{having}", os.F_OK)):
             seen.add(name)
             yield name
     for shard in survey_shards(names):
-        for name in _list(f"{root}/{shard}"):
-            if belongs(name, shard) and name not in seen:
+        folder = f"{root}/{shard}"
+        for name in _list(folder):
+            if (
+                (not having or access(f"{folder}/{name}/{having}", os.F_OK))
+                and belongs(name, shard)
+                and name not in seen
+            ):
                 yield name
 
 
+def survey_folders(root: str) -> Iterator[str]:
+    """Yield the folders of all conversations, and others beside them."""
+    for name in _list(root):
+        if is_shard(name):
+            yield from (f"{root}/{name}/{each}" for each in _list(f"{root}/{name}"))
+        else:
+            yield f"{root}/{name}"
+
+
 def _list(path: str) -> list[str]:
+    """List a folder, which others may remove. Raises OSError if it is not readable."""
     try:
         return os.listdir(path)
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return []

@@ -100,6 +100,7 @@ BELOW: dict[str, dict[str, tuple[str, str]]] = {
         "copy": ("copying:copy", "Copy a store into another, and verify the copy."),
         "compact": ("compacting:compact", "Shorten the logs of runs that ended long ago."),
         "purge": ("purging:purge", "Delete finished runs older than a number of days."),
+        "migrate": ("migrating:migrate", "Move conversations of the old layout to subfolders."),
     },
 }
 """Maps commands to their subcommands: each in a module of the folder of that name."""

@@ -66,13 +66,15 @@ def test_a_store_with_odd_files_is_told(vibe: Vibe, folder: Path, name: str, kin
         assert (proven.code, "pipe or a device" in proven.out) == (7, True)
 
 
+@pytest.mark.parametrize("level", [0, 1], ids=["shard", "all"])
 @pytest.mark.parametrize("words", [("list",), ("chat", "--continue"), ("search", "x"), ("verify",)])
 def test_a_folder_that_cannot_be_read_is_no_empty_one(
-    vibe: Vibe, folder: Path, words: tuple[str, ...]
+    vibe: Vibe, folder: Path, words: tuple[str, ...], level: int
 ) -> None:
     """A file in its place is an error, and not that there is no conversation yet."""
-    folder.parent.rename(folder.parents[1] / "away")
-    folder.parent.write_text("x")
+    replaced = folder.parents[level]
+    replaced.rename(folder.parents[2] / "away")
+    replaced.write_text("x")
 
     outcome = vibe(*words)
 
@@ -101,7 +103,7 @@ def test_too_many_open_files_are_told_with_what_helps(
 
 def test_conversations_that_cannot_be_read_are_not_none(folder: Path) -> None:
     """Where none of those that are there can be read, the newest is an error."""
-    store = DirectoryStore(folder.parents[1])
+    store = DirectoryStore(folder.parents[2])
     (folder / "metadata.toml").write_text("?")
 
     with pytest.raises(StoreError, match="Cannot read"):

@@ -58,6 +58,10 @@ WITH held AS ({HOLD}), grown AS (
 )
 SELECT next - start, merged FROM grown
 """
+_LOGS = """
+SELECT id FROM vibe_conversations
+WHERE EXISTS (SELECT FROM vibe_events WHERE conversation = vibe_conversations.id)
+"""
 # Search the raw text, so that a damaged line still protects the content that it names.
 _REFERENCES = """
 SELECT DISTINCT found[1] FROM (
@@ -314,6 +318,12 @@ class PostgresqlStore(StoreDefaults):
         """Yield the identities of all conversations."""
         with self.database.transact(reading=True) as connection:
             rows = connection.execute("SELECT id FROM vibe_conversations").fetchall()
+        return iter([each for (each,) in rows])
+
+    def survey_logs(self) -> Iterator[str]:
+        """Yield the identities of the conversations that have a log of runs."""
+        with self.database.transact(reading=True) as connection:
+            rows = connection.execute(_LOGS).fetchall()
         return iter([each for (each,) in rows])
 
     def survey_references(self) -> Iterator[str]:

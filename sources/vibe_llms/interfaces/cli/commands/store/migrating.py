@@ -1,0 +1,48 @@
+"""``vibe store migrate``."""
+
+from __future__ import annotations
+
+import click
+
+from vibe_llms.interfaces.cli.access import open_store_at
+from vibe_llms.interfaces.cli.errors import ExitCode
+from vibe_llms.interfaces.cli.options import command, json_option
+from vibe_llms.interfaces.cli.output import note, write_json
+
+
+@command("migrate")
+@click.argument("store", default="directory", metavar="[STORE]")
+@json_option
+def migrate(store: str, as_json: bool) -> int:
+    """Move conversations of the former layout into subfolders.
+
+    New conversations are created in subfolders, so that no folder has too many entries and a list
+    need not look at each. Old ones are used where they are until this command moves them; so are
+    conversations that you put directly below `conversations`.
+
+    You can interrupt and repeat the command. Stop daemons first: a conversation with an active run
+    stays where it is, and the exit code is 7.
+
+    \b
+        vibe store migrate
+        vibe store migrate ./backup
+    """
+    import attrs
+
+    from vibe_llms.conversations.stores.directory import DirectoryStore
+    from vibe_llms.conversations.stores.migration import migrate as perform
+    from vibe_llms.interfaces.cli.progress import TerminalProgress
+
+    opened = open_store_at(store, is_there=True)
+    if not isinstance(opened, DirectoryStore):
+        note("Only a store in a directory needs this.")
+        return ExitCode.SUCCESS
+    done = perform(opened, TerminalProgress("conversations"))
+    if as_json:
+        write_json(attrs.asdict(done))
+    for identity in done.busy:
+        note(f"{identity}: in use by another process; not moved. Stop it, and repeat the command.")
+    for identity in done.doubled:
+        note(f"{identity}: exists twice; not moved. Compare both folders, and remove one.")
+    note(f"Moved: {done.moved} conversations.")
+    return ExitCode.STORE if done.busy or done.doubled else ExitCode.SUCCESS
