@@ -1,4 +1,4 @@
-"""Simple responses: one text, a stop reason, and usage.
+"""Simple responses: one text, a stop reason, and usage, if the vendor reports it.
 
 A dialect reads such a body with a typed decoder (``calling/simple_responses``), which refuses any
 other form; the general decoder reads those, with the same result. A stream that is complete when
@@ -34,7 +34,7 @@ class SimpleResponse(NamedTuple):
         response_id: The vendor's id of the response.
         model: The model that answered, in the vendor's words.
         text: The text.
-        usage: Tokens used.
+        usage: Tokens used; ``None`` if the vendor does not report them.
         stop_reason: Why the answer ended.
         native_stop_reason: The same in the vendor's words.
         native: The vendor's extra data about the response.
@@ -45,7 +45,7 @@ class SimpleResponse(NamedTuple):
     response_id: str
     model: str
     text: str
-    usage: Usage
+    usage: Usage | None
     stop_reason: StopReason
     native_stop_reason: str
     native: Native | None

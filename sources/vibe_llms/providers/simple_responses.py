@@ -123,7 +123,7 @@ class SimpleResponseSource:
             _TEXT_STARTED,
             *[ContentDeltaEvent(0, piece) for piece in said.pieces or (said.text,)],
             _make_content_end(index=0, item=text, group_native=said.group_native),
-            _make_account(usage=said.usage),
+            *([] if said.usage is None else [_make_account(usage=said.usage)]),
             _make_end(
                 stop_reason=said.stop_reason,
                 native_stop_reason=said.native_stop_reason,

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from support.quality.properties import examples
 from support.vendors.both_ways import OTHERS, REQUEST, assemble, forget_chance
 from support.vendors.hostility import produce_decoder, produce_streams, replace_at, walk_places
-from vibe_llms.events.stream import ContentDeltaEvent, StreamEvent
+from vibe_llms.events.stream import ContentDeltaEvent, StreamEvent, UsageEvent
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.requests import Response
@@ -174,6 +174,29 @@ def test_a_plain_stream_takes_the_short_way(protocol: str) -> None:
     answer = read_short(protocol, body)
     assert answer is not None
     assert list_pieces(answer.list_events()) == ["a", "b", "c"]
+
+
+def test_a_stream_without_usage_takes_the_short_way() -> None:
+    """Many servers and proxies report none; its events have none either."""
+    plain = produce_plain("chat_completions")
+    silent = [*plain[:-2], plain[-1]]
+    bare = [
+        {name: value for name, value in event.items() if name != "usage"}
+        if isinstance(event, dict)
+        else event
+        for event in silent
+    ]
+    for events in (silent, bare, silent[:-1]):
+        assert check("chat_completions", frame(events))
+    answer = read_short("chat_completions", frame(bare))
+    assert answer is not None
+    assert not [each for each in answer.list_events() if isinstance(each, UsageEvent)]
+
+
+def test_usage_before_the_last_chunk_takes_the_long_way() -> None:
+    plain = produce_plain("chat_completions")
+    early = [plain[-2], *plain[:-2], plain[-1]]
+    assert read_short("chat_completions", frame(early)) is None
 
 
 @pytest.mark.slow

@@ -51,8 +51,8 @@ class _Answer(msgspec.Struct, gc=False):
     id: Word
     model: Word
     choices: tuple[_Choice]
-    usage: Account
     object: Literal["chat.completion"]
+    usage: Account | None = None
     citations: None = None
     error: None = None
     search_results: None = None
@@ -79,7 +79,7 @@ def read_simple_response(body: bytes) -> SimpleResponse | None:
         answer.id,
         answer.model,
         choice.message.content,
-        normalize_usage(answer.usage),
+        answer.usage and normalize_usage(answer.usage),
         reason,
         choice.finish_reason,
         keep_native(PROTOCOL, rest),
@@ -140,22 +140,23 @@ def read_simple_stream(body: bytes) -> SimpleResponse | None:
     except UNREADABLE:
         return None
     pieces: list[str] = []
-    reason = ""
+    reason, usage = "", None
     for chunk in chunks:
-        if chunk.around != chunks[0].around:
+        if chunk.around != chunks[0].around or (usage is not None and chunk.usage is None):
             return None
+        usage = chunk.usage
         for part in chunk.choices:
             if part.delta.content:
                 pieces.append(part.delta.content)
             reason = part.finish_reason or reason
     stop = STOP_REASONS.get(reason)
-    if not pieces or stop not in COMMON_ENDS or chunks[-1].usage is None:
+    if not pieces or stop not in COMMON_ENDS:
         return None
     return SimpleResponse(
         chunks[0].id,
         chunks[0].model,
         "".join(pieces),
-        normalize_usage(chunks[-1].usage),
+        usage and normalize_usage(usage),
         stop,
         reason,
         keep_native(PROTOCOL, leave(fields, TOP_READ)),
