@@ -88,8 +88,10 @@ class HttpCall:
         self.scope = scope
         self.method: str = scope["method"]
         self.path: str = scope["path"]
+        # Names are ASCII, and most values; naming the encoding makes decoding much slower.
         self.headers: Mapping[str, str] = {
-            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+            name.decode(): value.decode() if value.isascii() else value.decode("latin-1")
+            for name, value in scope["headers"]
         }
         self.request_id = request_id
         self.status = 0
@@ -328,7 +330,10 @@ class HttpCall:
             headers = {**headers, self.id_header: self.request_id}
         # Inverse of how the wire decodes an upstream's headers.
         encoded = [
-            (name.encode("latin-1"), value.encode("utf-8", "surrogateescape"))
+            (
+                name.encode("latin-1") if not name.isascii() else name.encode(),
+                value.encode() if value.isascii() else value.encode("utf-8", "surrogateescape"),
+            )
             for name, value in headers.items()
         ]
         self.status = status

@@ -31,7 +31,10 @@ def read_head(decoder: msgspec.json.Decoder[_T], body: bytes) -> _T:
     try:
         if not body.isascii():
             body.decode()  # msgspec does not check the values that it skips
-        return decode_mended(decoder.decode, body)
+        try:
+            return decoder.decode(body)
+        except msgspec.DecodeError:
+            return decode_mended(decoder.decode, body)
     except UNREADABLE as error:
         raise _refuse("Invalid request", error, body) from None
 
@@ -87,10 +90,20 @@ async def read_json_body(call: HttpCall) -> bytes:
         ClientGone: The client disconnected.
     """
     body = await call.read_body()
-    if len(body) > 2 * call.most_values:  # a value and its separator take at least two bytes
-        with call.heeding():
-            await _bound_values(body, call.most_values)
+    if has_many_values(call, body):
+        await bound_values(call, body)
     return body
+
+
+def has_many_values(call: HttpCall, body: bytes) -> bool:
+    """Return whether a body may have too many values: each takes two bytes with its separator."""
+    return len(body) > 2 * call.most_values
+
+
+async def bound_values(call: HttpCall, body: bytes) -> None:
+    """Refuse a body with too many values. Raises LimitError."""
+    with call.heeding():
+        await _bound_values(body, call.most_values)
 
 
 async def _bound_values(body: bytes, most: int) -> None:

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import TypeAlias
 
+import msgspec
+
 from vibe_llms.daemons.logged_bodies import Contents
-from vibe_llms.foundation.attrs_classes import define, frozen
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.messages.losses import Loss
 
@@ -37,8 +39,7 @@ class UpstreamAttempt:
         return f"{self.address}: {self.detail}{billed}"
 
 
-@define(kw_only=True)
-class CallRecord:
+class CallRecord(msgspec.Struct, kw_only=True, eq=False):
     """One request, filled in while it is processed.
 
     Attributes:

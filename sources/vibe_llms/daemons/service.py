@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
+import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -120,13 +120,55 @@ class Service:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one ASGI connection."""
-        kind = scope["type"]
-        if kind == "http":
-            await self._answer(scope, receive, send)
-        elif kind == "lifespan":
-            await self._live(scope, receive, send)
-        elif kind == "websocket":
-            await self._converse(scope, receive, send)
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._live(scope, receive, send)
+            elif scope["type"] == "websocket":
+                await self._converse(scope, receive, send)
+            return
+        loop = asyncio.get_running_loop()
+        contents = Contents() if self.keeps_contents else None
+        if contents is not None:
+            receive, send = contents.hear_receive(receive), contents.hear_send(send)
+        call = HttpCall(
+            scope,
+            receive,
+            send,
+            request_id=_name_request(),
+            limit=self.limits.request_bytes,
+            most_values=self.limits.request_values,
+        )
+        headers = call.headers
+        record = CallRecord(
+            request_id=call.request_id,
+            method=call.method,
+            path=call.path,
+            started=loop.time(),
+            client=call.client,
+            trace=headers.get("traceparent", ""),
+            contents=contents,
+        )
+        if contents is not None:
+            contents.credential = read_credential(headers, call.query)
+        span = None if self.tracing is None else self.tracing.begin(call)
+        TRACE.set(read_trace(call.headers))  # for this task, and so for this request
+        try:
+            await self._respond(call, record)
+        finally:
+            call.end_watch()
+            if call.received_bytes + record.sent_bytes > _LARGE_BYTES:
+                loop.call_soon(_return_memory)
+            record.seconds = loop.time() - record.started
+            if call.began is not None:
+                record.first_seconds = call.began - record.started
+            record.status = call.status or record.status
+            if self.tracing is not None and span is not None:
+                self.tracing.end(span, record)
+            for listener in self.listeners:
+                try:
+                    listener(record)
+                except Exception as error:
+                    _LOGGER.error("a listener failed: %s", error, exc_info=error)
 
     def reload(self) -> None:
         """Read the configuration again. The server calls this on SIGHUP."""
@@ -182,51 +224,6 @@ class Service:
             await send({"type": "websocket.close", "code": 1008 if self.is_ready else 1012})
             return
         await perform(scope, receive, send)
-
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        loop = asyncio.get_running_loop()
-        contents = Contents() if self.keeps_contents else None
-        if contents is not None:
-            receive, send = contents.hear_receive(receive), contents.hear_send(send)
-        call = HttpCall(
-            scope,
-            receive,
-            send,
-            request_id=_name_request(),
-            limit=self.limits.request_bytes,
-            most_values=self.limits.request_values,
-        )
-        headers = call.headers
-        record = CallRecord(
-            request_id=call.request_id,
-            method=call.method,
-            path=call.path,
-            started=loop.time(),
-            client=call.client,
-            trace=headers.get("traceparent", ""),
-            contents=contents,
-        )
-        if contents is not None:
-            contents.credential = read_credential(headers, call.query)
-        span = None if self.tracing is None else self.tracing.begin(call)
-        TRACE.set(read_trace(call.headers))  # for this task, and so for this request
-        try:
-            await self._respond(call, record)
-        finally:
-            call.end_watch()
-            if call.received_bytes + record.sent_bytes > _LARGE_BYTES:
-                loop.call_soon(_return_memory)
-            record.seconds = loop.time() - record.started
-            if call.began is not None:
-                record.first_seconds = call.began - record.started
-            record.status = call.status or record.status
-            if self.tracing is not None and span is not None:
-                self.tracing.end(span, record)
-            for listener in self.listeners:
-                try:
-                    listener(record)
-                except Exception as error:
-                    _LOGGER.error("a listener failed: %s", error, exc_info=error)
 
     async def _respond(self, call: HttpCall, record: CallRecord) -> None:
         """Respond until the client disconnects."""
@@ -381,7 +378,7 @@ def _return_memory() -> None:
 
 
 def _name_request() -> str:
-    return f"req_{random.getrandbits(96):024x}"  # an id, not a secret
+    return f"req_{os.urandom(12).hex()}"
 
 
 def _note_gone(record: CallRecord, call: HttpCall) -> None:

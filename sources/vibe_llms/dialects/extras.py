@@ -69,7 +69,7 @@ def merge(fields: Mapping[str, Any], extras: Mapping[str, Any]) -> dict[str, Any
 
 def write_json(value: Any) -> str:
     """Return plain data as JSON text."""
-    return msgspec.json.encode(value).decode("utf-8")
+    return msgspec.json.encode(value).decode()
 
 
 TOLD: Final = "told"

@@ -116,8 +116,11 @@ _access_input, _access_output = attrgetter(*INPUT_BUCKETS), attrgetter(*OUTPUT_B
 
 
 def _sum_known(counts: tuple[int | None, ...]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
+    total = None
+    for count in counts:
+        if count is not None:
+            total = count if total is None else total + count
+    return total
 
 
 @frozen(kw_only=True, slots=False, field_transformer=conform_fields)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -44,6 +45,11 @@ class RemoteModel(ModelBase[JsonObject]):
         self._read_simple = vendor.find_simple_reader(streaming=False)
         self._read_simple_stream = vendor.find_simple_reader(streaming=True)
         self._policy = RetryPolicy.of(vendor.context.limits)
+
+    @cached_property
+    def known_quirks(self) -> Any:
+        """Known habits of the vendor with this model."""
+        return self._vendor.find_known_quirks(self._descriptor)
 
     def nativize(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
         """Translate a request. Raises RequestError."""

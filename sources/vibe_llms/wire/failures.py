@@ -12,6 +12,8 @@ import ssl
 from collections.abc import Iterator
 from typing import Final
 
+import msgspec
+
 from vibe_llms.exceptions import (
     ConverseError,
     ForeignError,
@@ -20,14 +22,12 @@ from vibe_llms.exceptions import (
     TransportError,
     TransportTimeoutError,
 )
-from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.wire.exchanges import Timeouts
 from vibe_llms.wire.http import faults
 from vibe_llms.wire.size_limits import HEADER_BYTES
 
 
-@frozen
-class Watch:
+class Watch(msgspec.Struct, frozen=True, eq=False):
     """Facts about a request, for its errors.
 
     Attributes:

@@ -15,17 +15,18 @@ class GuardedExchange(Closing):
     Bytes that may begin a secret are held back until more arrive.
     """
 
-    __slots__ = ("_exchange", "_rest", "_scrubber", "headers")
+    __slots__ = ("_exchange", "_rest", "_scrubber", "headers", "status")
 
     def __init__(self, exchange: Exchange, scrubber: Scrubber) -> None:
         self._exchange, self._scrubber = exchange, scrubber
         self._rest = b""
+        self.status = exchange.status
         self.headers = _scrub_headers(exchange.headers, scrubber)
 
     @property
-    def status(self) -> int:
-        """The HTTP status."""
-        return self._exchange.status
+    def is_spent(self) -> bool:
+        """True if the body is known to be read to its end, so that there is nothing to close."""
+        return getattr(self._exchange, "is_spent", False)
 
     async def receive(self) -> bytes:
         """Return the next bytes of the body; see :class:`.Exchange`."""

@@ -117,9 +117,11 @@ class Scrubber:
         if self._shapes is not None:
             return True
         for needle in self._needles:
-            if needle in data:
+            if data.find(needle) >= 0:  # much faster than `in`, which tries numbers first
                 return True
-        return (b"%" in data or b"\\u00" in data) and _ESCAPED.search(data) is not None
+        return (data.find(b"%") >= 0 or data.find(b"\\u00") >= 0) and _ESCAPED.search(
+            data
+        ) is not None
 
     def find_open(self, data: bytes) -> int:
         """Return where a secret may begin that data does not end; its length where none does."""

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from vibe_llms.daemons.bodies import decode_body, perform_sized, read_json_body
+from vibe_llms.daemons.bodies import bound_values, decode_body, has_many_values, perform_sized
 from vibe_llms.daemons.gateway.calls import GatewayCall
 from vibe_llms.daemons.gateway.gateway import ensure_admitted
 from vibe_llms.daemons.gateway.passthrough import can_pass, pass_through
@@ -38,7 +38,9 @@ async def _authorize(call: GatewayCall) -> None:
 async def read(call: GatewayCall) -> None:
     """Read the body: the model's name, and whether the answer is a stream."""
     http, record = call.http, call.record
-    body = await read_json_body(http)
+    body = await http.read_body()
+    if has_many_values(http, body):
+        await bound_values(http, body)
     http.watch_client()
     request = call.request = call.read(call, body)
     record.model, record.streamed = request.model, request.streaming

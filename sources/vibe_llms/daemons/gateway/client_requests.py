@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-import attrs
 import msgspec
+from msgspec.structs import replace
 
 from vibe_llms.daemons.bodies import read_head, replace_field
 from vibe_llms.dialects.broken_requests import refuse_nothing
@@ -109,8 +109,10 @@ def rename_model(body: bytes, model: str) -> bytes:
     return replace_field(body, "model", model)
 
 
-@frozen(kw_only=True)
-class ClientRequest:
+_NOTHING: Final[Mapping[str, bool]] = {}
+
+
+class ClientRequest(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """A client's request, parsed as far as the gateway needs.
 
     Attributes:
@@ -125,7 +127,7 @@ class ClientRequest:
         writing: Further arguments for the dialect's stream writer.
     """
 
-    body: bytes = attrs.field(repr=False)
+    body: bytes
     model: str
     streaming: bool
     rename: Callable[[bytes, str], bytes] | None = rename_model
@@ -133,11 +135,14 @@ class ClientRequest:
     echo: Mapping[str, Any] | None = None
     method: str = "POST"
     find_path: Callable[[RemoteModel], str] | None = None
-    writing: Mapping[str, bool] = attrs.field(factory=dict)
+    writing: Mapping[str, bool] = _NOTHING
+
+    def __repr__(self) -> str:
+        return f"ClientRequest(model={self.model!r}, streaming={self.streaming!r})"
 
     def move(self, path: str) -> ClientRequest:
         """Return the request for another path below the vendor's base URL."""
-        return attrs.evolve(self, find_path=lambda model: path)
+        return replace(self, find_path=lambda model: path)
 
 
 class _Head(msgspec.Struct):

@@ -20,6 +20,8 @@ from vibe_llms.exceptions import Stage
 from vibe_llms.providers.remote_models import RemoteModel
 from vibe_llms.wire.exchanges import Exchange
 
+_ENVELOPE: Final = ENVELOPE_MARK.encode()
+
 _OURS: Final = frozenset({"access_token", "api-version", "key"})
 """Query parameters for the gateway itself, such as Azure's version."""
 
@@ -59,16 +61,13 @@ def can_pass(call: GatewayCall) -> bool:
     return (
         not face.is_ours  # there, the upstream would receive this gateway's model name
         and can_pass_through(model, face.dialect.PROTOCOL)
-        and ENVELOPE_MARK.encode() not in body  # another vendor's signature, which it would refuse
+        and body.find(_ENVELOPE) < 0  # another vendor's signature, which it would refuse
         and not _touches_quirks(model, face, body)
     )
 
 
 def _touches_quirks(model: RemoteModel, face: Face, body: bytes) -> bool:
-    if not face.knows_quirks:
-        return False
-    quirks = model.client.vendor.find_known_quirks(model.descriptor)
-    return bool(face.dialect.touches_quirks(body, quirks))
+    return face.knows_quirks and bool(face.dialect.touches_quirks(body, model.known_quirks))
 
 
 async def pass_through(call: GatewayCall) -> None:
@@ -93,19 +92,26 @@ async def pass_through(call: GatewayCall) -> None:
     exchange = await model.client.pass_through(
         request.method, path, asking or body, choose_headers(call.face, call.http)
     )
-    async with exchange:
+    try:
         headers = {
             name: text for name, text in exchange.headers.items() if name not in _NOT_FORWARDED
         }
         headers["x-vibe-request-id"] = call.http.request_id
-        record.status = exchange.status
-        if exchange.status >= 400:
+        status = record.status = exchange.status
+        if status >= 400:
             headers[STAGE_HEADER] = str(Stage.PROVIDER)
-        if request.streaming and exchange.status < 400:
+        if request.streaming and status < 400:
             usage_filter = None if asking is None else UsageFilter()
             await _send_stream(call, model, exchange, headers, usage_filter)
         else:
-            await _send_whole(call, exchange, headers)
+            body = await exchange.read()
+            if status < 400:
+                record.usage = read_usage(call.face.dialect.PROTOCOL, body)
+            record.sent_bytes = len(body)
+            await call.http.answer(status, body, headers)
+    finally:
+        if not getattr(exchange, "is_spent", False):
+            await exchange.close()
 
 
 def _may_hide_usage(call: GatewayCall, model: RemoteModel) -> bool:
@@ -142,14 +148,6 @@ _FRAMINGS: Final = {"text/event-stream": "sse", "application/x-ndjson": "ndjson"
 def _find_framing(exchange: Exchange) -> str:
     kind = exchange.headers.get("content-type", "").partition(";")[0].strip().lower()
     return _FRAMINGS.get(kind, "")
-
-
-async def _send_whole(call: GatewayCall, exchange: Exchange, headers: Mapping[str, str]) -> None:
-    body = await exchange.read()
-    if exchange.status < 400:
-        call.record.usage = read_usage(call.face.dialect.PROTOCOL, body)
-    call.record.sent_bytes = len(body)
-    await call.http.answer(exchange.status, body, headers)
 
 
 async def _send_stream(

@@ -96,6 +96,7 @@ class _Reading:
         mark: Bytes of every frame that contains usage.
         find: Returns the usage in the vendor's words.
         ends: Returns whether the usage is final.
+        is_field: Whether a complete answer has it in the field ``usage``.
         mark_said, measure: Bytes of every frame with output, and a function that returns the size
             of the output; for protocols that report usage before the end.
     """
@@ -103,17 +104,21 @@ class _Reading:
     mark: bytes
     find: Callable[[_Fields, _Fields | None], _Fields | None]
     ends: Callable[[_Fields], bool] = _always
+    is_field: bool = False
     mark_said: bytes = b""
     measure: Callable[[bytes], int] = len
 
 
 _READINGS: Final[Mapping[str, _Reading]] = {
-    "chat_completions": _Reading(mark=b'"usage"', find=_find_chat, ends=_ends_by_reason),
-    "responses": _Reading(mark=b'"usage"', find=_find_responses),
+    "chat_completions": _Reading(
+        mark=b'"usage"', find=_find_chat, ends=_ends_by_reason, is_field=True
+    ),
+    "responses": _Reading(mark=b'"usage"', find=_find_responses, is_field=True),
     "messages": _Reading(
         mark=b'"usage"',
         find=_find_messages,
         ends=_ends_messages,
+        is_field=True,
         mark_said=b'"content_block_delta"',
         measure=_measure_messages,
     ),
@@ -167,9 +172,11 @@ def _normalize(protocol: str, found: object) -> Usage | None:
 def read_usage(protocol: str, body: bytes) -> Usage | None:
     """Return the usage of a complete answer; ``None`` if it reports none."""
     reading = _READINGS[protocol]
-    if reading.mark not in body:
+    if body.find(reading.mark) < 0:
         return None
     try:
+        if reading.is_field:  # of a large answer, such as an image, nothing else is read
+            return _normalize(protocol, _FIELD.decode(body).usage)
         fields = msgspec.json.decode(body)
     except UNREADABLE:
         return None
@@ -178,6 +185,13 @@ def read_usage(protocol: str, body: bytes) -> Usage | None:
         if isinstance(each, dict):
             found = reading.find(each, found)
     return _normalize(protocol, found)
+
+
+class _Field(msgspec.Struct, gc=False):
+    usage: Any = None
+
+
+_FIELD: Final = msgspec.json.Decoder(_Field)
 
 
 class UsageExtractor:

@@ -107,12 +107,14 @@ class ServedExchange:
             self._connection.expect_body()
         self._pieces.append(body)
         self.buffered += len(body)
-        self._wake()
+        if self._waiter is not None:
+            self._wake()
 
     def finish(self) -> None:
         """Note that the body is complete."""
         self.is_received = True
-        self._wake()
+        if self._waiter is not None:
+            self._wake()
 
     def leave(self) -> None:
         """Note that the client disconnected, or must not be answered."""
@@ -233,7 +235,8 @@ class ServedExchange:
     def _complete(self) -> None:
         self.is_complete = True
         self._listener = None
-        self._wake()
+        if self._waiter is not None:
+            self._wake()
         self._connection.conclude(self)
 
     def _hold(self, body: bytes) -> None:

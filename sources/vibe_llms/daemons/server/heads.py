@@ -45,10 +45,10 @@ def compose_head(
     line = STATUS_LINES.get(status)
     if line is None:
         raise ValueError("invalid status")
-    names, values = zip(*headers, strict=True) if headers else ((), ())
-    form, framing = _lay_out(names)
-    head = b"%b%b%b" % (line, ours, form % values)
-    count = ours.count(b"\n") + 1 + len(names) - len(framing)
+    form, framing = _lay_out(tuple([name for name, _ in headers]))
+    values = tuple([value for _, value in headers])
+    head = line + ours + form % values
+    count = ours.count(b"\n") + 1 + len(values) - len(framing)
     size: int | None = None
     closes = False
     for position, lower in framing:
@@ -57,7 +57,7 @@ def compose_head(
         elif lower == b"connection":
             closes = closes or b"close" in values[position].lower()
     # One check of the whole head: a value with a line break would start another header.
-    if head.count(b"\n") != count or head.count(b"\r") != count or b"\0" in head:
+    if head.count(b"\n") != count or head.count(b"\r") != count or head.find(b"\0") >= 0:
         raise ValueError("a header contains a line break")
     return head, size, closes
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import httptools
+import msgspec
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -15,7 +16,7 @@ NOT_IMPLEMENTED: Final = 501
 VERSION_NOT_SUPPORTED: Final = 505
 
 
-class Head(NamedTuple):
+class Head(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Head of a request.
 
     Attributes:
@@ -188,8 +189,8 @@ class RequestReader:
         parser = self._parser
         version = parser.get_http_version()
         is_upgrade = parser.should_upgrade()
-        method = parser.get_method().decode("ascii")
-        if b"#" in target:
+        method = parser.get_method().decode()
+        if target.find(b"#") >= 0:
             raise self._refuse(MALFORMED)
         try:
             expects_continue = _check(method, version, headers)

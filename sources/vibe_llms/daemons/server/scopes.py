@@ -25,7 +25,7 @@ def compose_scope(
     path, _, query = head.target.partition(b"?")
     if not path.startswith(b"/"):
         path = _find_path(path)
-    is_quoted = b"%" in path
+    is_quoted = path.find(b"%") >= 0
     return {
         "type": "http",
         "asgi": _ASGI,

@@ -142,7 +142,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             try:
                 await waiter
             finally:
-                self._forget_waiter()
+                self._waiter, self._due = None, inf
 
     def _expect(self, due: float, phase: str) -> asyncio.Future[None]:
         """Return a future for the next bytes or fault; the caller forgets it afterwards."""
@@ -150,7 +150,8 @@ class HttpConnection(asyncio.BufferedProtocol):
             raise RuntimeError("two tasks wait for one answer")
         self._phase = phase
         self._due = due
-        self._set_timer()
+        if due < self._timer_due or self._total_due < self._timer_due:
+            self._set_timer()
         waiter = self._waiter = self._loop.create_future()
         return waiter
 
@@ -194,8 +195,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         """Keep the connection idle for another request; close it after a timeout."""
         self._is_asked = False
         self._total_due = inf
-        self._due = self._loop.time() + seconds
-        self._set_timer()
+        due = self._due = self._loop.time() + seconds
+        if due < self._timer_due:
+            self._set_timer()
 
     def leave(self) -> None:
         """Close the connection at once, even in the middle of an exchange."""

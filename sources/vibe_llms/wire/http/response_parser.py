@@ -147,11 +147,14 @@ class AnswerReader:
             # The error's context cannot say so: it is different within an `except`.
             self._is_head_too_long = True
             raise _Enough
-        if status < 200 or b"\0" in b"".join(raw.values()):
+        if status < 200 or b"".join(raw.values()).find(b"\0") >= 0:
             raise _Enough
         self.status = status
+        # Naming the encoding makes decoding much slower.
         self.headers = {
-            name.decode("latin-1").lower(): value.decode("utf-8", "surrogateescape").strip(" \t")
+            (name.decode() if name.isascii() else name.decode("latin-1")).lower(): (
+                value.decode() if value.isascii() else value.decode("utf-8", "surrogateescape")
+            ).strip(" \t")
             for name, value in raw.items()
         }
         self.is_ready = True

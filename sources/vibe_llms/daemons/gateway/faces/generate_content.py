@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-import attrs
+from msgspec.structs import replace
 
 from vibe_llms.daemons.asgi import refuse_body
 from vibe_llms.daemons.gateway.calls import GatewayCall, handle
@@ -75,4 +75,4 @@ def _find_count(model: RemoteModel) -> str:
 
 
 def _read_count(call: GatewayCall, body: bytes) -> ClientRequest:
-    return attrs.evolve(_read(call, body, streaming=False), find_path=_find_count)
+    return replace(_read(call, body, streaming=False), find_path=_find_count)

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import attrs
 import msgspec
+from msgspec.structs import replace
 
 from vibe_llms.daemons.asgi import refuse_body
 from vibe_llms.daemons.bodies import decode_body, decode_mended, perform_sized
@@ -128,7 +129,7 @@ def _name(call: GatewayCall, identity: str | None, native: Fields) -> ClientRequ
     """Return the request with an id for its response, unless the upstream assigns one."""
     if can_pass_through(call.upstream.model, PROTOCOL):
         return call.request
-    return attrs.evolve(call.request, response_id=identity, echo=native)
+    return replace(call.request, response_id=identity, echo=native)
 
 
 async def _detach(call: GatewayCall, storage: ResponseStorage) -> bool:
@@ -298,7 +299,7 @@ def _expand(asked: ClientRequest, chain: Chain) -> ClientRequest:
     fields.pop("background", None)
     given = list_input(msgspec.json.decode(fields["input"]) if "input" in fields else None)
     fields["input"] = [*write_asked(chain.canisters), *given]
-    return attrs.evolve(asked, body=msgspec.json.encode(fields))
+    return replace(asked, body=msgspec.json.encode(fields))
 
 
 def _is_of_one_provider(one: str, other: str) -> bool:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
 
-import attrs
+from msgspec.structs import replace
 
 from vibe_llms.daemons.asgi import JSON, HttpCall, refuse_body
 from vibe_llms.daemons.bodies import read_json_body
@@ -94,7 +94,7 @@ async def _route(
     route = _find_route(router.routes, asked.model, pattern)
     call.record.model = route.name
     ensure_admitted(call.grant, route.name)
-    call.request = attrs.evolve(
+    call.request = replace(
         asked, model=route.name, method=http.method, find_path=partial(_find_path, path)
     )
     targets = [each for each in order_targets(route.groups, router.draw) if _allows(each, pattern)]
@@ -116,16 +116,14 @@ def _read(http: HttpCall, body: bytes) -> ClientRequest:
     asked = read_client_request(FACE, body)
     if asked.model:
         return asked
-    return attrs.evolve(asked, model=named, rename=None)
+    return replace(asked, model=named, rename=None)
 
 
 def _read_deployment(asked: ClientRequest, model: str) -> ClientRequest:
     """Return the request for the model in its path, in place of the one in its body."""
     if asked.model == model or asked.rename is _rename_in_form or not asked.body:
-        return attrs.evolve(asked, model=model)
-    return attrs.evolve(
-        asked, model=model, body=rename_model(asked.body, model), rename=rename_model
-    )
+        return replace(asked, model=model)
+    return replace(asked, model=model, body=rename_model(asked.body, model), rename=rename_model)
 
 
 def _rename_in_form(body: bytes, model: str) -> bytes:

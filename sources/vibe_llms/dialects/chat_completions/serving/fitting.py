@@ -29,7 +29,7 @@ def touches_quirks(body: bytes, quirks: Quirks) -> bool:
     Only known quirks count: for a vendor with OpenAI's quirks the request is passed through.
     """
     marks = quirks.marks
-    if marks is not None and not any(mark in body for mark in marks):
+    if marks is not None and all(body.find(mark) < 0 for mark in marks):
         return False
     try:
         native = msgspec.json.decode(body, type=dict[str, Any])
