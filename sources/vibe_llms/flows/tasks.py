@@ -1,6 +1,6 @@
 """Classes of task files: a goal, a model, resources, prompts, and a diagram as the program.
 
-``reading`` makes a :class:`Task` from a file or from plain data, and finds all mistakes at once.
+``task_reading`` makes a :class:`Task` from a file or plain data, and finds all mistakes at once.
 """
 
 from __future__ import annotations

@@ -89,11 +89,11 @@ class InvocationContext:
             self._deliver(partial(self.host.log, level, data, logger))
 
     def can_ask(self, question: JsonObject) -> bool:
-        """Return whether the calling program supports this question; see :mod:`.asking`."""
+        """Return whether the calling program supports this question; see :mod:`.questions`."""
         return self.host is not None and self.host.can_answer(question)
 
     async def ask(self, questions: Questions) -> Answers:
-        """Ask the calling program all questions together; see :mod:`.asking`.
+        """Ask the calling program all questions together; see :mod:`.questions`.
 
         The time limit of the call is paused until the answers arrive.
 

@@ -2,9 +2,9 @@
 
 The database can always be rebuilt from the files of the conversations. It is updated by queries,
 never by appends. A store without files lists and searches itself, or is read as a whole
-(``reading``). For ``vibe list``, this package imports little more than ``os`` and ``sqlite3``, and
-parsers only if a file has changed. It may import the errors and the form of ids; it must not know
-canisters as objects, nor any output.
+(``reading_index``). For ``vibe list``, this package imports little more than ``os`` and
+``sqlite3``, and parsers only if a file has changed. It may import the errors and the form of ids;
+it must not know canisters as objects, nor any output.
 """
 
 from __future__ import annotations

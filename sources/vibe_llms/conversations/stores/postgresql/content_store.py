@@ -1,4 +1,4 @@
-"""Content store in a table, by the SHA-256 of the data; the bytes may be in an external place."""
+"""Content store in a table, by the SHA-256 of the data; the bytes may be in a content backend."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class PostgresqlContents:
     one.
 
     Args:
-        place: Place for the bytes of new content; ``None`` for the table. Existing content is read
-            from its current place.
+        backend: Backend for the bytes of new content; ``None`` for the table. Existing content is
+            read from its current backend.
     """
 
     _database: Database
@@ -67,7 +67,7 @@ class PostgresqlContents:
             return self.add_held(data, mime_type=mime_type, name=name)
 
     def add_held(self, data: bytes, *, mime_type: str, name: str | None = None) -> str:
-        """Store the data and return their id; for an external place, the caller has the hold."""
+        """Store the data and return their id; for a backend, the caller has the hold."""
         content_id = compute_content_id(data)
         if self._renew(content_id, len(data)):
             return content_id
@@ -76,12 +76,12 @@ class PostgresqlContents:
         row = (content_id, about, now, now)
         if self._backend is None:
             with self._database.transact() as connection:
-                # If part of it may be in an external place, its place stays, and is cleared with
+                # If part of it may be in a backend, its location stays, and is cleared with
                 # it.
                 renewal = ", data = excluded.data, size = NULL"
                 connection.execute(f"{_INSERT}{renewal}", (*row, data, None))
             return content_id
-        # Record the place first: if the sender dies before the row is complete, the next garbage
+        # Record the backend first: if the sender dies before the row is complete, the next garbage
         # collection finds the bytes.
         address = self._backend.address
         self._require_own(address)
@@ -89,7 +89,7 @@ class PostgresqlContents:
             connection.execute(_INSERT, (*row, None, address))
         self._backend.put(content_id, data, mime_type=mime_type, name=name)
         with self._database.begun() as connection:
-            # Set the place again: a concurrent writer of the same data may have recorded its own.
+            # Set the backend again: a concurrent writer of the same data may have recorded its own.
             connection.execute(
                 "UPDATE vibe_contents SET data = NULL, size = %s, place = %s WHERE id = %s",
                 (len(data), address, content_id),
@@ -98,14 +98,14 @@ class PostgresqlContents:
 
     @property
     def address(self) -> str:
-        """URL of the place for new content; empty for the table."""
+        """URL of the backend for new content; empty for the table."""
         return "" if self._backend is None else self._backend.address
 
     def bring(self, content_id: str) -> None:
-        """Move content to the place for new content; verify it there before removing the original.
+        """Move content to the backend for new content; verify it before removing the original.
 
         Raises:
-            StoreError: The content cannot be read or written; then it stays in its old place.
+            StoreError: The content cannot be read or written; then it stays in its old backend.
         """
         with self._hold_as_mover():
             data, old, about = self._access(content_id, "data, place, about")
@@ -115,16 +115,16 @@ class PostgresqlContents:
             if self._backend is not None:
                 self._require_own(self.address)
             if data is not None and old is not None:
-                # Remove leftovers of a crash before the upload: they may be in the same place.
+                # Remove leftovers of a crash before the upload: they may be in the same backend.
                 self._remove_from(old, content_id)
                 old = None
             if self._backend is None:
-                change = "data = %s, size = NULL"  # its place stays until it is cleared
+                change = "data = %s, size = NULL"  # its location stays until it is cleared
                 self._change(content_id, change, content)
             else:
                 known = msgspec.json.decode(about, type=_About)
                 if self._backend.has(content_id, len(content)):
-                    old = None  # the original may be this object, under another URL of the place
+                    old = None  # the original may be this object, under another URL of the backend
                 self._backend.put(content_id, content, mime_type=known.mime_type, name=known.name)
                 self._backend.read(content_id)
                 change = "data = NULL, size = %s, place = %s"
@@ -139,7 +139,7 @@ class PostgresqlContents:
 
     @contextmanager
     def _hold_as_mover(self) -> Iterator[None]:
-        """Hold like :meth:`hold`, and exclude other moves, which may target another place."""
+        """Hold like :meth:`hold`, and exclude other moves, which may target another backend."""
         with self.hold(), self._database.begun() as connection:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (MOVING,))
             yield
@@ -151,7 +151,7 @@ class PostgresqlContents:
 
     def _renew(self, content_id: str, size: int) -> bool:
         """Restart the age of content; return whether it exists."""
-        # Look first, since existing content need not be sent again. For an external place, do not
+        # Look first, since existing content need not be sent again. For a backend, do not
         # use the caller's transaction: its lock of the row would block us.
         database = self._database
         with database.transact() if self._backend is None else database.begun() as connection:
@@ -167,9 +167,9 @@ class PostgresqlContents:
 
     def read(self, content_id: str) -> bytes:
         """Return the data, verified against their id."""
-        data, place = self._access(content_id, "data, place")
+        data, location = self._access(content_id, "data, place")
         if data is None:
-            return produce_backend(place).read(content_id)
+            return produce_backend(location).read(content_id)
         if compute_content_id(data) != content_id:
             raise CorruptionError(
                 path=self._name(content_id),
@@ -233,12 +233,12 @@ class PostgresqlContents:
     def _sweep(self, connection: Any) -> None:
         """Remove incomplete uploads; the caller has the exclusive lock."""
         rows = connection.execute(f"SELECT id, place FROM vibe_contents WHERE NOT ({_WHOLE})")
-        # An unreachable place must not prevent a garbage collection in other places.
+        # An unreachable backend must not prevent a garbage collection in other backends.
         with suppress(StoreError):
             if self._backend is not None:
                 self._backend.sweep()
-            for content_id, place in rows.fetchall():
-                self._remove_from(place, content_id)
+            for content_id, location in rows.fetchall():
+                self._remove_from(location, content_id)
                 connection.execute("DELETE FROM vibe_contents WHERE id = %s", (content_id,))
 
     def _lock(self, connection: Any) -> None:
@@ -267,7 +267,7 @@ class PostgresqlContents:
         return float((access_now() - added).total_seconds())
 
     def remove(self, content_id: str) -> None:
-        """Remove the content: from an external place at once, here when the transaction ends.
+        """Remove the content: from a backend at once, here when the transaction ends.
 
         If a crash separates the two, the next garbage collection finds and removes the row.
         """
@@ -279,7 +279,7 @@ class PostgresqlContents:
                 self._remove_from(row[0], content_id)
 
     def _remove_from(self, address: str, content_id: str) -> None:
-        """Remove bytes from a place, unless it belongs to another database, which may need them."""
+        """Remove bytes from a backend, unless the backend belongs to another database."""
         if self._owns(address):
             produce_backend(address).remove(content_id)
 
@@ -297,7 +297,7 @@ class PostgresqlContents:
         return self._access_mark(address).partition(" ")[0] == self._owner
 
     def _access_mark(self, address: str) -> str:
-        """Return the mark of a place, which identifies it under any URL."""
+        """Return the mark of a backend, which identifies it under any URL."""
         mark = self._marks.get(address)
         if mark is None:
             given = f"{self._owner} {uuid.uuid4().hex}"
@@ -306,7 +306,7 @@ class PostgresqlContents:
 
     @cached_property
     def _owner(self) -> str:
-        """Identity of this database in places: its own id and its location.
+        """Identity of this database in backends: its own id and its location.
 
         The location is needed because a copy has the same id and does not know what the original
         still needs. A copy of the server's files, and a standby server, cannot be told apart from
@@ -324,21 +324,21 @@ class PostgresqlContents:
         return f"{owner}@{server}/{number}"
 
     def survey_strays(self, *, grace_seconds: float) -> Iterator[LeftBytes]:
-        """Yield bytes in places of this database that none of its rows names."""
+        """Yield bytes in backends of this database that none of its rows names."""
         known: dict[str, set[str]] = {}
-        places: dict[str, str] = {}  # each once, by its mark, under any URL
+        backends: dict[str, str] = {}  # each once, by its mark, under any URL
         with self._database.transact(reading=True) as connection:
             rows = connection.execute(
                 "SELECT place, array_agg(id) FROM vibe_contents WHERE place IS NOT NULL"
                 " GROUP BY place"
             ).fetchall()
         for address, ids in [*rows, *([(self.address, [])] if self.address else [])]:
-            # A survey marks nothing: a place without a mark may have any owner.
+            # A survey marks nothing: a backend without a mark may have any owner.
             mark = produce_backend(address).read_mark()
             if mark.partition(" ")[0] == self._owner:
-                places.setdefault(mark, address)
+                backends.setdefault(mark, address)
                 known.setdefault(mark, set()).update(ids)
-        for mark, address in places.items():
+        for mark, address in backends.items():
             for each in produce_backend(address).survey():
                 if each.content_id not in known[mark] and each.age_seconds >= grace_seconds:
                     yield LeftBytes(address, each.content_id, each.size_bytes)

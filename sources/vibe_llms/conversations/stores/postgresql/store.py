@@ -77,13 +77,13 @@ class PostgresqlStore(StoreDefaults):
 
     Args:
         url: URL such as ``postgresql://host/database``; ``content=`` in its query names an external
-            place for new content, see :mod:`..content_backends`.
+            backend for new content, see :mod:`..content_backends`.
 
     Raises:
-        ConfigurationError: The place for content does not exist.
+        ConfigurationError: The URL of the content backend is invalid.
     """
 
-    url: str  # stores of one database are equal, even with different places for content
+    url: str  # stores of one database are equal, even with different content backends
     database: Database = attrs.field(eq=False)
     contents: PostgresqlContents = attrs.field(eq=False)
     keeps_logs = plants_whole = True

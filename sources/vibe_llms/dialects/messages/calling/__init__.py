@@ -2,5 +2,5 @@
 
 ``requests`` composes a body from ``controls``, ``messages`` and ``invocations``; ``blocks`` and
 ``media`` write contents. ``decoder`` decodes responses, streamed or not, with ``growth``,
-``contents``, ``citations`` and ``executions``; ``errors`` classifies errors.
+``content_blocks``, ``citations`` and ``executions``; ``errors`` classifies errors.
 """

@@ -30,7 +30,7 @@ def copy(source: str, target: str, as_json: bool) -> int:
     interrupt and repeat the command; it adds what is new. A conversation that exists in both stores
     but differs is left unchanged and reported, and the exit code is 7.
 
-    To move the content of a database, name the database twice, with another place for content.
+    To move the content of a database, name the database twice, with another content backend.
 
     Other programs may keep working. The copy does not contain what active runs do later: let them
     stop, then copy again.
