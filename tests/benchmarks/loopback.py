@@ -48,6 +48,15 @@ PATHS = {
 }
 """The three protocols and where each is spoken."""
 
+FURTHER_PATHS = {
+    "show": "/api/show",
+    "gemini": ":generateContent",
+    "ollama": "/api/chat",
+    "models": "/v1/converse/models",
+    "converse": "/v1/converse",
+}
+"""Paths of further protocols, which are only answered whole."""
+
 
 def _line(data: dict[str, Any], event: str = "") -> bytes:
     name = f"event: {event}\n" if event else ""
@@ -214,6 +223,40 @@ def _compose_whole_chat(said: dict[str, Any], reason: str) -> bytes:
     return json.dumps({**common, "choices": [choice], "usage": usage}).encode()
 
 
+def compose_further(protocol: str) -> bytes:
+    """Composes a small answer in one of the further protocols."""
+    origin = {"provider": "p", "model": "m", "stop_reason": "answered"}
+    said = {"type": "text", "text": "Hi"}
+    canister = {"role": "assistant", "id": "a", "turn_id": "t", "origin": origin, "content": [said]}
+    content = {"role": "model", "parts": [{"text": "Hi"}]}
+    answers: dict[str, dict[str, Any]] = {
+        "show": {"capabilities": ["completion", "tools"], "model_info": {}},
+        "gemini": {
+            "candidates": [{"content": content, "finishReason": "STOP", "index": 0}],
+            "usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 1},
+            "modelVersion": "m",
+            "responseId": "r",
+        },
+        "ollama": {
+            "model": "m",
+            "created_at": "2026-01-01T00:00:00Z",
+            "message": {"role": "assistant", "content": "Hi"},
+            "done": True,
+            "done_reason": "stop",
+            "prompt_eval_count": 9,
+            "eval_count": 1,
+        },
+        "models": {"version": 1, "models": []},
+        "converse": {
+            "version": 1,
+            "canisters": [{**canister, "timestamp": "2026-01-01T00:00:00Z"}],
+            "metadata": {"origin": origin},
+            "losses": [],
+        },
+    }
+    return json.dumps(answers[protocol]).encode()
+
+
 _COMPOSERS = {
     "chat": compose_chat,
     "responses": compose_responses,
@@ -253,6 +296,9 @@ class _Canned:
         self.answers = {name: _answer(compose_answer(name)) for name in _COMPOSERS}
         self._called_chat = _HEAD + b"".join(map(_frame, compose_called_chat())) + b"0\r\n\r\n"
         self._calls = {name: _answer(compose_call(name)) for name in _COMPOSERS}
+        self.further = [
+            (path, _answer(compose_further(name))) for name, path in FURTHER_PATHS.items()
+        ]
         self._called = 0
         self.gate = asyncio.Event()
 
@@ -278,6 +324,10 @@ async def _serve_connection(
             if path.startswith("/gate"):
                 canned.gate.set() if path == "/gate/open" else canned.gate.clear()
                 writer.write(_answer(b"{}"))
+                continue
+            further = next((answer for tail, answer in canned.further if tail in path), None)
+            if further is not None:
+                writer.write(further)
                 continue
             protocol = next(name for name, tail in PATHS.items() if tail in path)
             if b'"stream":true' not in body.replace(b" ", b""):

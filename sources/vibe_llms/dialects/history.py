@@ -17,6 +17,7 @@ from typing import Final, TypeGuard
 import attrs
 
 from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.plain import OURS
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.canisters import (
     BROKEN_OFF,
@@ -68,9 +69,41 @@ class HistoryEntry:
     path: str
 
 
+@frozen
+class History:
+    """A repaired conversation.
+
+    Attributes:
+        canisters: The canisters.
+        positions: The position of the original of each.
+    """
+
+    canisters: Sequence[AnyCanister]
+    positions: Sequence[int]
+
+    def __iter__(self) -> Iterator[HistoryEntry]:
+        """Yield each canister with its path; usual ones are written without a path."""
+        for canister, position in self.pair():
+            yield HistoryEntry(canister, locate(position))
+
+    def pair(self) -> Iterator[tuple[AnyCanister, int]]:
+        """Return each canister with the position of its original."""
+        return zip(self.canisters, self.positions, strict=True)
+
+    def walk(self) -> Iterator[tuple[AnyCanister, int, AnyCanister | None]]:
+        """Do the same, each with the canister after it."""
+        following = itertools.chain(self.canisters[1:], (None,))
+        return zip(self.canisters, self.positions, following)  # noqa: B905  # may be empty
+
+
+def locate(position: int) -> str:
+    """Return the path of a canister."""
+    return f"canisters[{position}]"
+
+
 def repair_history(
     canisters: Sequence[AnyCanister], rules: HistoryRules, ledger: Ledger
-) -> tuple[HistoryEntry, ...]:
+) -> History:
     """Return the conversation in the form that vendors require.
 
     A missing result is made up, a result without its invocation becomes a user's message, a late
@@ -78,25 +111,59 @@ def repair_history(
     in the ledger. Calls that a vendor executed itself do not change.
     """
     ledger.survey_files(canisters)
+    if _is_in_order(canisters, rules):
+        return History(canisters, range(len(canisters)))
+    entries = _repair(canisters, rules, ledger)
+    return History([canister for canister, _ in entries], [position for _, position in entries])
+
+
+def _is_in_order(canisters: Sequence[AnyCanister], rules: HistoryRules) -> bool:
+    """Return whether a conversation has the required form: exactly one result of each invocation,
+    right after its turn, and valid ids.
+    """
     if {*map(type, canisters)}.isdisjoint((InvocationCanister, ResultCanister)):
-        # Fast path: only invocations need repair.
-        return tuple([HistoryEntry(each, f"canisters[{i}]") for i, each in enumerate(canisters)])
+        return True
+    names: list[str] = []
+    owed: set[str] = set()
+    before: AnyCanister | None = None
+    for canister in canisters:
+        if type(canister) is ResultCanister and canister.owner is OURS:
+            name = canister.invocation_id
+            if name not in owed:
+                return False
+            owed.remove(name)
+        else:
+            if owed and not (before is not None and belongs(before, canister)):
+                return False
+            if type(canister) is InvocationCanister and canister.owner is OURS:
+                name = canister.invocation_id
+                names.append(name)
+                owed.add(name)
+        before = canister
+    is_valid = re.compile(rules.id_pattern).fullmatch
+    return not owed and len({*names}) == len(names) and all(map(is_valid, names))
+
+
+def _repair(
+    canisters: Sequence[AnyCanister], rules: HistoryRules, ledger: Ledger
+) -> list[tuple[AnyCanister, int]]:
     answers = pair_results(canisters)
     names = _survey_names(canisters, rules, ledger)
     answering = set(answers.values())
     breaks = _count_breaks(canisters)
-    entries: list[HistoryEntry] = []
+    entries: list[tuple[AnyCanister, int]] = []
     for run in _split_turns(canisters):
         for index in run:
-            canister, path = canisters[index], f"canisters[{index}]"
+            canister = canisters[index]
             if not isinstance(canister, ResultCanister) or canister.owner is Owner.VENDOR:
-                entries.append(HistoryEntry(_rename(canister, names.get(index)), path))
+                entries.append((_rename(canister, names.get(index)), index))
             elif index not in answering:
-                ledger.coerce(path, "a result without its invocation is sent as text of the user")
-                entries.append(HistoryEntry(tell_result(canister), path))
+                reason = "a result without its invocation is sent as text of the user"
+                ledger.coerce(locate(index), reason)
+                entries.append((tell_result(canister), index))
         owed = [index for index in run if _is_our_invocation(canisters[index])]
         entries += _place_results(canisters, owed, answers, names, breaks, ledger)
-    return tuple(entries)
+    return entries
 
 
 def pair_results(canisters: Sequence[AnyCanister]) -> dict[int, int]:
@@ -192,20 +259,19 @@ def _place_results(
     names: Mapping[int, str],
     breaks: Sequence[int],
     ledger: Ledger,
-) -> Iterator[HistoryEntry]:
+) -> Iterator[tuple[AnyCanister, int]]:
     """Yield the results of a turn's invocations, in their order, then those made up."""
     given = sorted((answers[index], index) for index in owed if index in answers)
     for position, index in given:
-        path = f"canisters[{position}]"
         if breaks[index] != breaks[position]:
-            ledger.coerce(path, "the result is moved to the turn of its invocation")
-        yield HistoryEntry(_rename(canisters[position], names.get(index)), path)
+            ledger.coerce(locate(position), "the result is moved to the turn of its invocation")
+        yield _rename(canisters[position], names.get(index)), position
     for index in owed:
         if index in answers:
             continue
-        path, canister = f"canisters[{index}]", canisters[index]
+        canister = canisters[index]
         assert isinstance(canister, InvocationCanister)
-        ledger.synthesize(path, "the invocation has no result; a note was inserted")
+        ledger.synthesize(locate(index), "the invocation has no result; a note was inserted")
         result = ResultCanister(
             NO_RESULT,
             id=f"{canister.id}-result",  # the same each time it is made up
@@ -214,7 +280,7 @@ def _place_results(
             name=canister.name,
             is_error=True,
         )
-        yield HistoryEntry(result, path)
+        yield result, index
 
 
 def _count_breaks(canisters: Sequence[AnyCanister]) -> list[int]:
@@ -247,7 +313,7 @@ def _survey_names(
             reason = f"the id {name!r} is sent as {alias}: this vendor does not accept the id"
             if name in taken:
                 reason = f"the id {name!r} is sent as {alias}: an earlier invocation has the same"
-            ledger.coerce(f"canisters[{index}].invocation_id", reason)
+            ledger.coerce(f"{locate(index)}.invocation_id", reason)
             aliases[index] = name = alias
         taken.add(name)
     return aliases

@@ -30,14 +30,14 @@ class Ledger:
         losses: All losses so far, in order.
         siblings: Other interfaces of the same service, each as a provider and its protocol: files
             uploaded to them are available here.
-        strange: The media whose files were uploaded to another provider, by their identities.
     """
 
     protocol: str
     provider: str = ""
     losses: list[Loss] = attrs.field(factory=list)
     siblings: tuple[tuple[str, str], ...] = ()
-    strange: set[int] = attrs.field(factory=set)
+    _canisters: Sequence[AnyCanister] = attrs.field(default=(), init=False)
+    _strange: set[int] | None = attrs.field(default=None, init=False)
 
     def coerce(self, path: str, reason: str, *, is_routine: bool = False) -> None:
         """Record that something is sent in another form."""
@@ -120,15 +120,20 @@ class Ledger:
         return any(native.protocol == protocol for _, protocol in self.siblings)
 
     def survey_files(self, canisters: Sequence[AnyCanister]) -> None:
-        """Find the uploaded files that belong to another provider.
+        """Take the whole conversation, which decides about uploaded files.
 
         Native data name the protocol of a file, which several vendors may use; files without them
         were named by a person. A file belongs to the provider that answered next, if that uses the
         protocol; before an answer, to the provider of this request.
         """
+        self._canisters, self._strange = canisters, None
+
+    def _find_strange(self) -> set[int]:
+        """Return the identities of media whose files were uploaded to another provider."""
+        strange: set[int] = set()
         asked: Origin | None = None
         # From the end, as the provider that answered next comes later.
-        for canister in reversed(canisters):
+        for canister in reversed(self._canisters):
             asked = canister.origin or asked
             if asked is None or self._knows(asked) or self._has_files_of(asked):
                 continue
@@ -136,7 +141,8 @@ class Ledger:
                 if getattr(content, "file_id", None) is None:
                     continue
                 if content.native is None or content.native.protocol == asked.protocol:
-                    self.strange.add(id(content))  # an equal one may be ours
+                    strange.add(id(content))  # an equal one may be ours
+        return strange
 
     def settle_file(
         self, content: _Medium, path: str, canister: AnyCanister | None = None
@@ -151,7 +157,11 @@ class Ledger:
         is_theirs = native is not None and not (
             self.admits(native, canister) or self._has_files_named(native, canister)
         )
-        if content.file_id is None or not (is_theirs or id(content) in self.strange):
+        if content.file_id is None:
+            return content
+        if self._strange is None:
+            self._strange = self._find_strange()
+        if not is_theirs and id(content) not in self._strange:
             return content
         reason = f"the file {content.file_id} is stored by another vendor"
         if content.url is None and content.content_id is None:

@@ -12,10 +12,11 @@ if it is split between turns, with each invocation beside its result. A processo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import attrs
+import msgspec
 
 from vibe_llms.dialects.processors import FunctionProcessor, MessagesProcessor, Processors
 from vibe_llms.exceptions import RequestError
@@ -179,7 +180,12 @@ class WrittenMessages:
         messages = translation.value.get(field)
         if not end or not isinstance(messages, list) or messages[-len(end) :] != end:
             return
+        kept = messages[: -len(end)]
         theirs = set(losses)
+        lost = [loss for loss in translation.losses if loss not in theirs]
+        weight = _weigh(kept if before is None else kept[len(before.messages) :])
+        if lost:  # whatever is not among the messages is a loss, and is kept with its canister
+            weight += _weigh(canisters[start:cut])
         in_run = not isinstance(canisters[cut], _Words)
         stays = before is not None and before.in_run != in_run
         # The cached part is copied, as several ends may be added to one beginning.
@@ -189,10 +195,10 @@ class WrittenMessages:
             canisters=canisters[:cut],
             rest=_survey_rest(request),
             native={**translation.value, field: []},
-            messages=messages[: -len(end)],
-            losses=tuple(loss for loss in translation.losses if loss not in theirs),
+            messages=kept,
+            losses=tuple(lost),
             ids=ids,
-            weight=(0 if before is None else before.weight) + _weigh(canisters[start:cut]),
+            weight=weight if before is None else weight + before.weight,
             in_run=in_run,
         )
         # Cache one beginning for each state of the conversation; the user's new messages need only
@@ -252,20 +258,17 @@ def _is_settled(canisters: Sequence[AnyCanister]) -> bool:
     return True
 
 
-def _weigh(canisters: Iterable[AnyCanister]) -> int:
-    """Return the approximate size of canisters."""
-    total = 0
-    for canister in canisters:
-        total += len(getattr(canister, "arguments", ""))
-        for content in canister.content:
-            for each in (content, content.native):
-                for name in ("text", "data", "signature"):
-                    said = getattr(each, name, None)
-                    total += len(said) if isinstance(said, (str, bytes)) else 0
-    return total
+def _weigh(messages: Sequence[object]) -> int:
+    """Return the size of messages or canisters in MessagePack, which is quickly written."""
+    try:
+        return len(msgspec.msgpack.encode(messages))
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return SHELF.limit + 1  # cannot be encoded for its vendor either; it is not cached
 
 
-def _list_ids(canisters: Iterable[AnyCanister]) -> list[str]:
+def _list_ids(canisters: Sequence[AnyCanister]) -> list[str]:
+    if {*map(type, canisters)}.isdisjoint((InvocationCanister, ResultCanister)):
+        return []
     return [
         canister.invocation_id
         for canister in canisters

@@ -7,18 +7,30 @@ conversations are converted, and each change is a loss.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import attrs
 
 from vibe_llms.dialects.chat_completions.calling.parts import PartsWriter
-from vibe_llms.dialects.chat_completions.calling.turns import TurnWriter
+from vibe_llms.dialects.chat_completions.calling.turns import (
+    TurnWriter,
+    write_plain_answer,
+    write_plain_turn,
+)
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.framing import survey_contents
-from vibe_llms.dialects.history import HistoryEntry, belongs, repair_history, states_failure
-from vibe_llms.dialects.instructions import Message, list_parts, settle_instructions
+from vibe_llms.dialects.history import (
+    History,
+    HistoryEntry,
+    belongs,
+    locate,
+    repair_history,
+    states_failure,
+)
+from vibe_llms.dialects.instructions import Message, list_parts, settle_instructions, takes_late
 from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.plain import OURS, read_plain
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import (
@@ -26,7 +38,6 @@ from vibe_llms.messages.canisters import (
     AssistantCanister,
     DocumentCanister,
     InvocationCanister,
-    Owner,
     ResultCanister,
     SupervisorCanister,
     UserCanister,
@@ -55,50 +66,100 @@ def nativize_canisters(
     ledger = Ledger(protocol=PROTOCOL, provider=provider, siblings=quirks.siblings)
     writer = _MessagesWriter(PartsWriter(attributes, quirks, ledger))
     writer.write(repair_history(canisters, quirks.history, ledger))
-    messages = settle_instructions(writer.messages, attributes, ledger)
+    return Translation({"messages": _settle(writer, attributes, quirks, ledger)}, ledger.losses)
+
+
+def _settle(
+    writer: _MessagesWriter, attributes: ModelAttributes, quirks: Quirks, ledger: Ledger
+) -> list[dict[str, Any]]:
+    """Return the messages in the order that the vendor requires."""
+    if takes_late(attributes) and not quirks.bridges_results and not quirks.alternates:
+        return writer.messages
+    located = zip(writer.messages, map(locate, writer.positions), strict=True)
+    messages = settle_instructions(list(located), attributes, ledger)
     if quirks.bridges_results:
         messages = bridge(messages, ledger)
     if quirks.alternates:
         messages = alternate(messages, ledger)
-    return Translation({"messages": [message for message, _ in messages]}, ledger.losses)
+    return [message for message, _ in messages]
+
+
+_Input: TypeAlias = UserCanister | SupervisorCanister | DocumentCanister | ResultCanister
+_Spoken: TypeAlias = AssistantCanister | InvocationCanister
 
 
 @define
 class _MessagesWriter:
-    """Writes messages, each with the path of its canister."""
+    """Writes messages, each with the position of its canister."""
 
     parts: PartsWriter
-    messages: list[tuple[dict[str, Any], str]] = attrs.field(factory=list)
-    _shown: list[tuple[dict[str, Any], str]] = attrs.field(factory=list)
+    messages: list[dict[str, Any]] = attrs.field(factory=list)
+    positions: list[int] = attrs.field(factory=list)
+    _shown: list[tuple[dict[str, Any], int]] = attrs.field(factory=list)
 
-    def write(self, entries: Sequence[HistoryEntry]) -> None:
-        turn: list[HistoryEntry] = []
-        for each in entries:
-            canister = each.canister
-            if isinstance(canister, (InvocationCanister, ResultCanister)) and (
-                canister.owner is Owner.VENDOR
-            ):
-                reason = "only the vendor that executed it can receive it"
-                self.parts.ledger.withhold(each.path, reason)
-            elif isinstance(canister, (AssistantCanister, InvocationCanister)):
-                if turn and not belongs(turn[-1].canister, canister):
-                    self._end_turn(turn)
-                turn.append(each)
+    def write(self, history: History) -> None:
+        """Write a whole conversation; turns are collected until they end."""
+        quirks, turn = self.parts.quirks, list[tuple[_Spoken, int]]()
+        message: dict[str, Any] | None
+        for canister, position, following in history.walk():
+            if type(canister) is UserCanister:
+                text = read_plain(canister.content, canister.native)
+                message = None if text is None else {"role": "user", "content": text}
+            elif type(canister) is AssistantCanister or type(canister) is InvocationCanister:
+                message = None
+                if not turn and type(following) is UserCanister:
+                    message = write_plain_answer(canister)  # most answers are one text
+                if message is None:
+                    self._collect(canister, position, turn)
+                    continue
+            elif type(canister) is ResultCanister:
+                if canister.owner is not OURS:
+                    self._withhold(position)
+                    continue
+                message = _write_plain_result(canister, quirks)
             else:
+                message = None
+            if turn:
                 self._end_turn(turn)
-                self._write_input(canister, each.path)
-        self._end_turn(turn)
+            if message is None:
+                self._write_input(canister, position)
+                continue
+            if self._shown and message["role"] != "tool":
+                self._show()
+            self.messages.append(message)
+            self.positions.append(position)
+        if turn:
+            self._end_turn(turn)
         self._show()
 
-    def _end_turn(self, turn: list[HistoryEntry]) -> None:
-        if not turn:
+    def _collect(self, canister: _Spoken, position: int, turn: list[tuple[_Spoken, int]]) -> None:
+        """Add a canister to the turn that it belongs to."""
+        if type(canister) is InvocationCanister and canister.owner is not OURS:
+            self._withhold(position)
             return
-        self._show()
-        message = TurnWriter(self.parts).write(turn)
-        if self._is_left_empty(message, turn):
-            self.parts.ledger.drop(turn[0].path, "the vendor rejects a message without content")
-        else:
-            self.messages.append((message, turn[0].path))
+        if turn and not belongs(turn[-1][0], canister):
+            self._end_turn(turn)
+        turn.append((canister, position))
+
+    def _withhold(self, position: int) -> None:
+        reason = "only the vendor that executed it can receive it"
+        self.parts.ledger.withhold(locate(position), reason)
+
+    def _end_turn(self, turn: list[tuple[_Spoken, int]]) -> None:
+        if self._shown:
+            self._show()
+        position = turn[0][1]
+        message = write_plain_turn(turn, self.parts.quirks)
+        if message is None:
+            placed = [HistoryEntry(each, locate(index)) for each, index in turn]
+            message = TurnWriter(self.parts).write(placed)
+            if self._is_left_empty(message, placed):
+                reason = "the vendor rejects a message without content"
+                self.parts.ledger.drop(locate(position), reason)
+                turn.clear()
+                return
+        self.messages.append(message)
+        self.positions.append(position)
         turn.clear()
 
     def _is_left_empty(self, message: Mapping[str, Any], turn: Sequence[HistoryEntry]) -> bool:
@@ -115,23 +176,25 @@ class _MessagesWriter:
 
     def _show(self) -> None:
         """Write the media of results, once all results of a turn are written."""
-        self.messages += self._shown
+        self.messages += [message for message, _ in self._shown]
+        self.positions += [position for _, position in self._shown]
         self._shown = []
 
     def _write_input(
         self,
-        canister: UserCanister | SupervisorCanister | DocumentCanister | ResultCanister,
-        path: str,
+        canister: _Input,
+        position: int,
     ) -> None:
-        ledger = self.parts.ledger
+        ledger, path = self.parts.ledger, locate(position)
         kept = ledger.open(canister.native, path, canister)
         as_parts = bool(kept.pop("$parts", False))
         if isinstance(canister, ResultCanister):
-            message = self._write_result(canister, path, kept, as_parts=as_parts)
+            message = self._write_result(canister, position, kept, as_parts=as_parts)
         else:
             self._show()
             message = self._write_words(canister, path, kept, as_parts=as_parts)
-        self.messages.append((merge(message, kept), path))
+        self.messages.append(merge(message, kept))
+        self.positions.append(position)
 
     def _write_words(
         self,
@@ -154,9 +217,9 @@ class _MessagesWriter:
         return {"role": "user", "content": self.parts.write_content(contents, path, canister)}
 
     def _write_result(
-        self, canister: ResultCanister, path: str, kept: Mapping[str, Any], *, as_parts: bool
+        self, canister: ResultCanister, position: int, kept: Mapping[str, Any], *, as_parts: bool
     ) -> dict[str, Any]:
-        parts = self.parts
+        parts, path = self.parts, locate(position)
         contents = survey_contents(canister, path, parts.ledger)
         content: Any
         if as_parts and parts.quirks.takes_parts:  # the client put several, or media, there
@@ -171,7 +234,7 @@ class _MessagesWriter:
                         place, "media of a result are sent after it, in a user message"
                     )
                 told = parts.write_content(media, path, canister)
-                self._shown.append(({"role": "user", "content": told}, path))
+                self._shown.append(({"role": "user", "content": told}, position))
         if canister.is_error and not states_failure(canister) and "is_error" not in kept:
             reason = "this protocol cannot mark a result as an error; only its text says so"
             parts.ledger.drop(f"{path}.is_error", reason)
@@ -181,6 +244,17 @@ class _MessagesWriter:
         if parts.quirks.names_results and canister.name:
             message["name"] = canister.name
         return message
+
+
+def _write_plain_result(result: ResultCanister, quirks: Quirks) -> dict[str, Any] | None:
+    """Return the message of a result of one plain text; ``None`` for any other."""
+    text = read_plain(result.content, result.native)
+    if text is None or result.is_error:
+        return None
+    message = {"role": "tool", "tool_call_id": result.invocation_id, "content": text}
+    if quirks.names_results and result.name:
+        message["name"] = result.name
+    return message
 
 
 BRIDGE: Final = "(no answer)"

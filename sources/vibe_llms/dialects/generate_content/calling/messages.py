@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from vibe_llms.dialects.extras import NAMELESS, merge
+from vibe_llms.dialects.extras import NAMELESS, merge, without
 from vibe_llms.dialects.framing import survey_contents
 from vibe_llms.dialects.generate_content.calling.parts import PartsWriter, WrittenContent
 from vibe_llms.dialects.generate_content.calling.results import write_result
@@ -23,9 +23,10 @@ from vibe_llms.dialects.generate_content.calling.signatures import (
     sign_calls,
 )
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks, find_generation
-from vibe_llms.dialects.history import HistoryEntry, HistoryRules, belongs, repair_history
+from vibe_llms.dialects.history import HistoryRules, HistoryEntry, belongs, locate, repair_history
 from vibe_llms.dialects.instructions import LATE
 from vibe_llms.dialects.ledger import Ledger, reading_natives
+from vibe_llms.dialects.plain import OURS, is_plain_call, read_arguments, read_plain
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import (
@@ -62,9 +63,11 @@ def nativize_canisters(
         parts=PartsWriter(attributes=attributes, quirks=quirks, ledger=ledger),
         takes_media=find_generation(attributes) >= 3,
     )
-    for entry in repair_history(canisters, HistoryRules(), ledger):
-        with reading_natives(entry.canister, entry.path):
-            writer.write(entry)
+    for canister, position in repair_history(canisters, HistoryRules(), ledger).pair():
+        if not writer.write_plain(canister, position):
+            path = locate(position)
+            with reading_natives(canister, path):
+                writer.write(HistoryEntry(canister, path))
     contents = join_calls(writer.contents, ledger)
     if find_generation(attributes) >= 3:
         sign_calls(contents, ledger)
@@ -91,6 +94,51 @@ class ContentsWriter:
     _previous: AnyCanister | None = attrs.field(default=None, init=False)
     _calls: dict[str, dict[str, Any]] = attrs.field(factory=dict, init=False)
 
+    def write_plain(self, canister: AnyCanister, position: int) -> bool:
+        """Write a canister of one plain text, or a plain call; return false for any other."""
+        previous, role, joins = self._previous, "user", False
+        if type(canister) is UserCanister:
+            text = read_plain(canister.content, canister.native)
+            if not text:
+                return False
+            part: dict[str, Any] = {"text": text}
+        elif type(canister) is AssistantCanister:
+            text = read_plain(canister.content, canister.native)
+            if not text:
+                return False
+            part, role = {"text": text}, "model"
+            joins = previous is not None and belongs(previous, canister)
+        elif type(canister) is InvocationCanister:
+            if not is_plain_call(canister):
+                return False
+            arguments = read_arguments(canister)
+            if arguments is None:
+                return False
+            identity = canister.invocation_id
+            call = {"id": identity, "name": canister.name, "args": arguments}
+            self._calls[identity] = call
+            part, role = {"functionCall": call}, "model"
+            joins = previous is not None and belongs(previous, canister)
+        elif type(canister) is ResultCanister:
+            text = read_plain(canister.content, canister.native)
+            known = self._calls.get(canister.invocation_id)
+            if text is None or canister.owner is not OURS or known is None or "id" not in known:
+                return False
+            identity, name = canister.invocation_id, canister.name or known["name"] or "function"
+            response = {"error" if canister.is_error else "output": text}
+            part = {"functionResponse": {"id": identity, "name": name, "response": response}}
+            joins = type(previous) is ResultCanister
+        else:
+            return False
+        contents = self.contents
+        if joins and contents and contents[-1].role == role:
+            contents[-1].parts.append(part)
+            contents[-1].places.append(position)
+        else:
+            contents.append(WrittenContent(role, [part], [position]))
+        self._previous = canister
+        return True
+
     def write(self, entry: HistoryEntry) -> None:
         """Write one canister of a repaired conversation. Raises RequestError."""
         canister, path = entry.canister, entry.path
@@ -101,8 +149,9 @@ class ContentsWriter:
         wrapper = extras.pop("content", {})
         joined = wrapper.pop("joined", None)
         content = self._access_content(canister, path, joined)
-        for name, value in wrapper.items():
-            content.extras.setdefault(name, value)
+        if wrapper:
+            known = content.extras or {}
+            content.extras = known | without(wrapper, *known)
         match canister:
             case InvocationCanister() | ResultCanister() if is_vendors:
                 content.add(extras, path)
@@ -128,7 +177,7 @@ class ContentsWriter:
         """Return the content for a canister: the last one, or a new one."""
         if isinstance(canister, SupervisorCanister):
             if not self.contents:
-                self.system = self.system or WrittenContent(role="")
+                self.system = self.system or WrittenContent("")
                 return self.system
             self.parts.ledger.coerce(path, LATE)
         role, joins = "user", False
@@ -144,7 +193,7 @@ class ContentsWriter:
             joins = joined
         if joins and self.contents and self.contents[-1].role == role:
             return self.contents[-1]
-        self.contents.append(WrittenContent(role=role))
+        self.contents.append(WrittenContent(role))
         return self.contents[-1]
 
     def _write_contents(self, canister: AnyCanister, content: WrittenContent, path: str) -> None:

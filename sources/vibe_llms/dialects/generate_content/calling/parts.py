@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import attrs
 import msgspec
 
 from vibe_llms.dialects.decoding import is_blank
@@ -17,9 +16,10 @@ from vibe_llms.dialects.extras import keep_native, make_native, merge, without, 
 from vibe_llms.dialects.generate_content.calling.media import read_media, write_media
 from vibe_llms.dialects.generate_content.fields import open_object
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.history import locate
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import admit_medium, read_untaken
-from vibe_llms.foundation.attrs_classes import define, frozen
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.canisters import (
     AnyCanister,
     InvocationCanister,
@@ -232,25 +232,41 @@ class PartsWriter:
         return {"text": text} if text else {}
 
 
-@define(kw_only=True)
 class WrittenContent:
-    """A content that is being written; ``paths`` has the path of each of its parts.
+    """A content that is being written; instructions have no role.
 
-    Instructions have no role.
+    Attributes:
+        parts: Its parts.
+        places: For each part, the position of its canister, or the path of its canister or content.
+        extras: Its native fields.
     """
 
-    role: str
-    parts: list[dict[str, Any]] = attrs.field(factory=list)
-    paths: list[str] = attrs.field(factory=list)
-    extras: dict[str, Any] = attrs.field(factory=dict)
+    __slots__ = ("extras", "parts", "places", "role")
 
-    def add(self, part: dict[str, Any] | None, path: str) -> None:
+    def __init__(
+        self,
+        role: str,
+        parts: list[dict[str, Any]] | None = None,
+        places: list[int | str] | None = None,
+    ) -> None:
+        self.role = role
+        self.parts = [] if parts is None else parts
+        self.places = [] if places is None else places
+        self.extras: dict[str, Any] | None = None
+
+    def add(self, part: dict[str, Any] | None, place: int | str) -> None:
         """Add a part, if there is one."""
         if part is not None:
             self.parts.append(part)
-            self.paths.append(path)
+            self.places.append(place)
+
+    def locate(self, index: int) -> str:
+        """Return the path of a part."""
+        place = self.places[index]
+        return locate(place) if isinstance(place, int) else place
 
     def produce(self) -> dict[str, Any]:
         """Return the content in the protocol's format."""
-        role = {"role": self.role} if self.role else {}
-        return merge({**role, "parts": self.parts}, self.extras)
+        content: dict[str, Any] = {"role": self.role} if self.role else {}
+        content["parts"] = self.parts
+        return merge(content, self.extras) if self.extras else content

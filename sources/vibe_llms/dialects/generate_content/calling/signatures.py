@@ -26,10 +26,10 @@ def join_calls(contents: Sequence[WrittenContent], ledger: Ledger) -> list[Writt
     joined: list[WrittenContent] = []
     for content in contents:
         before = joined[-1] if joined else None
-        if before is None or before.role != "model" or not _find_calls(content):
+        if before is None or before.role != "model" or not _has_calls(content):
             joined.append(content)
             continue
-        ledger.coerce(content.paths[0], "calls are joined to the preceding model message")
+        ledger.coerce(content.locate(0), "calls are joined to the preceding model message")
         _append(before, content)
         while len(joined) > 1 and joined[-2].role == "model":  # only now it is one with calls
             last = joined.pop()
@@ -38,32 +38,35 @@ def join_calls(contents: Sequence[WrittenContent], ledger: Ledger) -> list[Writt
 
 
 def _append(before: WrittenContent, content: WrittenContent) -> None:
-    for part, path in zip(content.parts, content.paths, strict=True):
-        before.add(part, path)
+    for part, place in zip(content.parts, content.places, strict=True):
+        before.add(part, place)
 
 
 def sign_calls(contents: Sequence[WrittenContent], ledger: Ledger) -> None:
     """Give the calls of the current turn without a signature the placeholder for one."""
-    begin = max(
-        (index for index, content in enumerate(contents) if _is_said_by_user(content)), default=-1
-    )
+    positions = range(len(contents) - 1, -1, -1)
+    begin = next((index for index in positions if _is_said_by_user(contents[index])), -1)
     for content in contents[begin + 1 :]:
         calls = _find_calls(content)
         if content.role != "model" or not calls or any(SIGNATURE in part for part in content.parts):
             continue
         content.parts[calls[0]][SIGNATURE] = SKIPPING_SEAL
         reason = "a call of another model has no signature; a placeholder was added"
-        ledger.synthesize(content.paths[calls[0]], reason)
+        ledger.synthesize(content.locate(calls[0]), reason)
 
 
 def begin_with_user(contents: list[WrittenContent], ledger: Ledger) -> list[WrittenContent]:
     """Put a message of the user before a conversation that begins with a call."""
-    if not contents or contents[0].role != "model" or not _find_calls(contents[0]):
+    if not contents or contents[0].role != "model" or not _has_calls(contents[0]):
         return contents
-    first = type(contents[0])(role="user")
-    first.add({"text": BEGIN}, contents[0].paths[0])
-    ledger.synthesize(contents[0].paths[0], "a user message was inserted: calls must follow one")
+    first = WrittenContent("user")
+    first.add({"text": BEGIN}, contents[0].locate(0))
+    ledger.synthesize(contents[0].locate(0), "a user message was inserted: calls must follow one")
     return [first, *contents]
+
+
+def _has_calls(content: WrittenContent) -> bool:
+    return any("functionCall" in part for part in content.parts)
 
 
 def _find_calls(content: WrittenContent) -> list[int]:

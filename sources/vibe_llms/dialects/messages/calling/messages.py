@@ -12,13 +12,14 @@ from typing import Any, Final
 import attrs
 
 from vibe_llms.dialects.extras import merge
-from vibe_llms.dialects.history import HistoryEntry, HistoryRules, belongs, repair_history
-from vibe_llms.dialects.instructions import LATE, takes_late
+from vibe_llms.dialects.history import HistoryRules, belongs, locate, repair_history
+from vibe_llms.dialects.instructions import LATE, Message, takes_late
 from vibe_llms.dialects.invocations import BROKEN_ARGUMENTS
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.calling.blocks import Block, BlocksWriter
 from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.messages.tables import SHARED
+from vibe_llms.dialects.plain import OURS, is_plain_call, read_arguments, read_plain
 from vibe_llms.exceptions import ParseError
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonObject
@@ -74,36 +75,77 @@ def nativize_canisters(
     del quirks  # no vendor of this dialect has quirks
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
     blocks = BlocksWriter(ledger=ledger, attributes=attributes)
-    # First, as only a later result shows whether a call was interrupted.
-    executed = frozenset(
-        canister.invocation_id
-        for canister in canisters
-        if isinstance(canister, ResultCanister) and canister.owner is Owner.VENDOR
-    )
-    writer = _MessagesWriter(ledger=ledger, blocks=blocks, executed=executed)
-    for entry in repair_history(canisters, RULES, ledger):
-        writer.write(entry)
-    writer.drop_empty()
-    writer.settle_instructions(is_taken=takes_late(attributes))
+    writer = _MessagesWriter(ledger=ledger, blocks=blocks, canisters=canisters)
+    for canister, position in repair_history(canisters, RULES, ledger).pair():
+        if not writer.write_plain(canister, position):
+            writer.write(canister, locate(position))
+    if writer.is_unusual:
+        writer.drop_empty()
+        writer.settle_instructions(is_taken=takes_late(attributes))
     if continuation and not _is_paused(canisters[-1] if canisters else None):
         writer.trim()
     system = {"system": writer.system} if writer.system else {}
-    messages = [message for _, message in writer.messages]
-    return Translation({**system, "messages": messages}, ledger.losses)
+    return Translation({**system, "messages": writer.messages}, ledger.losses)
 
 
 @define(kw_only=True)
 class _MessagesWriter:
+    """Writes messages, each with the place of its first canister.
+
+    Attributes:
+        canisters: The whole conversation.
+        places: For each message, the position or the path of its first canister.
+        is_unusual: Whether a message may be empty, or is one of instructions.
+        placed: The paths of instructions that a client of this protocol placed itself.
+    """
+
     ledger: Ledger
     blocks: BlocksWriter
-    executed: frozenset[str] = frozenset()
+    canisters: Sequence[AnyCanister]
     system: list[Block] = attrs.field(factory=list)
-    messages: list[tuple[str, dict[str, Any]]] = attrs.field(factory=list)
+    messages: list[dict[str, Any]] = attrs.field(factory=list)
+    places: list[int | str] = attrs.field(factory=list)
+    is_unusual: bool = False
     placed: set[str] = attrs.field(factory=set)
     _last: AnyCanister | None = None
+    _executed: frozenset[str] | None = None
 
-    def write(self, entry: HistoryEntry) -> None:
-        canister, path = entry.canister, entry.path
+    def write_plain(self, canister: AnyCanister, position: int) -> bool:
+        """Write a canister of one plain text, or a plain call; return false for any other."""
+        last, role, goes_on = self._last, "assistant", False
+        block: Block | None
+        if type(canister) is UserCanister:
+            text = read_plain(canister.content, canister.native)
+            if not text or text.isspace():
+                return False
+            role, goes_on = "user", _is_our_result(last)
+            block = {"type": "text", "text": text}
+        elif type(canister) is AssistantCanister:
+            text = read_plain(canister.content, canister.native)
+            if not text:
+                return False
+            goes_on = last is not None and belongs(last, canister)
+            block = {"type": "text", "text": text}
+        elif type(canister) is InvocationCanister:
+            block = write_plain_invocation(canister)
+            goes_on = last is not None and belongs(last, canister)
+        elif type(canister) is ResultCanister:
+            role, goes_on = "user", _is_our_result(last)
+            block = write_plain_result(canister)
+        else:
+            block = None
+        if block is None:
+            return False
+        if goes_on:
+            self.messages[-1]["content"].append(block)
+        else:
+            self.messages.append({"role": role, "content": [block]})
+            self.places.append(position)
+        self._last = canister
+        return True
+
+    def write(self, canister: AnyCanister, path: str) -> None:
+        """Write any canister."""
         match canister:
             case SupervisorCanister():
                 self._write_supervisor(canister, path)
@@ -136,12 +178,21 @@ class _MessagesWriter:
     def drop_empty(self) -> None:
         """Remove empty messages, which are rejected."""
         kept = []
-        for path, message in self.messages:
+        for message, path in self._locate():
             if message["content"] or message.keys() - {"role", "content"}:
-                kept.append((path, message))
+                kept.append((message, path))
             else:
                 self.ledger.drop(path, "the vendor rejects a message without content")
-        self.messages = kept
+        self._replace(kept)
+
+    def _locate(self) -> list[Message]:
+        """Return the messages with the paths of their canisters."""
+        paths = (locate(each) if isinstance(each, int) else each for each in self.places)
+        return list(zip(self.messages, paths, strict=True))
+
+    def _replace(self, messages: Sequence[Message]) -> None:
+        self.messages = [message for message, _ in messages]
+        self.places = [path for _, path in messages]
 
     def settle_instructions(self, *, is_taken: bool) -> None:
         """Write as the user's what the vendor takes no system message for.
@@ -153,37 +204,38 @@ class _MessagesWriter:
         Args:
             is_taken: Whether the model takes any.
         """
-        settled: list[tuple[str, dict[str, Any]]] = []
+        settled: list[Message] = []
         following = self._find_following()
-        for (path, message), next_role in zip(self.messages, following, strict=True):
-            before = settled[-1][1]["role"] if settled else "assistant"
+        for (message, path), next_role in zip(self._locate(), following, strict=True):
+            before = settled[-1][0]["role"] if settled else "assistant"
             if not _is_plain_system(message) or (is_taken and path in self.placed):
-                settled.append((path, message))
-            elif before == "system" and _is_plain_system(settled[-1][1]):
-                settled[-1][1]["content"] += message["content"]
+                settled.append((message, path))
+            elif before == "system" and _is_plain_system(settled[-1][0]):
+                settled[-1][0]["content"] += message["content"]
             elif is_taken and before == "user" and next_role != "user":
-                settled.append((path, message))
+                settled.append((message, path))
             else:
                 self.ledger.coerce(path, LATE)
-                settled.append((path, {**message, "role": "user"}))
-        self.messages = settled
+                settled.append(({**message, "role": "user"}, path))
+        self._replace(settled)
 
     def _find_following(self) -> list[str]:
         """Return for each message the role of the next one that is not only instructions."""
         roles, role = [], ""
-        for _, message in reversed(self.messages):
+        for message in reversed(self.messages):
             roles.append(role)
             role = role if _is_plain_system(message) else message["role"]
         return roles[::-1]
 
     def trim(self) -> None:
         """Remove trailing blanks from a prefill, which the vendor rejects."""
-        path, message = self.messages[-1] if self.messages else ("", {})
+        message = self.messages[-1] if self.messages else {}
         if message.get("role") != "assistant" or not message["content"]:
             return
         block = message["content"][-1]
         if block.get("type") == "text" and block["text"] != block["text"].rstrip():
             block["text"] = block["text"].rstrip()
+            _, path = self._locate()[-1]
             self.ledger.coerce(
                 path, "trailing blanks were removed: the vendor rejects them in the begun answer"
             )
@@ -195,7 +247,15 @@ class _MessagesWriter:
         """
         origin = canister.origin
         is_over = origin is not None and origin.stop_reason in _CUT
-        return is_over and canister.invocation_id not in self.executed
+        if not is_over:
+            return False
+        if self._executed is None:  # only a later result shows whether a call was interrupted
+            self._executed = frozenset(
+                each.invocation_id
+                for each in self.canisters
+                if isinstance(each, ResultCanister) and each.owner is Owner.VENDOR
+            )
+        return canister.invocation_id not in self._executed
 
     def _goes_on(self, canister: AnyCanister) -> bool:
         return self._last is not None and belongs(self._last, canister)
@@ -209,11 +269,13 @@ class _MessagesWriter:
         goes_on: bool = False,
     ) -> None:
         if goes_on:
-            message = self.messages[-1][1]
+            message = self.messages[-1]
             message["content"] += content
             message.update(extras)
         else:
-            self.messages.append((path, {"role": role, "content": content, **extras}))
+            self.messages.append({"role": role, "content": content, **extras})
+            self.places.append(path)
+            self.is_unusual |= role == "system" or not content
 
     def _open(self, canister: AnyCanister, path: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the extras of a message, and fields of any protocol, which are put on its end.
@@ -245,7 +307,7 @@ class _MessagesWriter:
                 self.placed.add(path)
 
     def _write_user(self, canister: UserCanister, path: str) -> None:
-        follows = isinstance(self._last, ResultCanister) and self._last.owner is Owner.OURS
+        follows = _is_our_result(self._last)
         extras, shared = self._open(canister, path)
         content = self.blocks.write(canister.content, path, canister)
         content = self._mark_end(content, shared, path)
@@ -260,10 +322,35 @@ class _MessagesWriter:
             block["content"] = content
         if canister.is_error:
             block["is_error"] = True
-        last = self._last
-        follows = isinstance(last, ResultCanister) and last.owner is Owner.OURS
-        goes_on = follows and "role" not in wrapper
+        goes_on = _is_our_result(self._last) and "role" not in wrapper
         self._add("user", path, [merge(block, extras)], wrapper, goes_on)
+
+
+def write_plain_invocation(canister: InvocationCanister) -> Block | None:
+    """Return the block of a plain invocation of ours; ``None`` for any other."""
+    if not is_plain_call(canister):
+        return None
+    arguments = read_arguments(canister)
+    if arguments is None:
+        return None
+    identity, name = canister.invocation_id, canister.name
+    return {"type": "tool_use", "id": identity, "name": name, "input": arguments}
+
+
+def write_plain_result(canister: ResultCanister) -> Block | None:
+    """Return the block of a result of one visible text; ``None`` for any other."""
+    text = read_plain(canister.content, canister.native)
+    if not text or text.isspace() or canister.owner is not OURS:
+        return None
+    content = [{"type": "text", "text": text}]
+    block: Block = {
+        "type": "tool_result",
+        "tool_use_id": canister.invocation_id,
+        "content": content,
+    }
+    if canister.is_error:
+        block["is_error"] = True
+    return block
 
 
 def write_invocation(canister: InvocationCanister, path: str, ledger: Ledger) -> Block:
@@ -321,6 +408,10 @@ def _write_document(canister: DocumentCanister, path: str, blocks: BlocksWriter)
     if len(written) == 1 and written[0].keys() == {"type", "text"}:
         source = {"type": "text", "media_type": "text/plain", "data": written[0]["text"]}
     return [{"type": "document", "source": source, **title}, *others]
+
+
+def _is_our_result(canister: AnyCanister | None) -> bool:
+    return type(canister) is ResultCanister and canister.owner is OURS
 
 
 def _is_paused(last: AnyCanister | None) -> bool:

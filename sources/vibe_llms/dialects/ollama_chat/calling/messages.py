@@ -14,16 +14,18 @@ import attrs
 from vibe_llms.dialects.extras import NAMELESS, merge
 from vibe_llms.dialects.framing import survey_contents
 from vibe_llms.dialects.history import (
-    HistoryEntry,
+    History,
     HistoryRules,
     belongs,
+    locate,
     repair_history,
     states_failure,
 )
-from vibe_llms.dialects.instructions import Message, settle_instructions
+from vibe_llms.dialects.instructions import settle_instructions, takes_late
 from vibe_llms.dialects.ledger import Ledger, reading_natives
 from vibe_llms.dialects.ollama_chat.calling.parts import MessageFields, PartsWriter
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.plain import is_plain_call, read_arguments, read_plain
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import (
@@ -58,8 +60,12 @@ def nativize_canisters(
     """
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
     writer = MessagesWriter(PartsWriter(attributes, ledger), ledger)
-    written = writer.write(repair_history(canisters, HistoryRules(), ledger))
-    messages = [message for message, _ in settle_instructions(written, attributes, ledger)]
+    writer.write(repair_history(canisters, HistoryRules(), ledger))
+    messages = writer.messages
+    if not takes_late(attributes):
+        located = zip(messages, map(locate, writer.positions), strict=True)
+        settled = settle_instructions(list(located), attributes, ledger)
+        messages = [message for message, _ in settled]
     return Translation({"messages": messages}, ledger.losses)
 
 
@@ -69,32 +75,85 @@ class MessagesWriter:
 
     parts: PartsWriter
     ledger: Ledger
+    messages: list[dict[str, Any]] = attrs.field(factory=list, init=False)
+    positions: list[int] = attrs.field(factory=list, init=False)
     _names: dict[str, str] = attrs.field(factory=dict, init=False)
     _nameless: set[str] = attrs.field(factory=set, init=False)
 
-    def write(self, conversation: Sequence[HistoryEntry]) -> list[Message]:
-        """Return the messages of a conversation, each with the path of its canister."""
-        messages: list[Message] = []
-        turn: list[HistoryEntry] = []
-        for entry in conversation:
-            if turn and not belongs(turn[-1].canister, entry.canister):
-                messages += self._end_turn(turn)
-                turn = []
-            match entry.canister:
-                case AssistantCanister() | InvocationCanister():
-                    turn.append(entry)
-                case ResultCanister() if entry.canister.owner is Owner.VENDOR:
-                    turn.append(entry)
-                case ResultCanister():
-                    result = self._write_result(entry.canister, entry.path)
-                    messages.append((result, entry.path))
-                case _:
-                    told = self._write_input(entry.canister, entry.path)
-                    messages.append((told, entry.path))
-        return messages + self._end_turn(turn)
+    def write(self, history: History) -> None:
+        """Write the messages of a conversation, each with the position of its canister."""
+        turn: list[tuple[AnyCanister, int]] = []
+        for canister, position in history.pair():
+            if turn and not belongs(turn[-1][0], canister):
+                self._end_turn(turn)
+            if isinstance(canister, (AssistantCanister, InvocationCanister)) or (
+                isinstance(canister, ResultCanister) and canister.owner is Owner.VENDOR
+            ):
+                turn.append((canister, position))
+                continue
+            if isinstance(canister, ResultCanister):
+                message = self._write_plain_result(canister) or self._write_result(
+                    canister, locate(position)
+                )
+            else:
+                text = None
+                if type(canister) is UserCanister:
+                    text = read_plain(canister.content, canister.native)
+                message = (
+                    self._write_input(canister, locate(position))
+                    if text is None
+                    else {"role": "user", "content": text}
+                )
+            self.messages.append(message)
+            self.positions.append(position)
+        if turn:
+            self._end_turn(turn)
 
-    def _end_turn(self, turn: Sequence[HistoryEntry]) -> list[Message]:
-        return [(message, turn[0].path) for message in self.write_turn(turn)]
+    def _end_turn(self, turn: list[tuple[AnyCanister, int]]) -> None:
+        message = self._write_plain_turn(turn)
+        messages = (
+            self.write_turn([HistoryEntry(canister, locate(position)) for canister, position in turn])
+            if message is None
+            else (message,)
+        )
+        self.messages += messages
+        self.positions += [turn[0][1]] * len(messages)
+        turn.clear()
+
+    def _write_plain_turn(self, turn: Sequence[tuple[AnyCanister, int]]) -> dict[str, Any] | None:
+        """Return the message of a plain turn: a text, calls, or both; ``None`` for any other."""
+        text: str | None = None
+        calls: list[JsonObject] = []
+        for canister, _ in turn:
+            if type(canister) is InvocationCanister:
+                if not is_plain_call(canister):
+                    return None
+                arguments = read_arguments(canister)
+                if arguments is None:
+                    return None
+                function: JsonObject = {"name": canister.name, "arguments": arguments}
+                calls.append({"id": canister.invocation_id, "function": function})
+                self._names[canister.invocation_id] = canister.name
+            elif calls or text is not None or type(canister) is not AssistantCanister:
+                return None
+            else:
+                text = read_plain(canister.content, canister.native)
+                if not text:
+                    return None
+        message = {"role": "assistant", "content": text or ""}
+        return {**message, "tool_calls": calls} if calls else message
+
+    def _write_plain_result(self, canister: ResultCanister) -> dict[str, Any] | None:
+        """Return the message of a result of one plain text; ``None`` for any other."""
+        text = read_plain(canister.content, canister.native)
+        if text is None or canister.is_error or canister.invocation_id in self._nameless:
+            return None
+        message = {"role": "tool", "content": text}
+        name = canister.name or self._names.get(canister.invocation_id)
+        if name:
+            message["tool_name"] = name
+        message["tool_call_id"] = canister.invocation_id
+        return message
 
     def write_turn(self, turn: Sequence[HistoryEntry]) -> list[dict[str, Any]]:
         """Return the single message of a turn; none if nothing of it can be sent."""

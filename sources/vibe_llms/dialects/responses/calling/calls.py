@@ -48,6 +48,29 @@ class CallsWriter:
         """The ledger for losses."""
         return self.parts.ledger
 
+    def write_plain(self, canister: InvocationCanister, kept: dict[str, Any]) -> dict[str, Any]:
+        """Return the item of a usual invocation of a request.
+
+        Args:
+            kept: The id and the status of its item, if known.
+        """
+        item = {
+            "type": "function_call",
+            "call_id": canister.invocation_id,
+            "name": canister.name,
+            "arguments": write_arguments(canister, PROTOCOL),
+            **kept,
+        }
+        self._written[canister.invocation_id] = item
+        return item
+
+    def knows(self, canister: ResultCanister) -> bool:
+        """Return whether a result answers a function call that was written."""
+        if canister.owner is Owner.VENDOR:
+            return False
+        call = self._written.get(canister.invocation_id)
+        return call is not None and call.get("type") == "function_call"
+
     def write_invocation(self, canister: InvocationCanister, path: str) -> dict[str, Any] | None:
         """Return the item of an invocation; ``None``, with a loss, if it is not sent."""
         is_vendors = canister.owner is Owner.VENDOR

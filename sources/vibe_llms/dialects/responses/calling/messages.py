@@ -10,10 +10,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
+import msgspec
 
 from vibe_llms.dialects.extras import NAMELESS, is_mark, make_native, merge
-from vibe_llms.dialects.history import HistoryEntry, HistoryRules, pair_results, repair_history
+from vibe_llms.dialects.history import (
+    History,
+    HistoryRules,
+    HistoryEntry,
+    locate,
+    pair_results,
+    repair_history,
+)
 from vibe_llms.dialects.ledger import Ledger, reading_natives
+from vibe_llms.dialects.plain import read_plain
 from vibe_llms.dialects.responses.calling import calls
 from vibe_llms.dialects.responses.calling.items import NATIVE_ITEMS
 from vibe_llms.dialects.responses.calling.orders import Written, settle_reasoning
@@ -22,6 +31,7 @@ from vibe_llms.dialects.responses.calling.reasoning import write_reasoning
 from vibe_llms.dialects.responses.namespaces import Home
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
 from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -70,26 +80,28 @@ def nativize_canisters(
         RequestError: The bytes of a medium are missing.
     """
     ledger = Ledger(protocol=PROTOCOL, provider=provider, siblings=quirks.siblings)
-    entries = _repair(canisters, ledger, is_held=is_held or _refers(canisters))
+    history = _repair(canisters, ledger, is_held=is_held or _refers(canisters))
     writer = ItemsWriter(parts=PartsWriter(attributes, quirks, ledger), homes=homes)
     native: dict[str, Any] = {}
-    if entries and _is_instructions(entries[0].canister):
-        native["instructions"] = getattr(entries[0].canister.content[0], "text", "")
-        entries = entries[1:]
-    writer.write(entries)
-    native["input"] = settle_reasoning(writer.written, ledger, is_stored=is_stored)
+    if history.canisters and _is_instructions(history.canisters[0]):
+        native["instructions"] = getattr(history.canisters[0].content[0], "text", "")
+        history = History(history.canisters[1:], history.positions[1:])
+    writer.write_history(history)
+    native["input"] = (
+        settle_reasoning(writer.written, ledger, is_stored=is_stored)
+        if writer.has_reasoning
+        else writer.items
+    )
     return Translation(native, ledger.losses)
 
 
-def _repair(
-    canisters: Sequence[AnyCanister], ledger: Ledger, *, is_held: bool
-) -> tuple[HistoryEntry, ...]:
+def _repair(canisters: Sequence[AnyCanister], ledger: Ledger, *, is_held: bool) -> History:
     """Repair a conversation whose beginning the vendor may have stored."""
     if not is_held:
         return repair_history(canisters, HISTORY_RULES, ledger)
     answering = set(pair_results(canisters).values())
     held = {
-        f"canisters[{index}]": canister
+        index: canister
         for index, canister in enumerate(canisters)
         if isinstance(canister, ResultCanister)
         and canister.owner is Owner.OURS
@@ -98,21 +110,22 @@ def _repair(
     # Results for stored items are not repaired, nor are those of calls that the vendor executed.
     covered = [
         attrs.evolve(canister, owner=Owner.VENDOR)
-        if isinstance(canister, ResultCanister) and f"canisters[{index}]" in held
+        if isinstance(canister, ResultCanister) and index in held
         else canister
         for index, canister in enumerate(canisters)
     ]
     repaired = repair_history(covered, HISTORY_RULES, ledger)
-    return tuple(HistoryEntry(held.get(each.path, each.canister), each.path) for each in repaired)
+    shown = [held.get(position, canister) for canister, position in repaired.pair()]
+    return History(shown, repaired.positions)
 
 
 def _refers(canisters: Sequence[AnyCanister]) -> bool:
     """Return whether there are items that only the vendor knows."""
-    return any(
-        isinstance(content, NativeContent) and content.kind == "item_reference"
-        for canister in canisters
-        for content in canister.content
-    )
+    for canister in canisters:
+        for content in canister.content:
+            if type(content) is NativeContent and content.kind == "item_reference":
+                return True
+    return False
 
 
 def _is_instructions(canister: AnyCanister) -> bool:
@@ -135,13 +148,17 @@ class ItemsWriter:
     Attributes:
         is_answer: Whether the items are a response, where each needs an id of its own.
         homes: The namespaces of tools, by their names here.
-        written: The items.
+        items: The items.
+        places: For each item, the position of its canister, or the path of its canister or content.
+        has_reasoning: Whether there are items of reasoning, for which the vendor has rules.
     """
 
     parts: PartsWriter
     is_answer: bool = False
     homes: Mapping[str, Home] = attrs.field(factory=dict)
-    written: list[Written] = attrs.field(factory=list)
+    items: list[dict[str, Any]] = attrs.field(factory=list)
+    places: list[int | str] = attrs.field(factory=list)
+    has_reasoning: bool = False
     _calls: calls.CallsWriter = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -151,6 +168,69 @@ class ItemsWriter:
     def ledger(self) -> Ledger:
         """The ledger for losses."""
         return self.parts.ledger
+
+    @property
+    def written(self) -> list[Written]:
+        """The items with their paths."""
+        paths = (locate(each) if isinstance(each, int) else each for each in self.places)
+        return [Written(item, path) for item, path in zip(self.items, paths, strict=True)]
+
+    def write_history(self, history: History) -> None:
+        """Write the conversation of a request."""
+        for canister, position in history.pair():
+            item = self._write_plain(canister)
+            if item is None:
+                path = locate(position)
+                with reading_natives(canister, path):
+                    self._write(canister, path)
+            else:
+                self.items.append(item)
+                self.places.append(position)
+
+    def _write_plain(self, canister: AnyCanister) -> dict[str, Any] | None:
+        """Return the item of a plain canister; ``None`` for any other.
+
+        An answer or a call may have the id and the status of its item.
+        """
+        if type(canister) is UserCanister:
+            text = read_plain(canister.content, canister.native)
+            return None if text is None else {"role": "user", "content": text}
+        if type(canister) is AssistantCanister:
+            text = read_plain(canister.content, None)
+            kept = None if text is None else self._open_plain(canister)
+            return None if text is None or kept is None else _write_plain_answer(text, kept)
+        if type(canister) is InvocationCanister:
+            is_usual = canister.owner is Owner.OURS and not canister.content and not self.homes
+            if (
+                not is_usual
+                or canister.form != "json"
+                or (kept := self._open_plain(canister)) is None
+            ):
+                return None
+            return self._calls.write_plain(canister, kept)
+        if type(canister) is ResultCanister:
+            text = read_plain(canister.content, canister.native)
+            if text is None or canister.is_error or not self._calls.knows(canister):
+                return None
+            identity = canister.invocation_id
+            return {"type": "function_call_output", "call_id": identity, "output": text}
+        return None
+
+    def _open_plain(
+        self, canister: AssistantCanister | InvocationCanister
+    ) -> dict[str, Any] | None:
+        """Return the id and the status of an item; ``None`` if there are other native data."""
+        native = canister.native
+        if native is None:
+            return {}
+        if not self.ledger.admits(native, canister):
+            return None
+        try:
+            kept = msgspec.json.decode(native.data)
+        except UNREADABLE:
+            return None
+        is_plain = type(kept) is dict and len(kept) == 2 and kept.keys() == _KEPT
+        return kept if is_plain else None
 
     def write(self, entries: Iterable[HistoryEntry]) -> None:
         """Write canisters, in their order."""
@@ -171,7 +251,9 @@ class ItemsWriter:
 
     def _add(self, item: dict[str, Any] | None, path: str) -> None:
         if item is not None:
-            self.written.append(Written(item, path))
+            self.has_reasoning |= item.get("type") == "reasoning"
+            self.items.append(item)
+            self.places.append(path)
 
     def _write_input(
         self, canister: UserCanister | SupervisorCanister | DocumentCanister, path: str
@@ -265,6 +347,22 @@ class ItemsWriter:
 
     def _write_native(self, content: AnyContent, path: str, canister: AnyCanister) -> None:
         self._add(self.parts.write_part(content, path, canister, "input_text"), path)
+
+
+_KEPT: Final = frozenset({"id", "status"})
+"""The fields of its own that an item of the vendor usually has."""
+
+
+def _write_plain_answer(text: str, kept: Mapping[str, Any]) -> dict[str, Any]:
+    if not kept:
+        return {"type": "message", "role": "assistant", "content": text}
+    return {
+        "type": "message",
+        "id": kept["id"],
+        "role": "assistant",
+        "status": kept["status"],
+        "content": [{"type": "output_text", "text": text, "annotations": []}],
+    }
 
 
 def _is_item(canister: UserCanister | SupervisorCanister | DocumentCanister) -> bool:
