@@ -173,11 +173,11 @@ class Model(Closing):
     async def _compose(self, prompt: Input | Request, options: RequestOptions) -> Request:
         """Build a request, also with tools that must be connected to be described."""
         if (given := options.get("tools")) is not None:
-            from vibe_llms.invocables.ensembles import Ensemble, gather_ensembles, list_tools
+            from vibe_llms.invocables.ensembles import gather_ensembles, is_ensemble, list_tools
             from vibe_llms.invocables.registry import Registry
 
             tools = list_tools(given)
-            if any(isinstance(tool, Ensemble) for tool in tools):
+            if any(map(is_ensemble, tools)):
                 async with Registry(gather_ensembles(tools)) as registry:
                     tools = registry.describe()
             options = {**options, "tools": tools}

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
+from types import FunctionType, MethodType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Protocol,
+    TypeAlias,
+    runtime_checkable,
+)
 
 import attrs
 
@@ -113,6 +121,9 @@ Tool: TypeAlias = Ensemble | Invoker | InvocableDescription | Callable[..., Any]
 """Forms of a tool: a function, an invoker, a description, or an ensemble of them."""
 
 
+_USUAL_TOOLS: Final = (Invoker, InvocableDescription, FunctionType, MethodType)
+
+
 def describe_tools(tools: Iterable[Tool] | Tool) -> tuple[InvocableDescription, ...]:
     """Describe tools that need no connection, for a model whose calls are returned.
 
@@ -121,7 +132,7 @@ def describe_tools(tools: Iterable[Tool] | Tool) -> tuple[InvocableDescription, 
     """
     described: list[InvocableDescription] = []
     for tool in list_tools(tools):
-        if isinstance(tool, Ensemble) and not isinstance(tool, FunctionsEnsemble):
+        if not isinstance(tool, (*_USUAL_TOOLS, FunctionsEnsemble)) and isinstance(tool, Ensemble):
             raise RequestError(
                 path="tools",
                 detail=f"The ensemble {tool.name!r} must be connected before it can be described.",
@@ -133,6 +144,11 @@ def describe_tools(tools: Iterable[Tool] | Tool) -> tuple[InvocableDescription, 
             for each in invokers
         ]
     return tuple(described)
+
+
+def is_ensemble(tool: Tool) -> bool:
+    """Return whether a tool is an ensemble; quickly for the usual tools, of which many may come."""
+    return not isinstance(tool, _USUAL_TOOLS) and isinstance(tool, Ensemble)
 
 
 def list_tools(tools: Iterable[Tool] | Tool) -> tuple[Tool, ...]:
@@ -154,7 +170,7 @@ def gather_ensembles(
     ensembles: list[Ensemble] = []
     loose: list[_Loose] = []
     for tool in list_tools(tools):
-        if isinstance(tool, Ensemble):
+        if not isinstance(tool, _USUAL_TOOLS) and isinstance(tool, Ensemble):
             ensembles.append(tool)
         else:
             loose.append(tool)

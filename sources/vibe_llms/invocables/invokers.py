@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import inspect
 from collections.abc import Callable
-from typing import Any, Final, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 import attrs
 
@@ -22,10 +22,17 @@ from vibe_llms.invocables.validation import Validator, produce_validator
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.json_values import ensure_schema
 
+if TYPE_CHECKING:
+    from vibe_llms.invocables.schemas import FunctionForm
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 MARK: Final = "__vibe_invocable__"
 """Attribute under which the decorator stores its options on a function."""
+
+
+FORM: Final = "__vibe_form__"
+"""Attribute under which a decorated function keeps its form, with its own identity."""
 
 
 class Effect(enum.StrEnum):
@@ -209,7 +216,7 @@ def produce_invoker(
         RequestError: The description is missing; or an annotation has no counterpart in JSON.
         TypeError: Unknown option.
     """
-    from vibe_llms.invocables.schemas import derive_form, produce_binder
+    from vibe_llms.invocables.schemas import produce_binder
 
     if isinstance(function, Invoker):
         return function
@@ -223,7 +230,7 @@ def produce_invoker(
         said.pop(key, None)
     options = {**said, **options}
     if schema is None:
-        form = derive_form(function, name=name)
+        form = _access_form(function, name)
         bind, schema, described = form.bind, form.schema, form.description
     else:
         bind, described = produce_binder(function, name=name)
@@ -235,6 +242,23 @@ def produce_invoker(
         bind=bind,
         **options,
     )
+
+
+def _access_form(function: Callable[..., Any], name: str) -> FunctionForm:
+    """Return the form of a function; a decorated one keeps its form for the next use.
+
+    A function that wraps another copies its attributes, and has a form of its own.
+    """
+    from vibe_llms.invocables.schemas import derive_form
+
+    key = (id(function), name, function.__doc__)
+    known, form = getattr(function, FORM, (None, None))
+    if form is None or known != key:
+        form = derive_form(function, name=name)
+        if hasattr(function, MARK):
+            setattr(function, FORM, (key, form))
+    kept: FunctionForm = form
+    return kept
 
 
 def _await_elsewhere(described: InvocableDescription) -> Invoker:

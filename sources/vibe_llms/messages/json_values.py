@@ -101,8 +101,45 @@ def _copy_object(given: object, path: str, *, keeps_order: bool) -> JsonObject:
     if not isinstance(given, Mapping):
         detail = f"{path} needs an object, not {type(given).__name__}."
         raise RequestError(path=path, detail=detail, remedy="Give a dict.")
-    copied: JsonObject = copy_plain(given, path, keeps_order=keeps_order)
-    return copied
+    copied: JsonObject | None = _copy_usual(given, DEPTH_LIMIT) if keeps_order else None
+    return copy_plain(given, path, keeps_order=keeps_order) if copied is None else copied
+
+
+def _copy_usual(value: Any, depth: int) -> Any:
+    """Return a copy of usual plain data; ``None`` if something in them needs a closer look.
+
+    The copies of large lists of tools take most of the time of their first turn, and
+    :func:`copy_plain` composes a path for each value, which only its errors need.
+
+    Args:
+        value: An object or a list.
+        depth: How much deeper they may nest.
+    """
+    is_object = type(value) is dict
+    if depth < 0 or not (is_object or type(value) is list):
+        return None
+    copied: list[Any] = []
+    for each in value.values() if is_object else value:
+        kind = type(each)
+        if kind is dict or kind is list:
+            each = _copy_usual(each, depth - 1)
+            if each is None:
+                return None
+        elif kind is str:
+            if not (each.isascii() or is_whole(each)):
+                return None
+        elif kind is int:
+            if not _SMALLEST <= each < _BEYOND:
+                return None
+        elif each is not None and kind is not bool:
+            return None
+        copied.append(each)
+    if not is_object:
+        return copied
+    for key in value:
+        if type(key) is not str or not (key.isascii() or is_whole(key)):
+            return None
+    return dict(zip(value, copied, strict=True))
 
 
 def write_plain(value: Any) -> str:
