@@ -43,7 +43,7 @@ from vibe_llms.messages.canisters import (
     Usage,
     UserCanister,
 )
-from vibe_llms.messages.codec.lines import decode_canisters, encode_canisters
+from vibe_llms.messages.codec.canister_lines import decode_canisters, encode_canisters
 from vibe_llms.messages.descriptions import InvocableDescription
 
 REPETITIONS = 5

@@ -122,7 +122,7 @@ class _MessagesWriter:
             if turn:
                 self._end_turn(turn)
             if message is None:
-                self._write_input(canister, position)
+                self._write_input(canister, position)  # type: ignore[arg-type]  # by its class
                 continue
             if self._shown and message["role"] != "tool":
                 self._show()

@@ -23,7 +23,7 @@ from vibe_llms.dialects.generate_content.calling.signatures import (
     sign_calls,
 )
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks, find_generation
-from vibe_llms.dialects.history import HistoryRules, HistoryEntry, belongs, locate, repair_history
+from vibe_llms.dialects.history import HistoryEntry, HistoryRules, belongs, locate, repair_history
 from vibe_llms.dialects.instructions import LATE
 from vibe_llms.dialects.ledger import Ledger, reading_natives
 from vibe_llms.dialects.plain import OURS, is_plain_call, read_arguments, read_plain

@@ -15,6 +15,7 @@ from vibe_llms.dialects.extras import NAMELESS, merge
 from vibe_llms.dialects.framing import survey_contents
 from vibe_llms.dialects.history import (
     History,
+    HistoryEntry,
     HistoryRules,
     belongs,
     locate,
@@ -112,7 +113,9 @@ class MessagesWriter:
     def _end_turn(self, turn: list[tuple[AnyCanister, int]]) -> None:
         message = self._write_plain_turn(turn)
         messages = (
-            self.write_turn([HistoryEntry(canister, locate(position)) for canister, position in turn])
+            self.write_turn(
+                [HistoryEntry(canister, locate(position)) for canister, position in turn]
+            )
             if message is None
             else (message,)
         )

@@ -15,8 +15,8 @@ import msgspec
 from vibe_llms.dialects.extras import NAMELESS, is_mark, make_native, merge
 from vibe_llms.dialects.history import (
     History,
-    HistoryRules,
     HistoryEntry,
+    HistoryRules,
     locate,
     pair_results,
     repair_history,
