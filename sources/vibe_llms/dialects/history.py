@@ -70,7 +70,7 @@ class HistoryEntry:
 
 
 @frozen
-class History:
+class RepairedHistory:
     """A repaired conversation.
 
     Attributes:
@@ -103,7 +103,7 @@ def locate(position: int) -> str:
 
 def repair_history(
     canisters: Sequence[AnyCanister], rules: HistoryRules, ledger: Ledger
-) -> History:
+) -> RepairedHistory:
     """Return the conversation in the form that vendors require.
 
     A missing result is made up, a result without its invocation becomes a user's message, a late
@@ -112,9 +112,11 @@ def repair_history(
     """
     ledger.survey_files(canisters)
     if _is_in_order(canisters, rules):
-        return History(canisters, range(len(canisters)))
+        return RepairedHistory(canisters, range(len(canisters)))
     entries = _repair(canisters, rules, ledger)
-    return History([canister for canister, _ in entries], [position for _, position in entries])
+    return RepairedHistory(
+        [canister for canister, _ in entries], [position for _, position in entries]
+    )
 
 
 def _is_in_order(canisters: Sequence[AnyCanister], rules: HistoryRules) -> bool:

@@ -21,8 +21,8 @@ from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.framing import survey_contents
 from vibe_llms.dialects.history import (
-    History,
     HistoryEntry,
+    RepairedHistory,
     belongs,
     locate,
     repair_history,
@@ -97,7 +97,7 @@ class _MessagesWriter:
     positions: list[int] = attrs.field(factory=list)
     _shown: list[tuple[dict[str, Any], int]] = attrs.field(factory=list)
 
-    def write(self, history: History) -> None:
+    def write(self, history: RepairedHistory) -> None:
         """Write a whole conversation; turns are collected until they end."""
         quirks, turn = self.parts.quirks, list[tuple[_Spoken, int]]()
         message: dict[str, Any] | None

@@ -14,9 +14,9 @@ import attrs
 from vibe_llms.dialects.extras import NAMELESS, merge
 from vibe_llms.dialects.framing import survey_contents
 from vibe_llms.dialects.history import (
-    History,
     HistoryEntry,
     HistoryRules,
+    RepairedHistory,
     belongs,
     locate,
     repair_history,
@@ -81,7 +81,7 @@ class MessagesWriter:
     _names: dict[str, str] = attrs.field(factory=dict, init=False)
     _nameless: set[str] = attrs.field(factory=set, init=False)
 
-    def write(self, history: History) -> None:
+    def write(self, history: RepairedHistory) -> None:
         """Write the messages of a conversation, each with the position of its canister."""
         turn: list[tuple[AnyCanister, int]] = []
         for canister, position in history.pair():

@@ -14,9 +14,9 @@ import msgspec
 
 from vibe_llms.dialects.extras import NAMELESS, is_mark, make_native, merge
 from vibe_llms.dialects.history import (
-    History,
     HistoryEntry,
     HistoryRules,
+    RepairedHistory,
     locate,
     pair_results,
     repair_history,
@@ -85,7 +85,7 @@ def nativize_canisters(
     native: dict[str, Any] = {}
     if history.canisters and _is_instructions(history.canisters[0]):
         native["instructions"] = getattr(history.canisters[0].content[0], "text", "")
-        history = History(history.canisters[1:], history.positions[1:])
+        history = RepairedHistory(history.canisters[1:], history.positions[1:])
     writer.write_history(history)
     native["input"] = (
         settle_reasoning(writer.written, ledger, is_stored=is_stored)
@@ -95,7 +95,7 @@ def nativize_canisters(
     return Translation(native, ledger.losses)
 
 
-def _repair(canisters: Sequence[AnyCanister], ledger: Ledger, *, is_held: bool) -> History:
+def _repair(canisters: Sequence[AnyCanister], ledger: Ledger, *, is_held: bool) -> RepairedHistory:
     """Repair a conversation whose beginning the vendor may have stored."""
     if not is_held:
         return repair_history(canisters, HISTORY_RULES, ledger)
@@ -116,7 +116,7 @@ def _repair(canisters: Sequence[AnyCanister], ledger: Ledger, *, is_held: bool) 
     ]
     repaired = repair_history(covered, HISTORY_RULES, ledger)
     shown = [held.get(position, canister) for canister, position in repaired.pair()]
-    return History(shown, repaired.positions)
+    return RepairedHistory(shown, repaired.positions)
 
 
 def _refers(canisters: Sequence[AnyCanister]) -> bool:
@@ -175,7 +175,7 @@ class ItemsWriter:
         paths = (locate(each) if isinstance(each, int) else each for each in self.places)
         return [Written(item, path) for item, path in zip(self.items, paths, strict=True)]
 
-    def write_history(self, history: History) -> None:
+    def write_history(self, history: RepairedHistory) -> None:
         """Write the conversation of a request."""
         for canister, position in history.pair():
             item = self._write_plain(canister)
