@@ -1,4 +1,4 @@
-"""What the benchmark of the agents runs in processes of their own: those who watch, and a floor.
+"""Processes of the benchmark of the agents: the watchers, and a floor.
 
 ``watch PORT WATCHERS`` reads ids of runs from its input, watches each with so many event streams
 until its answer is there, and prints how late the events of the logs came, in seconds. ``file
@@ -56,7 +56,7 @@ class Watching(asyncio.Protocol):
 
 
 async def watch(port: int, watchers: int) -> None:
-    """Watches the runs whose ids it is told."""
+    """Watch the runs with the given ids."""
     loop = asyncio.get_running_loop()
     while line := await asyncio.to_thread(sys.stdin.readline):
         late: list[float] = []

@@ -1,6 +1,6 @@
-"""What a turn of an agent costs when its run is long already: over HTTP, through the public face.
+"""Cost of an agent's turn in a long run, over HTTP, through the public interface.
 
-At each turn the whole conversation goes to the vendor; what it costs to write it must not grow with
+At each turn the whole conversation goes to the vendor; the cost of writing it must not grow with
 it. One run of 310 turns, each an answer that calls a tool and its result, against a server in
 another process; CPU time of this process, from one execution of the tool to the next. Rows: a turn
 around the 20th, one around the 300th, and their ratio, by each of three protocols.

@@ -1,8 +1,8 @@
-"""The agents daemon before a gateway before an upstream, each a process: what a turn costs, how
-late many watchers hear, and how soon one is served that comes back.
+"""The agents daemon before a gateway before an upstream, each a process: cost of a turn, delay of
+events for many watchers, and time until a watcher that reconnects is served.
 
-A turn is compared in the same run with one in process, and with a request of the gateway's; what a
-log is read at, with a server that sends its file. RUNS, WATCHERS, EVENTS and ROUNDS say how many.
+A turn is compared in the same run with one in process, and with a request to the gateway; reading
+a log, with a server that sends its file. RUNS, WATCHERS, EVENTS and ROUNDS set the numbers.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def running(*command: str, environment: dict[str, str], port: int) -> Iterator[p
 
 
 def post(url: str, body: Any, **headers: str) -> Any:
-    """Posts JSON, and returns what is answered."""
+    """Post JSON, and return the answer."""
     told = {"content-type": "application/json", **headers}
     request = urllib.request.Request(url, json.dumps(body).encode(), told)
     with urllib.request.urlopen(request, timeout=60) as answer:
@@ -103,7 +103,7 @@ def read(url: str, **headers: str) -> tuple[float, int]:
 
 
 def judge(value: float, most: float) -> str:
-    """Says what was aimed at, and whether it is met."""
+    """Return the aim, and whether it is met."""
     return f"at most {most:g}: {'met' if value <= most else 'missed'}"
 
 

@@ -1,4 +1,4 @@
-"""What a batch of small requests takes, beside a bare client, and how its memory grows.
+"""Cost of a batch of small requests beside a bare client, and growth of its memory.
 
 Throughput by the clock at 256 at a time, journal on, in turns in one process: the floor (a bare
 aiohttp, and msgspec), the same model asked without a batch, and the batch. Once against a server

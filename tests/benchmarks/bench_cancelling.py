@@ -1,4 +1,4 @@
-"""How soon a server sees that an answer was left or cancelled: by provider, in milliseconds.
+"""Delay until a server notices a cancelled or abandoned answer: by provider, in milliseconds.
 
 The figure is from the moment of leaving to the moment when the server reads the end of the
 connection, both in this process; each row is the median and the worst of several.

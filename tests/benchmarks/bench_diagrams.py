@@ -1,4 +1,4 @@
-"""What it costs to read a diagram and to check the task that it is in, as diagrams grow.
+"""Cost of reading a diagram and checking its task, by the size of the diagram.
 
     python tests/benchmarks/bench_diagrams.py
 

@@ -1,12 +1,12 @@
-"""What a turn of an agent costs that a worker performs, beside the bare steps of DBOS.
+"""Cost of an agent's turn on a worker, beside the bare steps of DBOS.
 
 The floor is a workflow of DBOS on the same database that records two steps for each turn, "ask
-the model" and "execute the call", with what they bring. It has neither a conversation nor a log.
-Our run does the same turns. Both take turns; TURNS and ROUNDS say how many. Told are medians of
-milliseconds a turn: on the clock, and of all processors, with those of the server. PostgreSQL
-waits for the disk, as it does by default.
+the model" and "execute the call", with their results. It has neither a conversation nor a log.
+Our run does the same turns. Both run alternately; TURNS and ROUNDS set the numbers. The rows are
+medians of milliseconds a turn: on the clock, and of all processors, with those of the server.
+PostgreSQL waits for the disk, as it does by default.
 
-Then how many bytes a run of 200 turns writes, beside those of the canisters that it brings.
+The last row is the number of bytes that a run of 200 turns writes, beside those of its canisters.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def measure_ours(url: str, meter: Meter, folder: Path, store: ConversationStore)
             asked = await premises.runs.start(spec, [UserCanister("Go.")])
             begun = meter.read()
             log = store.open_log(asked.id)
-            while True:  # whoever follows it would cost more, and is not measured
+            while True:  # watchers would add to the cost and are not measured
                 if isinstance(await asyncio.to_thread(_read_last, log), RunEndedEvent):
                     break
                 await asyncio.sleep(0.2)

@@ -1,4 +1,4 @@
-"""What a turn of a run costs beside asking the model: ours, pydantic-ai's agent and langgraph's.
+"""Cost of a run's turn beside asking the model: ours, pydantic-ai's agent and langgraph's.
 
 A turn is one generation that invokes a tool which does nothing, and its result. All have models
 that answer at once and cost next to nothing; what a model costs by itself, called directly, is
@@ -11,7 +11,7 @@ it there::
     /tmp/agents/bin/pip install -e . pydantic-ai-slim langgraph langchain
     /tmp/agents/bin/python tests/benchmarks/run.py engine
 
-Whoever is not installed is left out.
+Those that are not installed are left out.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _DESCRIPTOR = ModelDescriptor(provider="none", name="m", attributes=_ATTRIBUTES)
 
 
 class _Source:
-    """Gives what was prepared, in one read."""
+    """Return the prepared answer in one read."""
 
     is_spent = True
 
@@ -80,7 +80,7 @@ class _Model(ModelBase[None]):
     protocol = "prepared"
 
     def __init__(self, turns: int) -> None:
-        super().__init__(_DESCRIPTOR, None)  # type: ignore[arg-type]  # nobody counts tokens here
+        super().__init__(_DESCRIPTOR, None)  # type: ignore[arg-type]  # no tokens are counted here
         self.left = turns
 
     def nativize(self, request: Request, *, streaming: bool) -> Translation[None]:

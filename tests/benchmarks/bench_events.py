@@ -1,4 +1,4 @@
-"""What our own code adds to a text delta on its way from a provider to a reactor.
+"""Overhead of our code for a text delta between a provider and a reactor.
 
 A provider that has everything ready is read by a bare loop, and by a stream with assembler,
 reactors and the consumer's ``async for``; the difference is ours. CPU time of this process.
@@ -42,7 +42,7 @@ class _Source:
         self._batches += [[ContentDeltaEvent(0, "word ")] for _ in range(DELTAS)]
         self._batches += [[end], [finish]]
         self._next = iter(self._batches).__next__
-        gc.freeze()  # what was prepared beforehand is no garbage to look for meanwhile
+        gc.freeze()  # exclude the prepared objects from garbage collection
 
     async def receive(self) -> Sequence[StreamEvent] | None:
         return self._next()

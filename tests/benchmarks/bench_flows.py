@@ -1,4 +1,4 @@
-"""What a transition of a flow costs: ours, langgraph's and apache-burr's, beside a plain loop.
+"""Cost of a flow's transition: ours, langgraph's and apache-burr's, beside a plain loop.
 
 Two nodes that do nothing, gone round 1,000 times; what happens is recorded: with us each
 transition is an event of the log, with langgraph a step of the stream, with burr an entry of its

@@ -1,9 +1,9 @@
 """The gateway against the limit, a bare passthrough on uvicorn and aiohttp, in the same run.
 
 Load comes from outside the process: ``wrk`` (Debian package wrk) for whole answers, 32 at once, and
-a generator of streams. What is measured is the processor time of the process between. With a raw
+a generator of streams. The processor time of the process in between is measured. With a raw
 gateway's path in ``RAW_GATEWAY``, or that of LiteLLM's command in ``LITELLM``, those are measured
-besides.
+too.
 """
 
 from __future__ import annotations

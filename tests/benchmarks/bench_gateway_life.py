@@ -190,7 +190,7 @@ def _ask_many(process: psutil.Process, port: int, model: str, folder: Path) -> t
 
 
 def main() -> None:
-    """Measures all of them, or what is named: start, leaving, memory."""
+    """Measure all of them, or the named ones: start, leaving, memory."""
     wanted = sys.argv[1:] or ["start", "leaving", "memory"]
     with tempfile.TemporaryDirectory() as folder:
         home, upstream = Path(folder), find_port()

@@ -139,7 +139,7 @@ def _run(
 
 
 def _write(gateway: Gateway, kind: str, what: str, count: int, seed: str) -> list[bytes]:
-    """Return requests; long ones are conversations that nobody has seen."""
+    """Return requests; long ones are conversations that are new to the gateway."""
     requests = []
     for number in range(count):
         if what == "a small request":

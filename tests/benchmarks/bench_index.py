@@ -1,12 +1,12 @@
-"""What lists and searches cost, against an empty store and against ``grep -r``.
+"""Cost of lists and searches, against an empty store and against ``grep -r``.
 
     python tests/benchmarks/bench_index.py
 
 Prints medians of the CPU that whole processes take, and ratios: a busy machine stretches the
 wall clock of one and not of the other. Targets: ``vibe list`` over
 10,000 conversations within 2 times the empty one; over 100,000 canisters a search for a rare
-word takes a third of ``grep -r``, for a common one half. Beside them stand what it costs to
-make the index from nothing, to bring it up to date after one append, and its size.
+word takes a third of ``grep -r``, for a common one half. Further rows: the cost of
+building the index, of updating it after one append, and its size.
 
 The canisters are written as the store writes them: 1,000 conversations of 50 questions of
 about 40 words, and 50 answers of about 250; the rare word stands in 1 of 5,000 canisters, the

@@ -1,4 +1,4 @@
-"""What the embedded model asks of the process that it runs in.
+"""Cost of the embedded model for the process in which it runs.
 
     python tests/benchmarks/bench_local.py [WEIGHTS] [EXITS]
 

@@ -49,7 +49,7 @@ class Talker:
         self._calls = 0
 
     def write_turn(self, with_tools: bool) -> list[Message]:
-        """Return two messages: what the model said, and what comes after it."""
+        """Return two messages: the model's answer, and the next question."""
         if not with_tools:
             told = {"role": "assistant", "content": self._say(100)}
             return [told, {"role": "user", "content": self._say(40)}]
@@ -85,7 +85,7 @@ def write_cold(model: str, count: int, with_tools: bool) -> Bodies:
 
 
 def write_growing(model: str, count: int, with_tools: bool) -> Bodies:
-    """Yield bodies of one conversation that goes on, a turn each time."""
+    """Yield bodies of one growing conversation, a turn each time."""
     talker = Talker(f"growing {count} {with_tools}")
     messages = talker.write(count, with_tools)
     while True:

@@ -1,10 +1,10 @@
-"""What it costs to read what is known about thousands of models, against reading the file alone.
+"""Cost of reading the attributes of thousands of models, against reading the file alone.
 
     python tests/benchmarks/bench_models.py
 
 Prints medians of the CPU of this process, and ratios. The floor is ``tomli``, which must read the
-file in any case. Targets: 1,000 and 10,000 models are read within 5 times the floor, each; what
-one of them is costs the same among both.
+file in any case. Targets: 1,000 and 10,000 models are read within 5 times the floor, each; access
+to one model costs the same among both.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def read(directory: Path) -> list[Rule]:
 
 
 def integrate_all(integrator: ModelsIntegrator) -> None:
-    """Puts together what is known about each model, as a list of them does."""
+    """Integrate the attributes of each model, as a list of models does."""
     for name in integrator.survey_models():
         integrator.integrate(name)
 

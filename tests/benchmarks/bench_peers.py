@@ -7,7 +7,7 @@ They are no dependency. This makes an environment for them, outside of the proje
         "pydantic-ai-slim[openai,anthropic]" any-llm-sdk[openai] llm
     /tmp/peers/bin/python tests/benchmarks/run.py peers
 
-Whoever is not installed is left out. CPU time of this process, ratios to the floor of the run.
+Those that are not installed are left out. CPU time of this process, ratios to the floor of the run.
 """
 
 from __future__ import annotations

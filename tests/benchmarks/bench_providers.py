@@ -1,7 +1,7 @@
-"""What our whole way costs, from the public face to the socket, beside the floor in the same run.
+"""Cost of a request from the public interface to the socket, beside the floor in the same run.
 
-Everything is on: limits, timeouts, retries, losses, and what the vendor sent is kept; in every
-second row reactors hear of each piece as well. The floor is a bare aiohttp, a split and msgspec.
+Everything is on: limits, timeouts, retries, losses, and the vendor's data are kept; in every
+second row reactors receive each piece, too. The floor is a bare aiohttp, a split and msgspec.
 Rows: a chunk of a stream that arrives at once and one by one, alone and fifty at a time; a small
 call alone and 64 at a time, whole and as ``ask`` makes it by default, by each of the three
 protocols; and what each of many slow streams takes.

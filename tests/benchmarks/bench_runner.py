@@ -1,4 +1,4 @@
-"""What a batch costs on a runner: on SQLite beside one in memory, and what another worker brings.
+"""Cost of a batch on a runner: on SQLite beside one in memory, and the gain of another worker.
 
 First, against a server that answers at once: the same 20,000 inputs in this process by a plain
 ``BatchChannel`` without a journal, and handed over to a runner on SQLite whose only worker this
@@ -46,7 +46,7 @@ VIBE = [sys.executable, "-c", "from vibe_llms.interfaces.cli.entry import main; 
 
 
 def write_configuration(folder: Path, url: str) -> dict[str, str]:
-    """Writes a configuration; returns the variables by which it is found."""
+    """Write a configuration; return the environment variables that name it."""
     path = folder / "config.toml"
     path.write_text(
         f'[providers.openai_conversations]\nbase_url = "{url}/v1"\napi_key = "x"\n', "utf-8"

@@ -1,4 +1,4 @@
-"""What serving costs below an application: ours beside uvicorn, each in a process of its own.
+"""Cost of the server below an application: ours beside uvicorn, each in its own process.
 
 The application answers a small JSON, or streams chunks. A server is measured by its own CPU time
 while 32 connections ask it as fast as they can; the best of several rounds in turn, as others may

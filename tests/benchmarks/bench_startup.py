@@ -1,4 +1,4 @@
-"""What it costs to start: CPU time of whole processes, as ratios to ``python -c pass``.
+"""Cost of startup: CPU time of whole processes, as ratios to ``python -c pass``.
 
 ::
 

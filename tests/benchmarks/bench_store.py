@@ -1,4 +1,4 @@
-"""What an append and a fork cost, and that it does not depend on how much was said before.
+"""Cost of an append and of a fork, which must not depend on the length of the conversation.
 
     python tests/benchmarks/bench_store.py [directory]
 

@@ -1,4 +1,4 @@
-"""What one turn of a long conversation costs, through the public face, beside the floor.
+"""Cost of a turn of a long conversation, through the public interface, beside the floor.
 
 At each turn a vendor gets the whole conversation. The floor keeps the same messages as plain
 objects, encodes them with msgspec and sends them with a bare aiohttp. Rows: a turn after 1,000 and
@@ -43,7 +43,7 @@ LOOK = InvocableDescription(name="look", description="Looks.", schema={"type": "
 
 
 def compose_conversation(protocol: str, count: int, *, is_run: bool) -> list[AnyCanister]:
-    """Composes what was said in so many messages."""
+    """Compose a conversation of a number of messages."""
     origin = Origin(provider=PROVIDERS[protocol], model="m", protocol=None)
     said: list[AnyCanister] = []
     for number in range(count // 2):

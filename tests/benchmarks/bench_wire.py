@@ -1,8 +1,8 @@
-"""What our transport and framer add to a bare aiohttp, a split and msgspec: the floor.
+"""Overhead of our transport and framer over the floor: a bare aiohttp, a split and msgspec.
 
 Rows: a chunk of a stream that arrives at once and one by one, alone and fifty at a time, and a
-small call alone and 64 at a time, by each of the three protocols. What the whole way to our
-events adds is told by ``bench_providers.py``.
+small call alone and 64 at a time, by each of the three protocols. ``bench_providers.py``
+measures the whole way to our events.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What it costs to write an answer piece by piece, in each protocol that clients may speak.
+"""Cost of writing an answer piece by piece, in each protocol of clients.
 
 The events of an answer in many deltas, as they leave the assembler, go through the writer of each
-dialect that has one. Beside it stands what the usual way would cost: a chunk as a dictionary, and
-its JSON. CPU time of this process; the best of several runs.
+dialect that has one. The comparison encodes each chunk from a dictionary as JSON. CPU time of this
+process; the best of several runs.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def compose_events(kind: Any, channel: Any, piece: str, deltas: int) -> list[Str
 def measure(run: Callable[[], None]) -> float:
     """Returns the CPU seconds of the best of several runs."""
     gc.collect()
-    gc.freeze()  # what was prepared beforehand is no garbage to look for meanwhile
+    gc.freeze()  # exclude the prepared objects from garbage collection
     seconds = []
     for _ in range(REPETITIONS):
         begun = time.process_time()

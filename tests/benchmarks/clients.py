@@ -1,4 +1,4 @@
-"""What the benchmarks of clients share: the floor, how each is measured, and the table's rows.
+"""Shared parts of the benchmarks of clients: the floor, the measurements, and the table's rows.
 
 CPU time of this process, against a server in another; the ratio to the floor is what counts.
 """
@@ -215,7 +215,7 @@ async def print_table(
     streams: dict[str, float] | None = None,
     calls: dict[tuple[str, int], float] | None = None,
 ) -> None:
-    """Prints what a client needs beside the floor.
+    """Print the cost of a client beside the floor.
 
     Args:
         streams: What a chunk may cost at each pace, as a ratio to the floor.

@@ -1,8 +1,8 @@
-"""What the benchmark of the gateway runs in processes of their own: upstream, limit, floor, load.
+"""Processes of the benchmark of the gateway: upstream, limit, floor, load.
 
 The *upstream* is asyncio protocols that answer at once. The *limit* is a bare passthrough of
-uvicorn and aiohttp's client (decoding and encoding each body, where it translates), which does
-nothing that makes a gateway one. *Traced* is the gateway with spans, by the SDK's batch processor.
+uvicorn and aiohttp's client (decoding and encoding each body, where it translates), without the
+features of a gateway. *Traced* is the gateway with spans, by the SDK's batch processor.
 ``python gateway_parts.py ROLE PORT UPSTREAM_PORT``.
 """
 

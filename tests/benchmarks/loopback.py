@@ -1,4 +1,4 @@
-"""A server on loopback that answers as a vendor does, and is never what is waited for.
+"""Server on loopback that answers like a vendor, and is never the bottleneck.
 
 Everything it sends is composed beforehand; it parses of a request what it must, and runs in a
 process of its own, which gives way to the client's. A client is measured by its own CPU time. What

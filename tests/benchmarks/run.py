@@ -1,4 +1,4 @@
-"""Runs the benchmarks, each in a process of its own: ``python tests/benchmarks/run.py [WORD …]``.
+"""Run the benchmarks, each in its own process: ``python tests/benchmarks/run.py [WORD …]``.
 
 A benchmark is a file ``bench_*.py`` here that prints its table when it is run. With words, those
 run whose names hold one of them.
@@ -17,7 +17,7 @@ SOURCES = HERE.parents[1] / "sources"
 
 
 def choose(words: list[str]) -> list[Path]:
-    """Returns the benchmarks whose names hold one of the words; all where there are none."""
+    """Return the benchmarks whose names contain one of the words; all without words."""
     benchmarks = sorted(HERE.glob("bench_*.py"))
     if not words:
         return benchmarks
@@ -25,7 +25,7 @@ def choose(words: list[str]) -> list[Path]:
 
 
 def main() -> int:
-    """Runs what was asked for; returns how many failed."""
+    """Run the chosen benchmarks; return the number of failures."""
     chosen = choose(sys.argv[1:])
     if not chosen:
         names = ", ".join(path.stem.removeprefix("bench_") for path in choose([]))
