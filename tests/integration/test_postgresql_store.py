@@ -30,7 +30,7 @@ from vibe_llms.conversations.run_logs import claims, database_inbox, database_lo
 from vibe_llms.conversations.run_logs.database_log import DatabaseLog
 from vibe_llms.conversations.run_logs.log import LogLine, claim_at_once, read_events
 from vibe_llms.conversations.run_logs.log_lines import write_line, write_logged
-from vibe_llms.conversations.run_logs.publishing import find_topic, subscribe
+from vibe_llms.conversations.run_logs.publishing import subscribe
 from vibe_llms.conversations.stores.postgresql import database
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.events.engine import InvocationFinishedEvent, RunEndedEvent, RunStartedEvent
@@ -870,7 +870,7 @@ def test_013b_lines_are_heard_at_once_as_they_can_be_read(store: PostgresqlStore
     """But for those that may yet be taken back."""
     conversation = begin(store, "one")
     log, heard = store.open_log(conversation.id), list[LogLine]()
-    topic = find_topic(log)
+    topic = log.topic
     assert topic == f"{store.database.location} {conversation.id} events"
     log.claim()
     with subscribe(topic, heard.append):

@@ -17,7 +17,7 @@ from vibe_llms.agents.outcomes import PASSING, write_outcome
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.run_logs.inbox import MESSAGE_WORDS
 from vibe_llms.conversations.run_logs.log import LoggedEvent, LogLine, claim_at_once
-from vibe_llms.conversations.run_logs.publishing import find_topic, subscribe
+from vibe_llms.conversations.run_logs.publishing import subscribe
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.engine import RunEndedEvent
 from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, LogEvent
@@ -389,7 +389,7 @@ class RunWorker:
         Messages from other processes do not wake a run here, and a message may arrive too late for
         the execution to act on it.
         """
-        topic = find_topic(self.store.open_log(run_id))
+        topic = self.store.open_log(run_id).topic
         if topic is None:  # the log announces nothing
             active.woken.set()
             return nullcontext()

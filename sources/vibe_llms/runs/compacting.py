@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 import attrs
 import msgspec
 
-from vibe_llms.conversations.run_logs.log import CompactingLog, LoggedEvent, RunLog
+from vibe_llms.conversations.run_logs.log import LoggedEvent, RunLog
 from vibe_llms.conversations.run_logs.log_lines import (
     open_envelope,
     read_envelope,
@@ -108,7 +108,7 @@ def compact_log(store: ConversationStore, identity: str, before: datetime) -> Co
         StoreError: A run of it is active, or it could not be written.
     """
     log = store.open_log(identity)
-    if not isinstance(log, CompactingLog) or not _has_ends(log, before):
+    if not _has_ends(log, before):
         return None
     log.claim()
     try:

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 
 from vibe_llms.conversations.canister_media import hydrate, needs_content_store
 from vibe_llms.conversations.conversation import Conversation
-from vibe_llms.conversations.run_logs.log import FencedLog, RunLog, wait_for_room
+from vibe_llms.conversations.run_logs.log import RunLog, wait_for_room
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.exceptions import Finding, StoreError
@@ -89,7 +89,7 @@ class ConversationJournal:
         if isinstance(store, MemoryStore):  # its runs cannot be taken over
             is_shared = self.conversation.catch_up(store)
         else:
-            with self.log.fencing() if isinstance(self.log, FencedLog) else nullcontext():
+            with nullcontext() if self.log is None else self.log.fencing():
                 is_shared = self.conversation.catch_up(store)
         if is_shared:
             notice = Finding(

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from vibe_llms.conversations.run_logs.log import PIECE_BYTES, LogLine, LogTail, RunLog
-from vibe_llms.conversations.run_logs.publishing import find_topic, subscribe
+from vibe_llms.conversations.run_logs.publishing import subscribe
 from vibe_llms.exceptions import (
     CorruptionError,
     RequestError,
@@ -171,7 +171,7 @@ class LogSubscriptions:
         return reader
 
     def _receive_published(self, reader: LogReader, log: RunLog) -> None:
-        topic = find_topic(log)
+        topic = log.topic
         if topic is None:
             return
         loop, thread = asyncio.get_running_loop(), threading.get_ident()

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias, get_args
 import attrs
 
 from vibe_llms.conversations.metadata import ConversationMetadata
-from vibe_llms.conversations.run_logs.log import ClaimedLog, RunLog
+from vibe_llms.conversations.run_logs.log import RunLog
 from vibe_llms.conversations.run_logs.log_lines import read_head
 from vibe_llms.conversations.stores.defaults import require_logs
 from vibe_llms.conversations.stores.interfaces import ConversationStore
@@ -171,7 +171,7 @@ def _describe_dead(summary: RunSummary) -> RunSummary:
 def _is_alive(store: ConversationStore, summary: RunSummary) -> bool:
     """Tell whether a run that was started and has not come to rest still has a process."""
     log = store.open_log(summary.id)
-    if not isinstance(log, ClaimedLog) or log.is_claimed:
+    if log.is_claimed:
         return True
     # A run that waits for a retry has a detail; its host will claim it again.
     return bool(summary.detail) and is_pausing(store, summary.id)

@@ -25,7 +25,7 @@ from vibe_llms.conversations.run_logs.log_lines import (
     read_head,
     write_line,
 )
-from vibe_llms.conversations.run_logs.publishing import find_topic, is_subscribed
+from vibe_llms.conversations.run_logs.publishing import is_subscribed
 from vibe_llms.conversations.run_logs.tailing import FileTail
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.daemons.agents.frames import DELETED, EVENT_STREAM
@@ -515,7 +515,7 @@ async def test_one_look_reads_all_that_another_process_wrote(
 async def test_who_has_left_receives_no_lines(tmp_path: Path) -> None:
     """A log without subscribers is written without any thought of them."""
     store = produce_store(tmp_path)
-    place, subscriptions = find_topic(store.open_log(RUN)), produce_subscriptions(store)
+    place, subscriptions = store.open_log(RUN).topic, produce_subscriptions(store)
     for _ in range(2):
         with (
             subscriptions.subscribe(RUN, 0, 0),

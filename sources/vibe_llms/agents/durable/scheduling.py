@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from vibe_llms.agents.durable.database import VERSION, DurableDatabase, reaching
 from vibe_llms.agents.queues import DEFAULT_QUEUE
-from vibe_llms.conversations.run_logs.log import is_claimed
 from vibe_llms.exceptions import StoreError
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.surveying import OPEN
@@ -58,7 +57,7 @@ class Scheduler:
             return
         # The process that has claimed the log reads new messages, and again when it closes the log.
         if summary.state not in OPEN or not (
-            summary.state == "queued" or not is_claimed(self._index.store.open_log(run_id))
+            summary.state == "queued" or not self._index.store.open_log(run_id).is_claimed
         ):
             return
         with reaching(self._database.location):

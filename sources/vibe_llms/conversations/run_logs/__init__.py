@@ -12,12 +12,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from vibe_llms.conversations.run_logs.file_log import FileLog
     from vibe_llms.conversations.run_logs.inbox import FileInbox, MemoryInbox, RunInbox
-    from vibe_llms.conversations.run_logs.log import LoggedEvent, LogTail, RunLog
+    from vibe_llms.conversations.run_logs.log import LogDefaults, LoggedEvent, LogTail, RunLog
     from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 
 __all__ = [
     "FileInbox",
     "FileLog",
+    "LogDefaults",
     "LogTail",
     "LoggedEvent",
     "MemoryInbox",
@@ -32,6 +33,7 @@ __getattr__, __dir__ = produce_attribute_access(
         "FileInbox": "inbox",
         "FileLog": "file_log",
         "RunInbox": "inbox",
+        "LogDefaults": "log",
         "LogTail": "log",
         "LoggedEvent": "log",
         "MemoryInbox": "inbox",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import attrs
 
-from vibe_llms.conversations.run_logs.log import LoggedEvent, describe_busy
+from vibe_llms.conversations.run_logs.log import LogDefaults, LoggedEvent, describe_busy
 from vibe_llms.conversations.run_logs.log_lines import (
     Envelope,
     Flaw,
@@ -54,7 +54,7 @@ TALLY = "runs.tally"
 LOCK = "runs.lock"
 
 
-class FileLog:
+class FileLog(LogDefaults):
     """Log of one conversation in its folder; see :class:`.log.RunLog`.
 
     Opens and creates nothing before it is claimed, read or written to.

@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Protocol
 
 from vibe_llms.events.engine import RunEndedEvent, RunSuspendedEvent
 from vibe_llms.events.flow import FlowEndedEvent, LogEvent
@@ -194,42 +194,16 @@ class RunLog(Protocol):
         May be called again. Written events stay readable.
         """
 
-
-@runtime_checkable
-class ClaimedLog(Protocol):
-    """Log that can report whether a run has claimed it now."""
-
     @property
     def is_claimed(self) -> bool:
         """True if a living process has claimed it. Does file I/O."""
 
-
-@runtime_checkable
-class FencedLog(Protocol):
-    """Log whose claim can be taken over, for example from an unreachable machine."""
-
-    def fencing(self) -> AbstractContextManager[object]:
-        """Fence this thread's other writes to the store: inside the block they need a valid claim.
-
-        Such a write raises StoreError if another process has taken over the claim.
-        """
-
-
-@runtime_checkable
-class AdoptingLog(Protocol):
-    """Log that can copy lines of another log unchanged."""
-
     def adopt(self, lines: Sequence[bytes]) -> None:
-        """Append lines, all or none; the first must have the number after this log's last.
+        """Append lines of another log, all or none; the first has the number after the last.
 
         Raises:
             StoreError: The lines could not be written, or the log is not claimed.
         """
-
-
-@runtime_checkable
-class CompactingLog(Protocol):
-    """Log whose beginning can be compacted."""
 
     def replace(self, lines: Sequence[bytes], until: int) -> None:
         """Replace all lines up to a number, and release the claim.
@@ -244,6 +218,35 @@ class CompactingLog(Protocol):
         Raises:
             StoreError: The log could not be written, or is not claimed.
         """
+
+    def fencing(self) -> AbstractContextManager[object]:
+        """Fence this thread's other writes to the store: inside the block they need a valid claim.
+
+        Such a write raises StoreError if another process has taken over the claim. Without such
+        takeovers, this does nothing.
+        """
+
+    @property
+    def topic(self) -> Hashable | None:
+        """Key under which lines are published, equal for all objects of one log.
+
+        ``None`` if the log does not publish them; see :mod:`.publishing`.
+        """
+
+
+class LogDefaults:
+    """Base of a log whose claims are never taken over, and which does not publish its lines."""
+
+    __slots__ = ()
+
+    @property
+    def topic(self) -> Hashable | None:
+        """``None``: subscribers read the log."""
+        return None
+
+    def fencing(self) -> AbstractContextManager[object]:
+        """Do nothing: no other process takes over the claim."""
+        return nullcontext()
 
 
 def read_events(log: RunLog) -> list[LogEvent]:
@@ -281,11 +284,6 @@ def claim_soon(
         else:
             return True
     return False
-
-
-def is_claimed(log: RunLog) -> bool:
-    """Return whether a living process has claimed a log; ``False`` if the log cannot tell."""
-    return isinstance(log, ClaimedLog) and log.is_claimed
 
 
 def claim_at_once(log: RunLog) -> bool:

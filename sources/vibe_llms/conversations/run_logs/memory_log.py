@@ -10,7 +10,13 @@ from typing import Final, NamedTuple
 
 import attrs
 
-from vibe_llms.conversations.run_logs.log import PIECE_BYTES, LoggedEvent, LogLine, describe_busy
+from vibe_llms.conversations.run_logs.log import (
+    PIECE_BYTES,
+    LogDefaults,
+    LoggedEvent,
+    LogLine,
+    describe_busy,
+)
 from vibe_llms.conversations.run_logs.log_lines import (
     find_base,
     open_envelope,
@@ -56,7 +62,7 @@ class _Shared:
     is_claimed: bool = False
 
 
-class MemoryLog:
+class MemoryLog(LogDefaults):
     """Log in memory; see :class:`RunLog`. It is dropped with its last user."""
 
     notices: tuple[Finding, ...] = ()

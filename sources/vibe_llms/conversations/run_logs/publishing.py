@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Final, TypeAlias
 
-from vibe_llms.conversations.run_logs.log import LogLine, RunLog
+from vibe_llms.conversations.run_logs.log import LogLine
 from vibe_llms.events.flow import LogEvent
 
 Receive: TypeAlias = Callable[[LogLine], object]
@@ -19,12 +19,6 @@ Receive: TypeAlias = Callable[[LogLine], object]
 
 _subscribers: Final[dict[Hashable, tuple[Receive, ...]]] = {}
 _lock: Final = threading.Lock()
-
-
-def find_topic(log: RunLog) -> Hashable | None:
-    """Return the key under which a log publishes its lines; ``None`` if it does not."""
-    topic: Hashable | None = getattr(log, "topic", None)
-    return topic
 
 
 @contextmanager

@@ -101,23 +101,21 @@ def adopt_lines(
     Raises:
         StoreError: The store or its log cannot do this, or a run has written to the log.
     """
-    from vibe_llms.conversations.run_logs.log import AdoptingLog, CompactingLog
-
-    log = store.open_log(identity)
-    if not store.keeps_logs or not isinstance(log, AdoptingLog):
+    if not store.keeps_logs:
         raise StoreError(
             detail=f"{type(store).__name__} cannot take over logs of runs.",
-            remedy="Let its `open_log` return a log with a method `adopt`.",
+            remedy="Choose a store that keeps logs (`keeps_logs`, `open_log`).",
         )
+    log = store.open_log(identity)
     log.claim()
     try:
         found = log.read_last()
         if (found.sequence if found else 0) != last:
             raise StoreError(detail="A run has written to its log in the meantime.")
-        if not replaces:
-            log.adopt(lines)
-        elif isinstance(log, CompactingLog):
+        if replaces:
             log.replace(lines, last)
+        else:
+            log.adopt(lines)
     finally:
         log.close()
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from types import SimpleNamespace
-from typing import Any
 
 from vibe_llms.conversations.run_logs import publishing
-from vibe_llms.conversations.run_logs.log import LogLine
-from vibe_llms.conversations.run_logs.publishing import find_topic, publish, subscribe
+from vibe_llms.conversations.run_logs.log import LogDefaults, LogLine
+from vibe_llms.conversations.run_logs.publishing import publish, subscribe
 from vibe_llms.events.engine import RunEndedEvent
 
 ENDED = RunEndedEvent(run_id="r", reason="answered")
 
 
-def test_the_topic_of_a_log_is_what_it_says() -> None:
-    told: Any = SimpleNamespace(topic="there")
-    silent: Any = SimpleNamespace()
-    assert (find_topic(told), find_topic(silent)) == ("there", None)
+def test_a_log_publishes_nothing_by_default_and_its_claim_is_never_taken_over() -> None:
+    log = LogDefaults()
+    assert log.topic is None
+    with log.fencing():
+        pass
 
 
 def test_lines_are_heard_by_all_who_hear_at_that_place() -> None:

@@ -27,7 +27,7 @@ from vibe_llms.conversations.run_logs.file_log import TALLY, FileLog
 from vibe_llms.conversations.run_logs.log import PIECE_BYTES, LoggedEvent, claim_at_once, claim_soon
 from vibe_llms.conversations.run_logs.log_lines import Flaw, read_lines, write_line
 from vibe_llms.conversations.run_logs.memory_log import MemoryLog
-from vibe_llms.conversations.run_logs.publishing import find_topic, subscribe
+from vibe_llms.conversations.run_logs.publishing import subscribe
 from vibe_llms.events.codec import encode_event
 from vibe_llms.events.engine import (
     EngineEvent,
@@ -125,7 +125,7 @@ async def test_000c_what_happened_at_one_moment_is_written_at_once(
     """Each event has its number all the same, and whoever listens hears of each."""
     log = produce(store)
     heard: list[tuple[int, str]] = []
-    with subscribe(find_topic(log), lambda line: heard.append((line.sequence, line.word))):
+    with subscribe(log.topic, lambda line: heard.append((line.sequence, line.word))):
         last = await log.write("run", *EVENTS[:3], durable=True)
         assert (last, log.append("run", EVENTS[3])) == (3, 4)
 
